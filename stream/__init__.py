@@ -1,0 +1,19 @@
+"""Near-duplicates in a stream of documents: the library. It does no input or output and knows no clock."""
+
+from stream.config import Config
+from stream.documents import Document, Pair, Refusal
+from stream.errors import CapacityError, ConfigError, NeardupError
+from stream.pipeline import Deduplicator, Matcher, Signer
+
+__all__ = [
+    "CapacityError",
+    "Config",
+    "ConfigError",
+    "Deduplicator",
+    "Document",
+    "Matcher",
+    "NeardupError",
+    "Pair",
+    "Refusal",
+    "Signer",
+]

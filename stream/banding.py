@@ -1,0 +1,97 @@
+"""Banding: signatures -> sketches -> bucket keys; and everything that two sketches say of a pair.
+
+A sketch keeps ``bits`` of each row: that is the evidence which the table stores, and from it alone come the keys. The
+key of band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band if
+and only if the keys are equal (but for a chance of 2^-64), whoever has a sketch has its keys, and the number of bands
+in which a pair met, and the first of them, can be told from the two sketches.
+
+A row of different shingles agrees by chance with 2^-bits: with similarity s a row agrees with s + (1 - s) 2^-bits.
+
+Source: Mining of Massive Datasets, 3.4.1-3; Li, Koenig, "b-bit minwise hashing", WWW 2010.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from stream.hashing import derive_seed, mix64
+
+# Told apart from the seeds of signature rows, which count from 0.
+_BAND_PURPOSE = 1 << 32
+# bits -> how a row is stored
+ROW_TYPES: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
+
+
+class Agreement(NamedTuple):
+    """What two sketches have in common, ``int32[m]`` each: the first equal band (-1: none), equal bands, equal rows."""
+
+    first_band: npt.NDArray[np.int32]
+    bands: npt.NDArray[np.int32]
+    rows: npt.NDArray[np.int32]
+
+
+def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint8]:
+    """The low ``bits`` (8, 16 or 32) of each row, as bytes: ``uint64[n, k]`` -> ``uint8[n, k * bits / 8]``."""
+    rows = signatures.astype(np.dtype(ROW_TYPES[bits]).newbyteorder("<"))
+    return rows.view(np.uint8).reshape(len(signatures), signatures.shape[1] * bits // 8)
+
+
+def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
+    """Bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
+    out = np.empty((len(sketches), bands), np.uint64)
+    _keys(sketches, np.uint64(seed), np.empty(bands, np.uint64), out)
+    return out
+
+
+def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bits: int) -> Agreement:
+    """Compare sketches pairwise: ``uint8[m, width]`` each, rows of ``bits``; ``bands`` divides the width."""
+    out = Agreement(*(np.empty(len(a), np.int32) for _ in range(3)))
+    row_type = np.dtype(ROW_TYPES[bits])
+    _agreement(np.ascontiguousarray(a).view(row_type), np.ascontiguousarray(b).view(row_type), bands, *out)
+    return out
+
+
+def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
+    """Similarity in [0, 1] from the number of equal rows among ``rows``, corrected for agreement by chance."""
+    chance = 2.0**-bits
+    return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
+
+
+@numba.njit(nogil=True, cache=True)
+def _keys(sketches, seed, seeds, out):  # type: ignore[no-untyped-def]
+    for band in range(len(seeds)):
+        seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
+    width = sketches.shape[1] // len(seeds)
+    for i in range(len(sketches)):
+        for band in range(len(seeds)):
+            key = seeds[band]
+            at = band * width
+            for first in range(at, at + width, 8):
+                word = np.uint64(0)
+                for j in range(first, min(first + 8, at + width)):
+                    word = (word << np.uint64(8)) | np.uint64(sketches[i, j])
+                key = mix64(key ^ word)
+            out[i, band] = key
+
+
+@numba.njit(nogil=True, cache=True)
+def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):  # type: ignore[no-untyped-def]
+    width = a.shape[1] // bands
+    for i in range(len(a)):
+        first, together, total = -1, 0, 0
+        for band in range(bands):
+            equal = 0
+            for j in range(band * width, (band + 1) * width):
+                equal += a[i, j] == b[i, j]
+            total += equal
+            if equal == width:
+                together += 1
+                if first < 0:
+                    first = band
+        first_bands[i] = first
+        bands_equal[i] = together
+        rows_equal[i] = total

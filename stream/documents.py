@@ -1,0 +1,61 @@
+"""What comes in and what goes out: documents, pairs, refusals. Plain values, no behaviour."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Document(NamedTuple):
+    """One item of the stream.
+
+    ``id`` names it in every pair; an id that comes again is a new version. ``timestamp`` is its event time in
+    seconds since the epoch, or ``None`` for "when it arrives".
+    """
+
+    id: str
+    text: str
+    timestamp: float | None = None
+
+
+class Pair(NamedTuple):
+    """Two documents that are nearly the same.
+
+    ``older`` and ``newer`` are ids, by event time (ties and documents without a time: by arrival).
+    ``similarity`` is in [0, 1]; ``buckets`` counts the bands in which the two agree, at least 1.
+    """
+
+    older: str
+    newer: str
+    similarity: float
+    buckets: int
+
+
+class Refusal(NamedTuple):
+    """A document that could not be used: its place in the batch, its id and the reason (a key of ``REASONS``)."""
+
+    index: int
+    id: str
+    reason: str
+
+
+# Every reason to refuse an input, with the sentence a user reads. Metrics and rejects carry the key.
+REASONS: dict[str, str] = {
+    "empty": "the text is empty after normalisation",
+    "no_shingles": "the text holds no shingle of the configured kind",
+    "surrogate": "the text holds a lone surrogate, which no Unicode encoding can carry",
+    "text_too_long": "the text is longer than text_characters_max",
+    "id_too_long": "the id is longer than id_bytes_max in UTF-8",
+    "id_surrogate": "the id holds a lone surrogate, which no Unicode encoding can carry",
+    "timestamp_range": "the timestamp is not a finite number of seconds within 292,000 years of the epoch",
+    "not_utf8": "the line is not UTF-8",
+    "not_json": "the line is not JSON",
+    "too_deep": "the JSON is nested too deep",
+    "not_object": "the JSON value is not an object",
+    "no_text": "the text field is missing",
+    "text_type": "the text field is not a string",
+    "no_id": "the id field is missing",
+    "id_type": "the id field is not a string",
+    "timestamp_type": "the timestamp field is neither a number of seconds nor an ISO 8601 time",
+    "line_too_long": "the line is longer than line_bytes_max",
+    "file_too_large": "the file is larger than line_bytes_max",
+}

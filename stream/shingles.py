@@ -1,0 +1,159 @@
+"""Shingles: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
+
+A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. It is
+computed for all places at once by doubling: the k-grams of length 2m are those of length m, times B^m, plus those of
+length m further on. So k = 5 takes three passes and k = 9 four, each of which the compiler turns into vector code; a
+rolling hash needs one multiplication after another. The 1 added to each unit keeps a NUL from vanishing.
+
+Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
+
+Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from stream.hashing import BASE, mix64
+from stream.normalize import CodePoints
+from stream.words import is_stop, stop_table, token_hashes, word_table
+
+# A stop-word shingle: the stop word and the next two words (3.2.4).
+STOPWORD_SHINGLE_WORDS = 3
+_ONE = np.uint64(1)
+
+
+class Shingles(NamedTuple):
+    """Shingles of n texts: text i has ``values[starts[i]:starts[i + 1]]``; ``uint64`` values, ``int64[n + 1]`` starts."""
+
+    values: npt.NDArray[np.uint64]
+    starts: npt.NDArray[np.int64]
+
+
+def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+    """k consecutive code points, k at least 1; a shorter text is one shingle, an empty one has none.
+
+    ``languages`` has no meaning here.
+    """
+    del languages
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    scratch = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    _chars(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, scratch, values, starts)
+    return Shingles(values[: starts[-1]], starts)
+
+
+def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+    """k consecutive words by the rules of ``stream.words``; fewer words are one shingle, none give none.
+
+    ``languages`` has no meaning here.
+    """
+    del languages
+    return _word_shingles(codes, k, np.empty(0, np.uint64))
+
+
+def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+    """Each stop word of ``languages`` with the k - 1 words after it, fewer at the end of the text.
+
+    A text without a stop word has no shingle: that tells prose from lists, menus and advertisements.
+    """
+    return _word_shingles(codes, k, stop_table(languages))
+
+
+# kind -> the function that cuts it; ``Config.shingles`` is one of these names.
+SHINGLES: dict[str, Callable[[CodePoints, int, tuple[str, ...]], Shingles]] = {
+    "chars": chars,
+    "words": words,
+    "stopwords": stopwords,
+}
+
+
+def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Shingles:
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
+    _words(
+        codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, word_table(), stops, scratch, values, starts
+    )  # fmt: skip
+    return Shingles(values[: starts[-1]], starts)
+
+
+@numba.njit(nogil=True, cache=True)
+def _double(grams, further, power, out):  # type: ignore[no-untyped-def]
+    """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
+    for i in range(len(further)):
+        out[i] = grams[i] * power + further[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def _append(grams, units):  # type: ignore[no-untyped-def]
+    """Grams longer by one unit, in place."""
+    for i in range(len(units)):
+        grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
+
+
+@numba.njit(nogil=True, cache=True)
+def _kgrams(units, k, scratch, out) -> int:  # type: ignore[no-untyped-def]
+    """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
+
+    A pass reads one buffer and writes the other: in place, the compiler could not know that it may work in vectors.
+    """
+    n = len(units)
+    if n == 0:
+        return 0
+    k = min(k, n)
+    grams, other = scratch, out
+    for i in range(n):
+        grams[i] = np.uint64(units[i]) + _ONE
+    length, power = 1, BASE
+    top = 0
+    while k >> (top + 1):
+        top += 1
+    for bit in range(top - 1, -1, -1):
+        _double(grams, grams[length:n], power, other)
+        grams, other = other, grams
+        length, power = 2 * length, power * power
+        if (k >> bit) & 1:
+            _append(grams, units[length:n])
+            length, power = length + 1, power * BASE
+    for i in range(n - k + 1):
+        out[i] = mix64(grams[i])
+    return n - k + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):  # type: ignore[no-untyped-def]
+    for i in range(len(firsts)):
+        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
+        if is_wide[i]:
+            count = _kgrams(wide[first:end], k, scratch, values[at:])
+        else:
+            count = _kgrams(narrow[first:end], k, scratch, values[at:])
+        starts[i + 1] = at + count
+
+
+@numba.njit(nogil=True, cache=True)
+def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):  # type: ignore[no-untyped-def]
+    tokens, scratch = scratch_rows[0], scratch_rows[1]
+    for i in range(len(firsts)):
+        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
+        if is_wide[i]:
+            found = token_hashes(wide[first:end], table, tokens)
+        else:
+            found = token_hashes(narrow[first:end], table, tokens)
+        if len(stops) == 0:
+            starts[i + 1] = at + _kgrams(tokens[:found], k, scratch, values[at:])
+            continue
+        for j in range(found):
+            if is_stop(stops, tokens[j]):
+                h = np.uint64(0)
+                for t in range(j, min(j + k, found)):
+                    h = h * BASE + (tokens[t] + _ONE)
+                values[at] = mix64(h)
+                at += 1
+        starts[i + 1] = at

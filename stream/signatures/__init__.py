@@ -1,0 +1,1 @@
+"""Signatures of sets: one algorithm a file, siblings that never import each other."""

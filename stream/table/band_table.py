@@ -1,0 +1,310 @@
+"""``BandTable``: items in a window, found again by the bucket keys that they share.
+
+Theory of operation. Items stand in slots in order of arrival; their postings form the chains of the buckets (see
+``chains``), whose newest ends are in ``heads``; ``pages`` lets all of it grow and shrink with the window.
+
+Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and ``remove``, then ``commit`` or ``undo``.
+
+- open: a step may add, expire, supersede, remove. Nothing that was kept at ``begin`` is overwritten without a note in the
+  journal, and no page is given back.
+- ``commit``: the journal is emptied and pages below the oldest live slot are given back.
+- ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
+- An exception inside a step leaves it open: the caller must ``undo``. An ``AssertionError`` means the table is broken.
+
+A slot lives until stream time (the greatest event time seen, in order of arrival) exceeds its own by window and
+lateness, or until ``Limits.items`` newer ones push it out. Slots leave in order of arrival, so one with a late time
+behind one with an early one waits for it. Whether two items may pair is decided by the difference of their times.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import CapacityError
+from stream.table import step
+from stream.table.chains import (
+    BYTE_END,
+    BYTE_PAGE_BITS,
+    CANDIDATES_FULL,
+    FINISHED,
+    FIRST_TIME,
+    GROUP_BITS,
+    HEADS_FULL,
+    JOURNAL_FULL,
+    NO_TIME,
+    OLDEST,
+    POSTING_END,
+    POSTING_PAGE_BITS,
+    SLOT_END,
+    SLOT_PAGE_BITS,
+    STATE_FIELDS,
+    STREAM_TIME,
+    UNTIMED,
+    Items,
+    Journal,
+    Limits,
+    Met,
+    Scratch,
+    Store,
+    first_posting,
+)
+from stream.table.heads import SEGMENTS, add_pages, empty_heads, rebuild
+from stream.table.pages import Pages, grow
+
+# Posting numbers are stored modulo 2**32 and links as 32-bit distances; half of that may live at a time.
+POSTINGS_MAX = 1 << 31
+# A segment of the heads is rebuilt at least this often, so that no dead head outlives the numbering modulo 2**32.
+_SWEEP_POSTINGS = 1 << 30
+_CANDIDATES_START = 1 << 14
+
+
+class Candidates(NamedTuple):
+    """What a batch met: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``)."""
+
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    identical: npt.NDArray[np.bool_]
+
+
+class BandTable:
+    """A windowed table of buckets. ``width`` is the bytes of evidence of an item; see the module for the steps."""
+
+    def __init__(self, width: int, limits: Limits) -> None:
+        self.limits = limits
+        self._slots, self._postings, self._bytes = Pages(SLOT_PAGE_BITS), Pages(POSTING_PAGE_BITS), Pages(BYTE_PAGE_BITS)
+        state = np.zeros(len(STATE_FIELDS), np.int64)
+        state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
+        self._store = Store(
+            heads=empty_heads(),
+            slot_map=self._slots.map,
+            posting_map=self._postings.map,
+            byte_map=self._bytes.map,
+            times=np.empty(0, np.int64),
+            starts=np.empty(0, np.uint32),
+            contents=np.empty(0, np.uint64),
+            id_starts=np.empty(0, np.int64),
+            id_lengths=np.empty(0, np.uint16),
+            flags=np.empty(0, np.uint8),
+            seen=np.empty(0, np.uint32),
+            evidence=np.empty((0, width), np.uint8),
+            links=np.empty(0, np.uint32),
+            groups=np.empty(0, np.uint32),
+            bytes=np.empty(0, np.uint8),
+            state=state,
+        )
+        self._journal = _new_journal(0)
+        self._met = _new_met(_CANDIDATES_START)
+        self._scratch = _new_scratch(0)
+        self._epoch = 1
+        self._before: npt.NDArray[np.int64] | None = None
+        self._kept = 0
+        self._swept = np.zeros(SEGMENTS, np.int64)
+        self._sweep_next = 0
+
+    # Steps
+
+    def begin(self) -> None:
+        """Open a step."""
+        assert self._before is None, "a step is open"
+        self._before = self._store.state.copy()
+        self._kept = self._first_posting(int(self._before[OLDEST]))
+        self._sweep()
+
+    def commit(self) -> None:
+        """Close the step and give back the pages of what has left the window."""
+        assert self._before is not None, "no step is open"
+        self._before = None
+        self._journal.counts[:] = 0
+        state = self._store.state
+        oldest = int(state[OLDEST])
+        self._postings.release(self._first_posting(oldest))
+        if oldest < state[SLOT_END]:
+            self._bytes.release(int(self._store.id_starts[self._places(np.array([oldest]))[0]]))
+        else:
+            self._bytes.release(int(state[BYTE_END]))
+        self._slots.release(oldest)
+
+    def undo(self) -> None:
+        """Close the step as if it had never been opened."""
+        assert self._before is not None, "no step is open"
+        step.undo(self._store, self._journal, self._kept)
+        self._store.state[:] = self._before
+        self._before = None
+
+    def probe_add(self, items: Items, *, probe: bool = True, add: bool = True) -> Candidates:
+        """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
+
+        With ``add=False`` nothing changes (many-one); with ``probe=False`` nothing is looked for (a replay).
+        Raises ``CapacityError`` when more postings would live at a time than can be numbered.
+        """
+        assert not add or self._before is not None, "no step is open"
+        n = len(items.times)
+        if add:
+            self._reserve(items)
+        if self._epoch + n >= 1 << 32:
+            self._store.seen[:] = 0
+            self._epoch = 1
+        longest = int(np.diff(items.key_starts).max(initial=0))
+        if longest > len(self._scratch.heads):
+            self._scratch = _new_scratch(longest)
+        done: list[Candidates] = []
+        first = 0
+        while True:
+            first, why, segment = step.run(
+                self._store, self.limits, items, first, probe, add, np.uint32(self._epoch), self._kept,
+                self._journal, self._met, self._scratch,
+            )  # fmt: skip
+            if why == HEADS_FULL:
+                heads = add_pages(self._store.heads, segment, longest)
+                self._store = self._store._replace(heads=heads)
+            elif why == JOURNAL_FULL:
+                self._grow_journal(longest)
+            elif why == CANDIDATES_FULL:
+                done.append(self._take_met(longest))
+            else:
+                assert why == FINISHED, why
+                break
+        self._epoch += n
+        done.append(self._take_met(0))
+        return Candidates(*(np.concatenate(column) for column in zip(*done, strict=True)))
+
+    def remove(self, items: Items) -> int:
+        """Remove every live version of the one id in ``items`` (its keys: content, id); returns how many."""
+        assert self._before is not None, "no step is open"
+        while True:
+            count = int(step.remove(self._store, items, items.keys[1], self._kept, self._journal))
+            if count >= 0:
+                return count
+            # What was flagged before the journal was full stays flagged, and is journaled.
+            self._grow_journal(0)
+
+    # What is in it
+
+    def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
+        """The ids of kept slots."""
+        store, out = self._store, []
+        for place in self._places(slots).tolist():
+            start, length = int(store.id_starts[place]), int(store.id_lengths[place])
+            page = int(store.byte_map[(start >> BYTE_PAGE_BITS) % len(store.byte_map)])
+            at = (page << BYTE_PAGE_BITS) | (start & ((1 << BYTE_PAGE_BITS) - 1))
+            out.append(store.bytes[at : at + length].tobytes().decode())
+        return out
+
+    def evidence(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The evidence of kept slots, ``uint8[m, width]``."""
+        return self._store.evidence[self._places(slots)]
+
+    def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The event times of kept slots in microseconds, ``NO_TIME`` for those that came without one."""
+        places = self._places(slots)
+        return np.where(self._store.flags[places] & UNTIMED, NO_TIME, self._store.times[places])
+
+    @property
+    def documents(self) -> int:
+        """How many items are in the window, copies and removed ones included."""
+        return int(self._store.state[SLOT_END] - self._store.state[OLDEST])
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time seen, in microseconds, or ``NO_TIME``."""
+        return int(self._store.state[STREAM_TIME])
+
+    def counts(self) -> dict[str, int]:
+        """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
+        return {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Bytes in use by the window, and bytes allocated, over all arrays."""
+        store, state = self._store, self._store.state
+        allocated = sum(a.nbytes for a in (*store, *store.heads, *self._journal, *self._met) if isinstance(a, np.ndarray))
+        per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.evidence.shape[1]
+        postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
+        pages = len(store.heads.entries) - 256 * int(store.heads.free_count[0])
+        id_bytes = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
+        return self.documents * per_slot + postings * 4 + (postings >> GROUP_BITS) * 4 + pages * 8 + id_bytes, allocated
+
+    # Growing
+
+    def _reserve(self, items: Items) -> None:
+        """Places for all of a batch, before the kernel starts."""
+        state = self._store.state
+        postings = int(state[POSTING_END]) + len(items.keys)
+        if postings - self._kept > POSTINGS_MAX:
+            raise CapacityError(
+                f"{postings - self._kept:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
+                "shorten the window or spread the stream over more partitions"
+            )
+        if self._slots.extend(int(state[SLOT_END]) + len(items.times)):
+            for array in _slot_arrays(self._store):
+                grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
+        if self._postings.extend(postings):
+            grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
+            grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
+        # An id that does not fit the rest of its page starts the next one: at worst half of every page is left empty,
+        # or, for ids longer than half a page, one page an id.
+        longest = int(np.diff(items.id_starts).max(initial=0))
+        pages = len(items.times) if longest > 1 << (BYTE_PAGE_BITS - 1) else 2 + (2 * len(items.ids) >> BYTE_PAGE_BITS)
+        if self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS)):
+            grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
+        self._store = self._store._replace(
+            slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
+        )
+
+    def _grow_journal(self, keys: int) -> None:
+        old = self._journal
+        size = 2 * (len(old.flag_slots) + keys + 64)
+        self._journal = _new_journal(size)
+        for new, was in zip(self._journal, old, strict=True):
+            new[: len(was)] = was
+
+    def _take_met(self, longest: int) -> Candidates:
+        count = int(self._met.count[0])
+        met = Candidates(*(column[:count].copy() for column in self._met[:3]))
+        self._met.count[0] = 0
+        most = min(longest * self.limits.bucket_candidates, self.documents) + 1
+        if most > len(self._met.slots):
+            self._met = _new_met(2 * most)
+        return met
+
+    def _sweep(self) -> None:
+        """Rebuild one segment that has not been for long; see ``heads``."""
+        end = int(self._store.state[POSTING_END])
+        segment = self._sweep_next
+        if end - int(self._swept[segment]) > _SWEEP_POSTINGS:
+            rebuild(self._store.heads, segment, 0, self._kept, end)
+            self._swept[segment] = end
+            self._sweep_next = (segment + 1) % SEGMENTS
+
+    def _first_posting(self, slot: int) -> int:
+        return int(first_posting(self._store, slot, self._kept))
+
+    def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        out = np.empty(len(slots), np.int64)
+        step.places(self._store, slots, out)
+        return out
+
+
+def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
+    """The arrays with a place for each slot; the evidence last."""
+    return (
+        store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen,
+        store.evidence,
+    )  # fmt: skip
+
+
+def _new_journal(size: int) -> Journal:
+    return Journal(
+        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def _new_met(size: int) -> Met:
+    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
+
+
+def _new_scratch(keys: int) -> Scratch:
+    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))

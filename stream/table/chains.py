@@ -1,0 +1,229 @@
+"""The chains of a band table: probe, then add, item by item, as kernels over the table's arrays.
+
+Theory of operation. A **posting** is one number; ``links[posting]`` is the distance to the next older posting of its
+bucket, 0 at the end, and the map of ``heads`` knows the newest. So a bucket is a chain, strictly newest first. A link
+that leads below the oldest live posting is the end of the chain: expiry need not touch it.
+
+A **slot** holds one item. Its postings are consecutive: first the one of its *content*, then the one of its *id*, then
+those of its bucket keys. So identical content and earlier versions are found in the same structure as everything else.
+
+Flags of a slot: ``SUPERSEDED``: a newer copy of the same content stands in the buckets instead; whoever walks past one
+of its postings unlinks it. ``REMOVED``: a tombstone took its id; the slot is never reported, but it still stands for
+older copies of its content. ``UNTIMED``: it came without an event time.
+
+A step is ``run`` over a batch (or a part of it: it returns early when an array must grow, before it has touched the
+item in question). What it overwrites of older items, it first writes to the journal, so that ``undo`` can restore it:
+the head of a bucket, a link, the flags of a slot. What it appends is forgotten by setting the counters back.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from stream.table.heads import NONE, Heads, read_back
+
+SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
+# The time of an item that came without one before any item had one.
+NO_TIME = np.int64(np.iinfo(np.int64).min)
+# Postings of a slot before those of its bucket keys.
+CONTENT, ID, KEYS = 0, 1, 2
+
+SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
+# One slot number is kept for every group of 32 postings, from which a posting's slot is found by a short scan.
+GROUP_BITS = 5
+_BYTE_PAGE = 1 << BYTE_PAGE_BITS
+_LOW32 = np.uint64(0xFFFFFFFF)
+
+# Why ``run`` returned.
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL = 0, 1, 2, 3
+
+# Places in ``Store.state``: the numbers a step moves, and what it counts.
+STATE_FIELDS = (
+    "oldest",  # the oldest live slot
+    "slot_end",  # the next slot to give out
+    "posting_end",  # the next posting
+    "byte_end",  # the next place for id bytes
+    "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
+    "first_time",  # the first event time seen: that of every item before it
+    "items",
+    "candidates",
+    "copies",
+    "late",
+    "expired",
+    "evicted",
+    "cuts",
+    "removed",
+)
+(OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
+ CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
+
+
+class Store(NamedTuple):
+    """The arrays of a table. Slots, postings and bytes are indexed through their page maps."""
+
+    heads: Heads
+    slot_map: npt.NDArray[np.int32]
+    posting_map: npt.NDArray[np.int32]
+    byte_map: npt.NDArray[np.int32]
+    times: npt.NDArray[np.int64]  # event time of a slot, microseconds
+    starts: npt.NDArray[np.uint32]  # first posting of a slot, modulo 2**32
+    contents: npt.NDArray[np.uint64]  # second half of its content hash (the first half is a key)
+    id_starts: npt.NDArray[np.int64]
+    id_lengths: npt.NDArray[np.uint16]
+    flags: npt.NDArray[np.uint8]
+    seen: npt.NDArray[np.uint32]  # the last probe that met this slot
+    evidence: npt.NDArray[np.uint8]  # [slot, width]
+    links: npt.NDArray[np.uint32]
+    groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
+    bytes: npt.NDArray[np.uint8]
+    state: npt.NDArray[np.int64]
+
+
+class Limits(NamedTuple):
+    """What bounds a table: microseconds, items, candidates a bucket; whether copies are looked up by content."""
+
+    window: int
+    lateness: int
+    items: int
+    bucket_candidates: int
+    by_content: bool
+
+
+class Items(NamedTuple):
+    """A batch as the table sees it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first."""
+
+    keys: npt.NDArray[np.uint64]
+    key_starts: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]  # NO_TIME where an item has none
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+    evidence: npt.NDArray[np.uint8]
+
+
+class Journal(NamedTuple):
+    """What a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""
+
+    head_keys: npt.NDArray[np.uint64]
+    head_postings: npt.NDArray[np.int64]
+    link_postings: npt.NDArray[np.int64]
+    link_values: npt.NDArray[np.uint32]
+    flag_slots: npt.NDArray[np.int64]
+    flag_values: npt.NDArray[np.uint8]
+    counts: npt.NDArray[np.int64]
+
+
+class Met(NamedTuple):
+    """Candidates of a step: the item (place in the batch), the slot it met, and whether they are identical."""
+
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    identical: npt.NDArray[np.bool_]
+    count: npt.NDArray[np.int64]
+
+
+class Scratch(NamedTuple):
+    """Per key of the item at hand: the head of its bucket, the place of that head, what a new posting links to."""
+
+    heads: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+    targets: npt.NDArray[np.int64]
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def slot_place(store, slot) -> np.int64:  # type: ignore[no-untyped-def]
+    """Where a slot stands in the slot arrays."""
+    page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
+    return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def posting_place(store, posting) -> np.int64:  # type: ignore[no-untyped-def]
+    """Where a posting stands in ``links``."""
+    page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
+    return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def byte_place(store, number) -> np.int64:  # type: ignore[no-untyped-def]
+    """Where a byte of an id stands in ``bytes``; an id lies within one page."""
+    page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
+    return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def first_posting(store, slot, kept) -> np.int64:  # type: ignore[no-untyped-def]
+    """The number of a slot's first posting; for the slot after the last one, the next posting to give out."""
+    if slot == store.state[SLOT_END]:
+        return store.state[POSTING_END]
+    return read_back(store.starts[slot_place(store, slot)], kept)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def slot_of(store, posting, kept) -> np.int64:  # type: ignore[no-untyped-def]
+    """The slot that a live posting belongs to."""
+    group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
+    end = np.uint64(store.state[SLOT_END])
+    slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
+    while first_posting(store, slot + 1, kept) <= posting:
+        slot += 1
+    return slot
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def older(store, posting, live) -> np.int64:  # type: ignore[no-untyped-def]
+    """The next older live posting of the same bucket, or ``NONE``."""
+    distance = np.int64(store.links[posting_place(store, posting)])
+    if distance == 0 or posting - distance < live:
+        return NONE
+    return posting - distance
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def same_id(store, place, items, i) -> bool:  # type: ignore[no-untyped-def]
+    """Whether a slot holds a version of item ``i``'s id."""
+    first, end = items.id_starts[i], items.id_starts[i + 1]
+    if np.int64(store.id_lengths[place]) != end - first:
+        return False
+    at = byte_place(store, store.id_starts[place])
+    for j in range(end - first):
+        if store.bytes[at + j] != items.ids[first + j]:
+            return False
+    return True
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def event_time(store, time) -> np.int64:  # type: ignore[no-untyped-def]
+    """The time an item counts as having: items before the first event time have that one."""
+    return store.state[FIRST_TIME] if time == NO_TIME else time
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def speaks(store, limits, slot, items, i, time, live, kept) -> np.int64:  # type: ignore[no-untyped-def]
+    """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
+
+    An older copy speaks where the slot was removed, is a version of the item's own id, or lies outside the item's
+    window while the older copy does not (an item that comes late).
+    """
+    place = slot_place(store, slot)
+    content = store.contents[place]
+    posting = first_posting(store, slot, kept) + CONTENT
+    for _ in range(limits.bucket_candidates):
+        if store.contents[place] == content and not store.flags[place] & REMOVED:
+            other = event_time(store, store.times[place])
+            apart = np.int64(0) if other == NO_TIME else time - other
+            if -limits.window <= apart <= limits.window and not same_id(store, place, items, i):
+                return slot
+        if not limits.by_content:
+            return NONE
+        posting = older(store, posting, live)
+        if posting == NONE:
+            return NONE
+        slot = slot_of(store, posting, kept)
+        place = slot_place(store, slot)
+    store.state[CUTS] += 1
+    return NONE

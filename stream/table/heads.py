@@ -1,0 +1,234 @@
+"""The heads: one open-addressed map from bucket key to the newest posting of the bucket.
+
+Theory of operation. The top 9 bits of a key choose one of 512 segments, the next 32 are its tag. A segment is a
+linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 0 for empty; its entries lie in pages
+of 256 that it need not have next to each other. So 41 bits of a key are compared: two keys that agree in them share a
+chain, which the evidence later tells apart (it costs time, never a wrong pair).
+
+- A posting number is stored modulo 2**32 and read back as the one at or after the oldest kept posting. A head whose
+  posting has left the window reads back as a number not yet given out: it is dead, and skipped.
+- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: dead heads are dropped, and it
+  takes or gives back pages to fit the rest. One segment at a time, so there is no pause, and two moves an insertion.
+- A segment that nobody fills is rebuilt after 2**30 postings all the same (``sweep``), long before numbers repeat.
+- During a step "kept" means what was kept when the step began, so that the step can be undone.
+
+Who may change what: ``put_at`` and ``rebuild``, under the table's step; nobody else.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from stream.table.pages import grow
+
+_SEGMENT_BITS = 9
+SEGMENTS = 1 << _SEGMENT_BITS
+_PAGE_BITS = 8
+_PAGE = 1 << _PAGE_BITS
+_LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
+# A segment is rebuilt when so full, and then has the least size of its own series (a page, times 1.5 a step) that what
+# lives fills to at most ``_LOAD_FIT``. The series of the segments are shifted against each other, so that they do not
+# all grow at once: what is allocated stays at about 1.45 times what lives.
+_LOAD_MAX = 0.85
+_LOAD_FIT = 0.70
+_GROWTH = 1.5
+NONE = np.int64(-1)
+_U32 = np.uint64(32)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_SEGMENT_SHIFT = np.uint64(64 - _SEGMENT_BITS)
+_TAG_SHIFT = np.uint64(32 - _SEGMENT_BITS)
+
+# What ``rebuild`` answers.
+DONE, NEEDS_PAGES = 0, 1
+
+
+class Heads(NamedTuple):
+    """The arrays of the map: entries by page, the pages of each segment, its places and how many are taken."""
+
+    entries: npt.NDArray[np.uint64]
+    pages: npt.NDArray[np.int32]
+    places: npt.NDArray[np.int64]
+    used: npt.NDArray[np.int64]
+    free: npt.NDArray[np.int32]
+    free_count: npt.NDArray[np.int64]
+    scratch: npt.NDArray[np.uint64]  # holds the live entries of the segment that is rebuilt
+
+
+def empty_heads() -> Heads:
+    """A map without a key: one page a segment."""
+    return Heads(
+        entries=np.zeros(SEGMENTS * _PAGE, np.uint64),
+        pages=np.arange(SEGMENTS, dtype=np.int32).reshape(SEGMENTS, 1).repeat(2, axis=1),
+        places=np.full(SEGMENTS, _PAGE, np.int64),
+        used=np.zeros(SEGMENTS, np.int64),
+        free=np.zeros(0, np.int32),
+        free_count=np.zeros(1, np.int64),
+        scratch=np.empty(2 * _PAGE, np.uint64),
+    )
+
+
+def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
+    """Make a rebuild of ``segment`` for ``extra`` more keys possible: more free pages, a wider page table."""
+    wanted = 2 * (int(heads.places[segment]) + 2 * extra) // _PAGE + 1
+    pages, free = heads.pages, heads.free
+    if wanted > pages.shape[1]:
+        pages = np.zeros((SEGMENTS, 2 * wanted), np.int32)
+        pages[:, : heads.pages.shape[1]] = heads.pages
+    total = len(heads.entries) // _PAGE
+    chunk = max(wanted, total // 16)
+    grow(heads.entries, (total + chunk) * _PAGE)
+    free = np.zeros(total + chunk, np.int32)
+    count = int(heads.free_count[0])
+    free[:count] = heads.free[:count]
+    free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
+    heads.free_count[0] = count + chunk
+    scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
+    return heads._replace(pages=pages, free=free, scratch=scratch)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def read_back(low, kept) -> np.int64:  # type: ignore[no-untyped-def]
+    """The posting number at or after ``kept`` that is ``low`` modulo 2**32."""
+    return kept + np.int64((np.uint64(low) - np.uint64(kept)) & _LOW32)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def _tag(key) -> np.uint64:  # type: ignore[no-untyped-def]
+    tag = (key >> _TAG_SHIFT) & _LOW32
+    return tag if tag != np.uint64(0) else np.uint64(1)  # so that no entry is ever 0
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def _home(tag, places) -> np.int64:  # type: ignore[no-untyped-def]
+    """Where the probing of a tag starts: at the first entry of a cache line, so that it seldom needs a second."""
+    return np.int64((tag * (np.uint64(places) >> _LINE_BITS)) >> _U32) << np.int64(_LINE_BITS)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def _place(heads, segment, position) -> np.int64:  # type: ignore[no-untyped-def]
+    return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
+
+
+@intrinsic
+def _prefetch(typing, array, place):  # type: ignore[no-untyped-def]
+    """Ask for the cache line of ``array[place]`` without waiting for it."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        word = ir.IntType(32)
+        shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
+        prefetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        read, keep, data = ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)
+        builder.call(prefetch, [address, read, keep, data])
+        return context.get_dummy_value()
+
+    return types.void(array, place), code
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def warm(heads, keys):  # type: ignore[no-untyped-def]
+    """Ask for the two cache lines where each key starts, so that the misses of many keys overlap."""
+    for j in range(len(keys)):
+        segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
+        place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
+        _prefetch(heads.entries, place)
+        _prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def locate(heads, key, kept, end):  # type: ignore[no-untyped-def]
+    """The newest posting of a bucket in ``[kept, end)`` or ``NONE``, and the place where its head stands or would."""
+    segment = np.int64(key >> _SEGMENT_SHIFT)
+    tag = _tag(key)
+    places = heads.places[segment]
+    position = _home(tag, places)
+    reuse = NONE
+    while True:
+        place = _place(heads, segment, position)
+        entry = heads.entries[place]
+        if entry == np.uint64(0):
+            return NONE, place if reuse == NONE else reuse
+        posting = read_back(entry & _LOW32, kept)
+        if entry >> _U32 == tag:
+            return (posting if posting < end else NONE), place
+        if reuse == NONE and posting >= end:
+            reuse = place  # a dead head of another bucket; go on, in case the key itself stands further on
+        position += 1
+        if position == places:
+            position = 0
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def put_at(heads, key, place, posting, kept):  # type: ignore[no-untyped-def]
+    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves a dead head there."""
+    if heads.entries[place] == np.uint64(0):
+        heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
+    number = kept - 1 if posting == NONE else posting
+    heads.entries[place] = (_tag(key) << _U32) | (np.uint64(number) & _LOW32)
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def make_room(heads, keys, kept, end) -> np.int64:  # type: ignore[no-untyped-def]
+    """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
+    for j in range(len(keys)):
+        segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
+        # All keys of an item may fall into one segment.
+        if heads.used[segment] + len(keys) > np.int64(_LOAD_MAX * heads.places[segment]) and (
+            rebuild(heads, segment, len(keys), kept, end) == NEEDS_PAGES
+        ):
+            return segment
+    return NONE
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def rebuild(heads, segment, extra, kept, end) -> np.int64:  # type: ignore[no-untyped-def]
+    """Drop the dead heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
+    entries, pages = heads.entries, heads.pages[segment]
+    have = heads.places[segment] >> _PAGE_BITS
+    live = heads.scratch
+    count = 0
+    alive = np.uint64(end - kept)
+    low_kept = np.uint64(kept)
+    for page in range(have):
+        first = np.int64(pages[page]) << _PAGE_BITS
+        for place in range(first, first + _PAGE):
+            entry = entries[place]
+            if entry != np.uint64(0) and ((entry - low_kept) & _LOW32) < alive:
+                live[count] = entry
+                count += 1
+    size = _PAGE * _GROWTH ** (segment / SEGMENTS)
+    while count + extra > _LOAD_FIT * size:
+        size *= _GROWTH
+    want = np.int64(size / _PAGE + 0.5)
+    if want > have + heads.free_count[0] or want > heads.pages.shape[1]:
+        return NEEDS_PAGES
+    for page in range(have, want):
+        heads.free_count[0] -= 1
+        heads.pages[segment, page] = heads.free[heads.free_count[0]]
+    for page in range(want, have):
+        heads.free[heads.free_count[0]] = heads.pages[segment, page]
+        heads.free_count[0] += 1
+    heads.places[segment] = want * _PAGE
+    heads.used[segment] = count
+    for page in range(want):
+        first = np.int64(heads.pages[segment, page]) << _PAGE_BITS
+        for place in range(first, first + _PAGE):
+            entries[place] = np.uint64(0)
+    places = want << _PAGE_BITS
+    for i in range(count):
+        position = _home(live[i] >> _U32, places)
+        place = (np.int64(pages[position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
+        while entries[place] != np.uint64(0):
+            position = position + 1 if position + 1 < places else 0
+            place = (np.int64(pages[position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
+        entries[place] = live[i]
+    return DONE

@@ -1,0 +1,75 @@
+"""Numbers that only grow, kept in arrays that never have to be copied whole.
+
+Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... for ever. A number stands in a page of
+``2**page_bits`` places. ``map`` says which physical page a logical one has: a ring of ``int32``, looked up by the low
+bits of the logical page. A page is taken when the numbers reach it (from the free list, or by growing the arrays by a
+chunk) and given back when every number in it has left the window. So memory follows the window, and growing moves
+nothing: arrays are extended in place by the allocator, which on Linux remaps large blocks without copying them.
+
+Only ``extend`` and ``release`` change the state. Undoing a step needs neither: pages that the step took stay taken, and
+pages are released only when a step is committed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+# Arrays grow by at least one page and at most an eighth, so that what is allocated stays near what is used.
+_GROWTH_DIVISOR = 8
+
+
+class Pages:
+    """The page map of one numbering, and the arrays that are indexed by it (first axis: physical place / ``per``)."""
+
+    def __init__(self, page_bits: int) -> None:
+        self.page_bits = page_bits
+        self.map = np.zeros(8, np.int32)
+        self._free: list[int] = []
+        self._physical = 0
+        self._first = 0
+        self._next = 0
+
+    @property
+    def physical_pages(self) -> int:
+        """How many pages the arrays must hold."""
+        return self._physical
+
+    @property
+    def free_pages(self) -> int:
+        """How many of them hold nothing."""
+        return len(self._free)
+
+    def extend(self, numbers_end: int) -> bool:
+        """Map every number below ``numbers_end``; true if the arrays must grow to ``physical_pages``."""
+        wanted = -(-numbers_end >> self.page_bits)
+        grown = False
+        while self._next < wanted:
+            if self._next - self._first == len(self.map):
+                self._grow_map()
+            if not self._free:
+                chunk = max(1, self._physical // _GROWTH_DIVISOR)
+                self._free.extend(range(self._physical + chunk - 1, self._physical - 1, -1))
+                self._physical += chunk
+                grown = True
+            self.map[self._next % len(self.map)] = self._free.pop()
+            self._next += 1
+        return grown
+
+    def release(self, numbers_first: int) -> None:
+        """Give back the pages of which every number is below ``numbers_first``."""
+        first = min(numbers_first >> self.page_bits, self._next)
+        while self._first < first:
+            self._free.append(int(self.map[self._first % len(self.map)]))
+            self._first += 1
+
+    def _grow_map(self) -> None:
+        old = self.map
+        self.map = np.zeros(2 * len(old), np.int32)
+        for page in range(self._first, self._next):
+            self.map[page % len(self.map)] = old[page % len(old)]
+
+
+def grow(array: npt.NDArray[np.generic], length: int) -> None:
+    """Extend an array along its first axis in place; the new places are zero."""
+    array.resize((length, *array.shape[1:]), refcheck=False)

@@ -1,0 +1,308 @@
+"""One step of a band table over a batch, as kernels: expire, probe, then add; and the way back (``undo``).
+
+The order inside ``run`` is the meaning of the stream, so it stands on one screen: for each item, make room (or return,
+with nothing done, for the caller to grow an array), let time pass, look the content up, walk the buckets, append.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from stream.table.chains import (
+    BYTE_END,
+    BYTE_PAGE_BITS,
+    CANDIDATES,
+    CANDIDATES_FULL,
+    CONTENT,
+    COPIES,
+    CUTS,
+    EVICTED,
+    EXPIRED,
+    FINISHED,
+    FIRST_TIME,
+    GROUP_BITS,
+    HEADS_FULL,
+    ID,
+    ITEMS,
+    JOURNAL_FULL,
+    KEYS,
+    LATE,
+    NO_TIME,
+    OLDEST,
+    POSTING_END,
+    REMOVALS,
+    REMOVED,
+    SLOT_END,
+    STREAM_TIME,
+    SUPERSEDED,
+    UNTIMED,
+    byte_place,
+    event_time,
+    first_posting,
+    older,
+    posting_place,
+    same_id,
+    slot_of,
+    slot_place,
+    speaks,
+)
+from stream.table.heads import NONE, locate, make_room, put_at, warm
+
+NO_WINDOW = np.int64(np.iinfo(np.int64).max)
+_GROUP_MASK = (1 << GROUP_BITS) - 1
+# How many items ahead the heads are fetched: two items take about as long as memory does.
+AHEAD = 2
+_HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scratch):  # type: ignore[no-untyped-def]
+    """Take items from ``first`` on; returns (the next item, why it stopped, the segment that is full)."""
+    heads, state = store.heads, store.state
+    for i in range(first, len(items.times)):
+        keys = items.keys[items.key_starts[i] : items.key_starts[i + 1]]
+        if i + AHEAD < len(items.times):
+            warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
+        if add:
+            segment = make_room(heads, keys, kept, state[POSTING_END])
+            if segment != NONE:
+                return i, HEADS_FULL, segment
+            if journal.counts[_HEADS] + len(keys) > len(journal.head_keys) or (
+                journal.counts[_FLAGS] == len(journal.flag_slots)
+            ):
+                return i, JOURNAL_FULL, NONE
+        if probe:
+            most = min(np.int64(len(keys)) * limits.bucket_candidates, state[SLOT_END] - state[OLDEST]) + 1
+            if met.count[0] + most > len(met.slots):
+                return i, CANDIDATES_FULL, NONE
+        time = items.times[i]
+        if add:
+            pass_time(store, limits, time)
+        untimed = time == NO_TIME
+        if untimed:
+            time = state[STREAM_TIME]
+        live = first_posting(store, state[OLDEST], kept)
+        for j in range(len(keys)):
+            scratch.heads[j], scratch.places[j] = locate(heads, keys[j], kept, state[POSTING_END])
+            scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= live else NONE
+        top = find_content(store, limits, items, i, scratch.targets[CONTENT], live, kept)
+        copy = NONE
+        if top != NONE and probe:
+            copy = speaks(store, limits, top, items, i, time, live, kept)
+        if copy != NONE:
+            meet(met, i, copy, True)
+            state[COPIES] += 1
+        elif probe:
+            walk(store, limits, items, i, len(keys), time, live, kept, add, epoch + np.uint32(i), journal, met, scratch)
+        if add:
+            if copy != NONE:
+                skip_copy(store, top, len(keys), live, kept, scratch)
+            append(store, items, i, keys, time, untimed, kept, journal, scratch)
+            if top != NONE:
+                set_flag(store, top, SUPERSEDED, journal)
+    return len(items.times), FINISHED, NONE
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def pass_time(store, limits, time):  # type: ignore[no-untyped-def]
+    """Advance stream time by one item; expire what has left the window, and make room within ``limits.items``."""
+    state = store.state
+    state[ITEMS] += 1
+    if time != NO_TIME:
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+            state[STREAM_TIME] = time
+        elif time > state[STREAM_TIME]:
+            state[STREAM_TIME] = time
+        elif time < state[STREAM_TIME] - limits.lateness:
+            state[LATE] += 1
+    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
+        horizon = state[STREAM_TIME] - limits.window - limits.lateness
+        while state[OLDEST] < state[SLOT_END]:
+            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
+                break
+            state[OLDEST] += 1
+            state[EXPIRED] += 1
+    while state[SLOT_END] - state[OLDEST] >= limits.items:
+        state[OLDEST] += 1
+        state[EVICTED] += 1
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def find_content(store, limits, items, i, posting, live, kept):  # type: ignore[no-untyped-def]
+    """The slot that stands for the content of item ``i``, removed or not, or ``NONE``."""
+    if not limits.by_content:
+        return NONE
+    while posting != NONE:
+        slot = slot_of(store, posting, kept)
+        if store.contents[slot_place(store, slot)] == items.contents[i]:
+            return slot
+        posting = older(store, posting, live)  # another content with the same key
+    return NONE
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def walk(store, limits, items, i, keys, time, live, kept, add, epoch, journal, met, scratch):  # type: ignore[no-untyped-def]
+    """Probe every bucket of an item, newest first; leaves in ``targets`` what a new posting of each will link to."""
+    state = store.state
+    for j in range(KEYS, keys):
+        posting = scratch.targets[j]
+        scratch.targets[j] = NONE
+        newer = NONE
+        visited = 0
+        while posting != NONE:
+            slot = slot_of(store, posting, kept)
+            place = slot_place(store, slot)
+            following = older(store, posting, live)
+            if store.flags[place] & SUPERSEDED:
+                if add and newer != NONE:
+                    relink(store, newer, following, journal)
+            else:
+                if newer == NONE:
+                    scratch.targets[j] = posting
+                if visited == limits.bucket_candidates:
+                    state[CUTS] += 1
+                    break
+                visited += 1
+                if store.seen[place] != epoch:
+                    store.seen[place] = epoch
+                    who = speaks(store, limits, slot, items, i, time, live, kept)
+                    if who != NONE:
+                        meet(met, i, who, False)
+                        state[CANDIDATES] += 1
+                newer = posting
+            posting = following
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def skip_copy(store, top, keys, live, kept, scratch):  # type: ignore[no-untyped-def]
+    """Where the copy before it is the head of a bucket, a copy's posting links to what follows."""
+    first, end = first_posting(store, top, kept), first_posting(store, top + 1, kept)
+    for j in range(KEYS, keys):
+        if first <= scratch.targets[j] < end:
+            scratch.targets[j] = older(store, scratch.targets[j], live)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # type: ignore[no-untyped-def]
+    """Give item ``i`` the next slot and its postings the heads of their buckets."""
+    state = store.state
+    slot, start = state[SLOT_END], state[POSTING_END]
+    end = start + len(keys)
+    place = slot_place(store, slot)
+    store.times[place] = time
+    store.starts[place] = np.uint32(start & 0xFFFFFFFF)
+    store.contents[place] = items.contents[i]
+    store.flags[place] = UNTIMED if untimed else np.uint8(0)
+    for j in range(items.evidence.shape[1]):
+        store.evidence[place, j] = items.evidence[i, j]
+    append_id(store, place, items, i)
+    for j in range(len(keys)):
+        posting = start + j
+        before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
+        if j > 0 and store.heads.entries[to] != np.uint64(0):
+            # The place may have been taken, or the bucket added to, by an earlier key of this very item.
+            before, to = locate(store.heads, keys[j], kept, end)
+        at = posting_place(store, posting)
+        store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
+        if posting & _GROUP_MASK == 0:
+            store.groups[at >> GROUP_BITS] = np.uint32(slot & 0xFFFFFFFF)
+        n = journal.counts[_HEADS]
+        journal.head_keys[n] = keys[j]
+        journal.head_postings[n] = before
+        journal.counts[_HEADS] = n + 1
+        put_at(store.heads, keys[j], to, posting, kept)
+    state[SLOT_END] += 1
+    state[POSTING_END] = end
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def append_id(store, place, items, i):  # type: ignore[no-untyped-def]
+    """Store the bytes of an id; an id never straddles two pages."""
+    first, end = items.id_starts[i], items.id_starts[i + 1]
+    at = store.state[BYTE_END]
+    mask = (1 << BYTE_PAGE_BITS) - 1
+    if (at & mask) + (end - first) > mask + 1:
+        at = (at | mask) + 1
+    store.id_starts[place] = at
+    store.id_lengths[place] = np.uint16(end - first)
+    if end > first:
+        to = byte_place(store, at)
+        for j in range(end - first):
+            store.bytes[to + j] = items.ids[first + j]
+    store.state[BYTE_END] = at + end - first
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def meet(met, i, slot, identical):  # type: ignore[no-untyped-def]
+    """Note one candidate; room was made before."""
+    n = met.count[0]
+    met.items[n] = np.int32(i)
+    met.slots[n] = slot
+    met.identical[n] = identical
+    met.count[0] = n + 1
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def relink(store, posting, following, journal):  # type: ignore[no-untyped-def]
+    """Unlink what stands between two postings; put off to a later walk when the journal has no room."""
+    n = journal.counts[_LINKS]
+    if n == len(journal.link_postings):
+        return
+    at = posting_place(store, posting)
+    journal.link_postings[n] = posting
+    journal.link_values[n] = store.links[at]
+    journal.counts[_LINKS] = n + 1
+    store.links[at] = np.uint32(0) if following == NONE else np.uint32(posting - following)
+
+
+@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
+    """Set a flag of an older slot; room was made before."""
+    n = journal.counts[_FLAGS]
+    place = slot_place(store, slot)
+    journal.flag_slots[n] = slot
+    journal.flag_values[n] = store.flags[place]
+    journal.counts[_FLAGS] = n + 1
+    store.flags[place] |= flag
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
+    """Flag every live version of the one id in ``items`` as removed; returns how many, -1 if the journal is full."""
+    live = first_posting(store, store.state[OLDEST], kept)
+    posting, _ = locate(store.heads, key, kept, store.state[POSTING_END])
+    count = 0
+    while posting != NONE and posting >= live:
+        slot = slot_of(store, posting, kept)
+        place = slot_place(store, slot)
+        if same_id(store, place, items, 0) and not store.flags[place] & REMOVED:
+            if journal.counts[_FLAGS] == len(journal.flag_slots):
+                return -1
+            set_flag(store, slot, REMOVED, journal)
+            store.state[REMOVALS] += 1
+            count += 1
+        posting = older(store, posting, live)
+    return count
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def undo(store, journal, kept):  # type: ignore[no-untyped-def]
+    """Restore what the journal holds, newest first; the caller then sets the state back."""
+    for n in range(journal.counts[_HEADS] - 1, -1, -1):
+        key = journal.head_keys[n]
+        _, to = locate(store.heads, key, kept, store.state[POSTING_END])
+        put_at(store.heads, key, to, journal.head_postings[n], kept)
+    for n in range(journal.counts[_LINKS] - 1, -1, -1):
+        store.links[posting_place(store, journal.link_postings[n])] = journal.link_values[n]
+    for n in range(journal.counts[_FLAGS] - 1, -1, -1):
+        store.flags[slot_place(store, journal.flag_slots[n])] = journal.flag_values[n]
+    journal.counts[:] = 0
+
+
+@numba.njit(nogil=True, cache=True, _nrt=False)
+def places(store, slots, out):  # type: ignore[no-untyped-def]
+    """Where slots stand in the slot arrays, ``int64[m]``."""
+    for n in range(len(slots)):
+        out[n] = slot_place(store, slots[n])

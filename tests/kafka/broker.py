@@ -1,0 +1,383 @@
+"""One Apache Kafka node for the tests and for `make kafka`: fetched by Maven, run as a child process.
+
+Theory of operation. A `Broker` owns a temporary folder (data, log, configuration), four ports and at most
+one Java process. `start` formats the storage once and waits for the broker's own "started" line; `stop` ends
+the process politely, then by force, and `kill` by force at once; after either, `start` (or `restart`) resumes
+on the same ports with the same data. `close` removes the folder. Only the process that was started here is
+signalled, by its id, and the kernel kills it when the thread that started it ends (Linux), so that no run
+leaves a broker behind.
+
+Listeners: PLAINTEXT on `port` for plain clients; PROXIED on `proxied_port`, which advertises `proxy_port`: a
+`Proxy` listening there and forwarding to `proxied_port` stays between the broker and every client that
+bootstraps through it, because Kafka clients follow the advertised address.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import types
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Self
+
+HERE = Path(__file__).resolve().parent
+HOST = "127.0.0.1"
+# Below Linux's range for outgoing connections (32768 and up): while the broker is down no client's outgoing
+# socket can take its port, nor connect to itself there.
+PORTS_FREE = range(15_000, 32_000)
+RESOLVE_SECONDS_MAX = 600.0  # the first Maven run fetches some 45 MB
+FORMAT_SECONDS_MAX = 60.0
+START_SECONDS_MAX = 90.0  # 3 s on an idle machine; several times that with every core busy
+STOP_SECONDS_MAX = 15.0
+POLL_SECONDS = 0.02
+LOG_TAIL_LINES = 40
+CLUSTER_ID = "bmVhcmR1cC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base64, as Kafka wants; any will do
+STARTED = b"Kafka Server started"
+TOO_OLD = "UnsupportedClassVersionError"
+
+SETTINGS: Mapping[str, str] = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    # One node, so one replica; few partitions of the internal topics, so that they exist at once.
+    "default.replication.factor": "1",
+    "min.insync.replicas": "1",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # Tests should not wait: groups form at once, sessions may be 1 s, overdue transactions end within 1 s.
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    # After a SIGKILL the controller refuses the same node until its old session ends: 9 s by default.
+    "broker.session.timeout.ms": "3000",
+    "broker.heartbeat.interval.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "16777216",  # default 128 MiB, a quarter of the heap below
+}
+JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+
+# Runs in the child: dies with the parent (PR_SET_PDEATHSIG = 1, Linux), also if that died meanwhile, then
+# becomes Java under the same process id. Not a preexec_fn, which is unsafe in a process with threads.
+BECOME_JAVA = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != int(sys.argv[1]):
+        sys.exit(1)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+
+
+class BrokerUnavailableError(Exception):
+    """This machine cannot run the broker: no Java 17, no Maven, or the jars cannot be fetched."""
+
+
+class BrokerFailedError(Exception):
+    """The broker did not start or ended by itself; the message ends with the last lines of its log."""
+
+
+def kafka_version(pom: Path = HERE / "pom.xml") -> str:
+    """Return the Apache Kafka version that the pom names."""
+    found = ElementTree.parse(pom).getroot().findtext(".//{*}kafka.version")
+    if not found:
+        raise AssertionError(f"{pom} has no <kafka.version>")
+    return found
+
+
+def jars_folder() -> Path:
+    """Return the cache folder of the jars: by Kafka version and by the pom's content."""
+    cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    digest = hashlib.sha256((HERE / "pom.xml").read_bytes()).hexdigest()[:8]
+    return Path(cache) / "neardup" / f"kafka-{kafka_version()}-{digest}"
+
+
+def resolve_jars() -> Path:
+    """Return the folder with the broker's jars, fetched by Maven if the cache lacks it.
+
+    The folder appears whole or not at all: it is filled under another name, then renamed.
+    """
+    folder = jars_folder()
+    if folder.is_dir():
+        return folder
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise BrokerUnavailableError(f"mvn is not on the path and {folder} does not exist: install Maven")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    filling = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+    try:
+        command = [maven, "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+        command += ["-DincludeScope=runtime", f"-DoutputDirectory={filling}"]
+        run = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=RESOLVE_SECONDS_MAX
+        )
+        if run.returncode != 0:
+            raise BrokerUnavailableError(f"Maven could not fetch Kafka:\n{tail(run.stdout + run.stderr)}")
+        try:
+            filling.rename(folder)
+        except OSError:
+            if not folder.is_dir():  # otherwise another run was first, with the same content
+                raise
+    except subprocess.TimeoutExpired as error:
+        raise BrokerUnavailableError(f"Maven did not fetch Kafka in {RESOLVE_SECONDS_MAX:.0f} s") from error
+    finally:
+        shutil.rmtree(filling, ignore_errors=True)
+    return folder
+
+
+def find_java() -> str:
+    """Return the path of Java: JAVA_HOME's, else the one on the path."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
+    if java is None:
+        raise BrokerUnavailableError("java is not on the path (nor in JAVA_HOME): install Java 17 or newer")
+    return java
+
+
+def tail(text: str, lines_max: int = LOG_TAIL_LINES) -> str:
+    """Return the last lines of a text."""
+    return "\n".join(text.splitlines()[-lines_max:])
+
+
+def is_free(port: int) -> bool:
+    """Say whether one can listen on the port of 127.0.0.1 now."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def free_port(*taken: int) -> int:
+    """Return a port of `PORTS_FREE` that nobody listens on and that is none of `taken`."""
+    chance = random.SystemRandom()
+    for _ in range(1_000):
+        port = chance.choice(PORTS_FREE)
+        if port not in taken and is_free(port):
+            return port
+    raise BrokerUnavailableError(f"no free port in {PORTS_FREE} of {HOST}: end what listens there")
+
+
+class Broker:
+    """One Kafka node in a child process, with the life cycle that the module describes.
+
+    `port` 0 means a free one; `settings` adds to or replaces `SETTINGS` (server.properties names). Call
+    `start` from a thread that lives as long as the broker should. Raises `BrokerUnavailableError` when this
+    machine cannot run Kafka and `BrokerFailedError` when Kafka does not start.
+    """
+
+    def __init__(self, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+        self.port = port or free_port()
+        self.proxied_port = free_port(self.port)
+        self.proxy_port = free_port(self.port, self.proxied_port)
+        self.controller_port = free_port(self.port, self.proxied_port, self.proxy_port)
+        self.settings = dict(settings or {})
+        self.folder: Path | None = None
+        self.process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients that talk to the broker directly."""
+        return f"{HOST}:{self.port}"
+
+    @property
+    def bootstrap_proxied(self) -> str:
+        """The address for clients that should go through a proxy on `proxy_port`."""
+        return f"{HOST}:{self.proxy_port}"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process lives."""
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The id of the living process, for SIGSTOP and the like."""
+        if self.process is None or self.process.poll() is not None:
+            raise BrokerFailedError("the broker does not run: start() it first")
+        return self.process.pid
+
+    @property
+    def log(self) -> str:
+        """The log of all starts so far."""
+        path = self.folder and self.folder / "broker.log"
+        return path.read_text(errors="replace") if path and path.exists() else ""
+
+    def start(self) -> Self:
+        """Start Kafka and return when it serves; a second call on a running broker does nothing."""
+        if self.running:
+            return self
+        classpath, java = str(resolve_jars() / "*"), find_java()
+        for port in (self.port, self.proxied_port, self.controller_port):
+            if not is_free(port):
+                raise BrokerUnavailableError(
+                    f"{HOST}:{port} is already in use: end what listens there, or choose another port"
+                )
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="neardup-kafka-"))
+            self._format(java, classpath)
+        log = self.folder / "broker.log"
+        read_from = log.stat().st_size if log.exists() else 0
+        command = [java, *JVM, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
+        command += ["kafka.Kafka", str(self.folder / "server.properties")]
+        with log.open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-S", "-E", "-c", BECOME_JAVA, str(os.getpid()), *command],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,  # Ctrl-C in the terminal reaches us alone, and we stop it in order
+            )
+        try:
+            self._wait_until_started(log, read_from)
+        except BaseException:
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """End the process by SIGTERM, which flushes and closes, and by SIGKILL when that takes too long."""
+        if self.process is not None and self.running:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_SECONDS_MAX)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        self._reap()
+
+    def kill(self) -> None:
+        """End the process by SIGKILL: what it had not flushed is recovered at the next start."""
+        if self.process is not None and self.running:
+            self.process.kill()
+        self._reap()
+
+    def restart(self) -> Self:
+        """Stop if it runs, and start again on the same ports and data."""
+        self.stop()
+        return self.start()
+
+    def close(self) -> None:
+        """Kill the process and remove the data: nothing of it is wanted any more."""
+        self.kill()
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _reap(self) -> None:
+        if self.process is not None:
+            self.process.wait(STOP_SECONDS_MAX)
+            self.process = None
+
+    def _format(self, java: str, classpath: str) -> None:
+        assert self.folder is not None
+        properties = self.folder / "server.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        # Short-lived, so C1 alone: less than half the time of the default.
+        command = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+        command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
+        command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
+        try:
+            run = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FORMAT_SECONDS_MAX
+            )
+            output, failed = run.stdout + run.stderr, run.returncode != 0
+        except subprocess.TimeoutExpired:
+            output, failed = f"no end after {FORMAT_SECONDS_MAX:.0f} s", True
+        if failed:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+            if TOO_OLD in output:
+                raise BrokerUnavailableError(f"{java} is too old for Kafka 4: install Java 17 or newer")
+            raise BrokerFailedError(f"the storage could not be formatted:\n{tail(output)}")
+
+    def _properties(self) -> dict[str, str]:
+        listeners = {
+            "PLAINTEXT": self.port,
+            "PROXIED": self.proxied_port,
+            "CONTROLLER": self.controller_port,
+        }
+        advertised = {"PLAINTEXT": self.port, "PROXIED": self.proxy_port}
+        own = {
+            "listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in listeners.items()),
+            "advertised.listeners": ",".join(f"{name}://{HOST}:{port}" for name, port in advertised.items()),
+            "controller.quorum.voters": f"1@{HOST}:{self.controller_port}",
+            "log.dirs": f"{self.folder}/data",
+        }
+        return {**SETTINGS, **own, **self.settings}
+
+    def _wait_until_started(self, log: Path, read_from: int) -> None:
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while True:
+            with log.open("rb") as lines:
+                lines.seek(read_from)
+                if STARTED in lines.read():
+                    return
+            if not self.running:
+                assert self.process is not None
+                code = self.process.returncode
+                raise BrokerFailedError(f"Kafka ended with code {code} while starting:\n{tail(self.log)}")
+            if time.monotonic() > deadline:
+                raise BrokerFailedError(
+                    f"Kafka did not start in {START_SECONDS_MAX:.0f} s, its log ends:\n{tail(self.log)}"
+                )
+            time.sleep(POLL_SECONDS)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one broker in the foreground until Ctrl-C or SIGTERM; its data goes with it."""
+    parser = argparse.ArgumentParser(description=main.__doc__)
+    parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1 (default: %(default)s)")
+    port = parser.parse_args(arguments).port
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end like Ctrl-C, through the clean-up below
+    try:
+        with contextlib.suppress(KeyboardInterrupt), Broker(port=port) as broker:
+            sys.stdout.write(f"Apache Kafka {kafka_version()} serves at {broker.bootstrap}\n")
+            sys.stdout.write(f"Log: {broker.folder}/broker.log. Ctrl-C stops it and removes its data.\n")
+            sys.stdout.flush()
+            assert broker.process is not None
+            code = broker.process.wait()
+            raise BrokerFailedError(f"Kafka ended by itself with code {code}:\n{tail(broker.log)}")
+    except (BrokerUnavailableError, BrokerFailedError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

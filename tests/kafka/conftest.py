@@ -1,0 +1,107 @@
+"""Fixtures for the tests against a real Apache Kafka.
+
+`bootstrap_servers` is `KAFKA_BOOTSTRAP_SERVERS` when that is set, else a broker started here. A machine that
+cannot run one skips these tests with the reason; with CI=true they fail instead. Under pytest-xdist every
+worker has a broker of its own, because tests kill it and stand proxies in front of it.
+
+The folder of this file goes on the import path, so that the tests here say `from broker import Broker` and
+`from proxy import Api, Proxy` (test folders have no `__init__.py`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import uuid
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+# kafka-python reads its message schemas, at import, by a function that Python 3.11 and 3.12 call deprecated
+# (3.13 took that back), and warnings are errors here: so the first import of all that tests use stands here.
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", "(read_text|open_text) is deprecated", DeprecationWarning)
+    from kafka import KafkaAdminClient
+    from kafka.coordinator.assignors import cooperative_sticky as _  # noqa: F401
+
+from broker import Broker, BrokerUnavailableError
+from proxy import Proxy
+
+# kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
+UNCLOSED_SOCKET = "unclosed <socket"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let kafka-python's unclosed sockets pass, in the tests and in the collection after the last of them."""
+    config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")
+    warnings.filterwarnings("ignore", UNCLOSED_SOCKET, ResourceWarning)
+
+
+class MakeTopic(Protocol):
+    """Creates a topic whose name begins so, with settings such as `retention_ms=1000`; returns its name."""
+
+    def __call__(self, name_prefix: str, partitions: int = 1, **configs: object) -> str: ...
+
+
+@pytest.fixture(scope="session")
+def session_broker() -> Iterator[Broker]:
+    """The broker of this test process; use `broker` instead, which is running whatever the last test did."""
+    started = Broker()
+    try:
+        started.start()
+    except BrokerUnavailableError as error:
+        started.close()
+        if os.environ.get("CI", "").lower() == "true":
+            pytest.fail(f"no Kafka broker in CI: {error}", pytrace=False)
+        pytest.skip(f"no Kafka broker: {error}")
+    yield started
+    started.close()
+
+
+@pytest.fixture
+def broker(session_broker: Broker) -> Iterator[Broker]:
+    """A broker process that the test may kill, stop and restart: never that of KAFKA_BOOTSTRAP_SERVERS."""
+    session_broker.start()
+    yield session_broker
+    session_broker.start()
+
+
+@pytest.fixture
+def proxy(broker: Broker) -> Iterator[Proxy]:
+    """A proxy in front of `broker`, for clients that bootstrap at `broker.bootstrap_proxied`."""
+    with Proxy(broker.proxy_port, broker.proxied_port) as standing:
+        yield standing
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(request: pytest.FixtureRequest) -> str:
+    """The address of a real broker that the test must leave as it found it."""
+    given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if given:
+        return given
+    started: Broker = request.getfixturevalue("session_broker")
+    return started.bootstrap
+
+
+@pytest.fixture
+def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
+    """Create topics of unique names: on `broker` if the test uses it, else on `bootstrap_servers`."""
+
+    def make(name_prefix: str, partitions: int = 1, **configs: object) -> str:
+        if "broker" in request.fixturenames:
+            address = request.getfixturevalue("broker").bootstrap
+        else:
+            address = request.getfixturevalue("bootstrap_servers")
+        name = f"{name_prefix}-{uuid.uuid4().hex[:12]}"
+        settings = {key.replace("_", "."): str(value) for key, value in configs.items()}
+        with KafkaAdminClient(bootstrap_servers=address) as admin:
+            options = {"num_partitions": partitions, "replication_factor": -1, "configs": settings}
+            admin.create_topics({name: options}, wait_for_metadata=True)
+        return name
+
+    return make

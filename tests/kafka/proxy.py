@@ -1,0 +1,274 @@
+"""A TCP proxy between Kafka clients and the broker, with faults on demand.
+
+Theory of operation. One thread accepts; each connection has two more, one a direction, that read whole Kafka
+frames (a 4-byte size, then the body) and pass them on in order. A request's header names its API and a
+correlation id, which its response repeats, so that a fault can be aimed at one API before or after the
+broker acted: `lose(Api.END_TXN, "request")` means it never hears of it, `lose(Api.END_TXN, "response")` that
+it acted and the client never hears. After a loss the connection is closed (the client notices at once) or,
+with `hang=True`, stays silent from then on (the client must time out).
+
+The general faults hold for all connections until `heal`: `pause` keeps every frame back, `delay` holds each
+response for a while, `drop_responses` lets requests through and swallows one response per connection, then
+closes it; `cut` closes all and refuses new ones. Faults may be set from any thread.
+
+Clients follow the address that the broker advertises: give them `Broker.bootstrap_proxied`, listen on
+`Broker.proxy_port` and forward to `Broker.proxied_port`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+import socket
+import struct
+import threading
+import time
+import types
+from dataclasses import dataclass, field
+from typing import Literal, Self
+
+HOST = "127.0.0.1"
+CONNECT_SECONDS_MAX = 5.0
+JOIN_SECONDS_MAX = 5.0
+FRAME_BYTES_MAX = 256 << 20  # anything longer is not a Kafka frame
+
+Side = Literal["request", "response"]
+
+
+class Api(enum.IntEnum):
+    """The Kafka APIs that tests aim at, by their key in a request's header."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+
+
+@dataclass(eq=False)
+class Rule:
+    """A fault for the next `times` frames of one API; `happened` is set at the first."""
+
+    api: Api
+    side: Side
+    times: int
+    hang: bool
+    delay_seconds: float | None  # None: lose the frame; otherwise pass it on late
+    happened: threading.Event = field(default_factory=threading.Event)
+    count: int = 0
+
+
+@dataclass(eq=False)
+class Connection:
+    """A client's socket, the broker's, and the APIs of the requests under way by correlation id."""
+
+    client: socket.socket
+    broker: socket.socket
+    apis: dict[int, int] = field(default_factory=dict)
+    silent: bool = False
+
+    def close(self) -> None:
+        """End both sides; the two pumps then end by themselves."""
+        for end in (self.client, self.broker):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+class Proxy:
+    """Listens on `port` of 127.0.0.1, forwards to `upstream_port`, and does what the module describes."""
+
+    def __init__(self, port: int, upstream_port: int) -> None:
+        self.port = port
+        self.upstream_port = upstream_port
+        self.requests: list[Api | int] = []  # the API of every request that arrived, in order
+        self._lock = threading.Lock()
+        self._flowing = threading.Event()
+        self._flowing.set()
+        self._delay_seconds = 0.0
+        self._drop_responses = False
+        self._rules: list[Rule] = []
+        self._connections: set[Connection] = set()
+        self._listener: socket.socket | None = None
+        self._acceptor: threading.Thread | None = None
+
+    def start(self) -> Self:
+        """Listen; a second call on a listening proxy does nothing."""
+        if self._listener is None:
+            self._listener = socket.create_server((HOST, self.port))
+            self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
+            self._acceptor.start()
+        return self
+
+    def cut(self) -> None:
+        """Close every connection and refuse new ones until `heal`."""
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            with contextlib.suppress(OSError):
+                listener.shutdown(socket.SHUT_RDWR)  # wakes the thread in accept()
+            listener.close()
+        if self._acceptor is not None:
+            self._acceptor.join(JOIN_SECONDS_MAX)
+            self._acceptor = None
+        self._close_connections()
+
+    def pause(self) -> None:
+        """Hold every frame, in both directions, until `heal`."""
+        self._flowing.clear()
+
+    def delay(self, seconds: float) -> None:
+        """Hold each response for this long until `heal`; the responses of a connection wait in turn."""
+        self._delay_seconds = seconds
+
+    def drop_responses(self) -> None:
+        """Let requests through, swallow the first response of each connection and close it, until `heal`."""
+        self._drop_responses = True
+
+    def lose(self, api: Api, side: Side, *, times: int = 1, hang: bool = False) -> Rule:
+        """Lose the next `times` requests or responses of an API, and the connection with each."""
+        return self._add(Rule(api, side, times, hang, None))
+
+    def hold(self, api: Api, side: Side, seconds: float, *, times: int = 1) -> Rule:
+        """Pass the next `times` requests or responses of an API on this much later."""
+        return self._add(Rule(api, side, times, False, seconds))
+
+    def heal(self) -> None:
+        """End every fault and listen again; connections that lost a frame to `hang` are closed."""
+        self._delay_seconds = 0.0
+        self._drop_responses = False
+        with self._lock:
+            self._rules.clear()
+            hanging = [connection for connection in self._connections if connection.silent]
+        for connection in hanging:
+            connection.close()
+        self._flowing.set()
+        self.start()
+
+    def close(self) -> None:
+        """Refuse, close everything and let the threads end."""
+        self.cut()
+        self._flowing.set()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _add(self, rule: Rule) -> Rule:
+        with self._lock:
+            self._rules.append(rule)
+        return rule
+
+    def _close_connections(self) -> None:
+        with self._lock:
+            connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                client, _ = listener.accept()
+            except OSError:  # cut() closed it
+                return
+            try:
+                broker = socket.create_connection((HOST, self.upstream_port), CONNECT_SECONDS_MAX)
+            except OSError:  # the broker is down: so are we
+                client.close()
+                continue
+            broker.settimeout(None)
+            connection = Connection(client, broker)
+            for end in (client, broker):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with self._lock:
+                self._connections.add(connection)
+            if self._listener is not listener:  # cut() ran meanwhile
+                connection.close()
+            for side in ("request", "response"):
+                threading.Thread(target=self._pump, args=(connection, side), daemon=True).start()
+
+    def _pump(self, connection: Connection, side: Side) -> None:
+        """Pass frames on in one direction until either end closes or a fault closes the connection."""
+        source, target = connection.client, connection.broker
+        if side == "response":
+            source, target = target, source
+        with contextlib.suppress(OSError):
+            while (frame := read_frame(source)) is not None:
+                self._flowing.wait()
+                if connection.silent:
+                    continue
+                api = self._api_of(connection, side, frame)
+                rule = self._rule_for(api, side)
+                if rule is not None and rule.delay_seconds is None:
+                    if not rule.hang:
+                        break
+                    connection.silent = True
+                    continue
+                if side == "response" and self._drop_responses:
+                    break
+                late = rule.delay_seconds if rule is not None and rule.delay_seconds else 0.0
+                time.sleep(late + (self._delay_seconds if side == "response" else 0.0))
+                self._flowing.wait()
+                target.sendall(struct.pack(">i", len(frame)) + frame)
+        connection.close()
+        with self._lock:
+            self._connections.discard(connection)
+
+    def _api_of(self, connection: Connection, side: Side, frame: bytes) -> int | None:
+        if side == "response":
+            (correlation_id,) = struct.unpack_from(">i", frame)
+            return connection.apis.pop(correlation_id, None)
+        api, _version, correlation_id = struct.unpack_from(">hhi", frame)
+        connection.apis[correlation_id] = api
+        self.requests.append(Api(api) if api in set(Api) else api)
+        return int(api)
+
+    def _rule_for(self, api: int | None, side: Side) -> Rule | None:
+        with self._lock:
+            for rule in self._rules:
+                if rule.api == api and rule.side == side and rule.count < rule.times:
+                    rule.count += 1
+                    rule.happened.set()
+                    return rule
+        return None
+
+
+def read_frame(source: socket.socket) -> bytes | None:
+    """Read one Kafka frame without its size; None when the peer closed."""
+    head = read_exactly(source, 4)
+    if head is None:
+        return None
+    (size,) = struct.unpack(">i", head)
+    if not 4 <= size <= FRAME_BYTES_MAX:
+        raise OSError(f"a frame of {size} bytes is no Kafka frame (4 to {FRAME_BYTES_MAX})")
+    return read_exactly(source, size)
+
+
+def read_exactly(source: socket.socket, size: int) -> bytes | None:
+    """Read this many bytes; None when the peer closed before."""
+    buffer = bytearray(size)
+    view, filled = memoryview(buffer), 0
+    while filled < size:
+        count = source.recv_into(view[filled:])
+        if count == 0:
+            return None
+        filled += count
+    return bytes(buffer)
