@@ -1,9 +1,9 @@
 """Banding: signatures -> sketches -> bucket keys; and everything that two sketches say of a pair.
 
 A sketch keeps ``bits`` of each row: that is the evidence which the table stores, and from it alone come the keys. The
-key of band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band if
-and only if the keys are equal (but for a chance of 2^-64), whoever has a sketch has its keys, and the number of bands
-in which a pair met, and the first of them, can be told from the two sketches.
+key of band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band
+if and only if the keys are equal (but for a chance of 2^-64), whoever has a sketch has its keys, and the number of
+bands in which a pair met, and the first of them, can be told from the two sketches.
 
 A row of different shingles agrees by chance with 2^-bits: with similarity s a row agrees with s + (1 - s) 2^-bits.
 
@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from stream.hashing import derive_seed, mix64
+from stream.kernels import kernel
 
 # Told apart from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -61,7 +61,7 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
     return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _keys(sketches, seed, seeds, out):  # type: ignore[no-untyped-def]
     for band in range(len(seeds)):
         seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
@@ -78,7 +78,7 @@ def _keys(sketches, seed, seeds, out):  # type: ignore[no-untyped-def]
             out[i, band] = key
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):  # type: ignore[no-untyped-def]
     width = a.shape[1] // bands
     for i in range(len(a)):

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from stream.documents import Document
 from stream.hashing import hash_strings
+from stream.kernels import kernel
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
@@ -40,10 +40,14 @@ class Batch(NamedTuple):
         """How many documents."""
         return len(self.times)
 
-    def id_list(self) -> list[str]:
-        """The ids as strings."""
-        data, starts = self.ids.tobytes(), self.id_starts.tolist()
-        return [data[a:b].decode() for a, b in zip(starts, starts[1:], strict=False)]
+    def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
+        """The ids of some rows, as strings."""
+        data, starts, ends = (
+            self.ids.tobytes(),
+            self.id_starts[rows].tolist(),
+            self.id_starts[rows + 1].tolist(),
+        )
+        return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
 
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -80,7 +84,7 @@ def table_items(batch: Batch, keys: npt.NDArray[np.uint64]) -> Items:
     )
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fill_keys(contents, keys, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         out[i, 0] = contents[i, 0]

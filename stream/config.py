@@ -49,11 +49,12 @@ class Config(BaseModel):
     fold_case: bool = Field(True, description="fold the case of texts")
     fold_space: bool = Field(True, description="take a run of white space as one blank, none at the ends")
     threshold: float = Field(0.8, ge=0.05, le=1.0, description="similarity from which two documents are a pair")
-    recall: float = Field(
-        0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted"
-    )
+    recall: float = Field(0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted")
     min_similarity: float | None = Field(
-        None, ge=0.0, le=1.0, description="estimate from which a candidate is emitted; by default chosen for the recall"
+        None,
+        ge=0.0,
+        le=1.0,
+        description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
     rows_max: int = Field(128, ge=1, le=4096, description="rows of a signature at most: time and memory for accuracy")
     bands: int | None = Field(None, ge=1, le=1024, description="bands; by default chosen for the recall")
@@ -61,10 +62,16 @@ class Config(BaseModel):
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
     sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
     window_seconds: float | None = Field(
-        None, gt=0, le=_SECONDS_MAX, description="two documents may pair when their times differ by at most this"
+        None,
+        gt=0,
+        le=_SECONDS_MAX,
+        description="two documents may pair when their times differ by at most this",
     )
     lateness_seconds: float = Field(
-        0.0, ge=0, le=_SECONDS_MAX, description="how late a document may come and still meet all of its window"
+        0.0,
+        ge=0,
+        le=_SECONDS_MAX,
+        description="how late a document may come and still meet all of its window",
     )
     window_documents: int = Field(
         1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
@@ -107,7 +114,13 @@ class Config(BaseModel):
     def tuning(self) -> Tuning:
         """Bands, rows, margin and cut that these settings resolve to."""
         return choose(
-            self.threshold, self.recall, self.rows_max, self.sketch_bits, self.bands, self.rows, self.min_similarity
+            self.threshold,
+            self.recall,
+            self.rows_max,
+            self.sketch_bits,
+            self.bands,
+            self.rows,
+            self.min_similarity,
         )
 
     @functools.cached_property

@@ -33,7 +33,7 @@ class Pair(NamedTuple):
 class Refusal(NamedTuple):
     """A document that could not be used: its place in the batch, its id and the reason (a key of ``REASONS``)."""
 
-    index: int
+    place: int
     id: str
     reason: str
 

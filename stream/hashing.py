@@ -9,8 +9,9 @@ constants of Stafford's variant 13. It is a bijection of the 64-bit integers.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from stream.kernels import inlined, kernel
 
 # 2^64 / golden ratio, odd: steps a counter into well separated seeds (SplitMix64).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -24,8 +25,8 @@ _M2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
-@numba.njit(inline="always", cache=True)
-def mix64(x: np.uint64) -> np.uint64:
+@inlined
+def mix64(x):  # type: ignore[no-untyped-def]
     """A bijection of ``uint64`` whose every output bit depends on every input bit (SplitMix64's finaliser)."""
     x ^= x >> _S30
     x *= _M1
@@ -35,13 +36,13 @@ def mix64(x: np.uint64) -> np.uint64:
     return x
 
 
-@numba.njit(inline="always", cache=True)
-def derive_seed(seed: np.uint64, purpose: np.uint64) -> np.uint64:
+@inlined
+def derive_seed(seed, purpose):  # type: ignore[no-untyped-def]
     """The seed of one use (a round, a band, a function) of a configured seed; ``uint64`` in and out."""
     return mix64(seed + (purpose + np.uint64(1)) * GOLDEN)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def hash_strings(data, starts, seed, out):  # type: ignore[no-untyped-def]
     """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
     for i in range(len(out)):
@@ -51,7 +52,7 @@ def hash_strings(data, starts, seed, out):  # type: ignore[no-untyped-def]
         out[i] = mix64(h)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def hash_bags(values, starts, out):  # type: ignore[no-untyped-def]
     """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
 

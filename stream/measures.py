@@ -67,11 +67,7 @@ MEASURES: dict[str, Callable[[Numbers, Numbers], float]] = {
 
 
 def _multiplicities(a: Numbers, b: Numbers) -> tuple[int, int]:
-    elements, counts = [], []
-    for bag in (a, b):
-        unique, count = np.unique(bag, return_counts=True)
-        elements.append(unique)
-        counts.append(count)
-    common, at_a, at_b = np.intersect1d(*elements, assume_unique=True, return_indices=True)
-    least = int(np.minimum(counts[0][at_a], counts[1][at_b]).sum()) if len(common) else 0
+    (elements_a, counts_a), (elements_b, counts_b) = (np.unique(bag, return_counts=True) for bag in (a, b))
+    _, at_a, at_b = np.intersect1d(elements_a, elements_b, assume_unique=True, return_indices=True)
+    least = int(np.minimum(counts_a[at_a], counts_b[at_b]).sum())
     return least, len(a) + len(b) - least

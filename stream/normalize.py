@@ -15,9 +15,10 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from stream.kernels import kernel
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
 UNICODE_VERSION: str = unicodedata.unidata_version
@@ -26,7 +27,8 @@ UNICODE_VERSION: str = unicodedata.unidata_version
 class CodePoints(NamedTuple):
     """Normalised texts of one batch.
 
-    Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else of
+    Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else
+    of
     ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
     ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0.
     """
@@ -131,7 +133,7 @@ _ASCII_FOLD: dict[tuple[bool, bool], npt.NDArray[np.uint8]] = {
 }
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
     """Starts of the texts in their two buffers."""
     narrow = 0
@@ -145,8 +147,8 @@ def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
             narrow += lengths[i]
 
 
-@numba.njit(nogil=True, cache=True)
-def _is_space(c: np.uint32) -> bool:
+@kernel
+def _is_space(c):  # type: ignore[no-untyped-def]
     """What ``str.isspace`` says of a code point (the tests compare every one)."""
     if c <= 0x20:
         return c == 0x20 or (0x09 <= c <= 0x0D) or (0x1C <= c <= 0x1F)
@@ -155,8 +157,8 @@ def _is_space(c: np.uint32) -> bool:
     return c == 0x1680 or (0x2000 <= c <= 0x200A) or c in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
 
 
-@numba.njit(nogil=True, cache=True)
-def _fold_narrow(codes, table, fold_space, out) -> int:  # type: ignore[no-untyped-def]
+@kernel
+def _fold_narrow(codes, table, fold_space, out):  # type: ignore[no-untyped-def]
     """Fold one ASCII text; returns its new length."""
     if not fold_space:
         for p in range(len(codes)):
@@ -174,8 +176,8 @@ def _fold_narrow(codes, table, fold_space, out) -> int:  # type: ignore[no-untyp
     return j
 
 
-@numba.njit(nogil=True, cache=True)
-def _fold_wide(codes, fold_space, out) -> int:  # type: ignore[no-untyped-def]
+@kernel
+def _fold_wide(codes, fold_space, out):  # type: ignore[no-untyped-def]
     """Fold the white space of one text of code points; returns its new length."""
     if not fold_space:
         out[: len(codes)] = codes
@@ -193,7 +195,7 @@ def _fold_wide(codes, fold_space, out) -> int:  # type: ignore[no-untyped-def]
     return j
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, table, fold_space, narrow, wide):  # type: ignore[no-untyped-def]
     """Fold case (ASCII) and white space; each text keeps its start and gets its new length."""
     for i in range(len(starts)):

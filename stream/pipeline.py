@@ -1,7 +1,7 @@
 """The one path of a document: normalise, shingle, sign | probe, add, score | pair.
 
-``Signer`` is the left half and keeps nothing; ``Matcher`` is the right half and keeps the table; ``Deduplicator`` is the
-two of them in one process. Workers run the halves on different machines with a topic between them.
+``Signer`` is the left half and keeps nothing; ``Matcher`` is the right half and keeps the table; ``Deduplicator`` is
+the two of them in one process. Workers run the halves on different machines with a topic between them.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from stream.batches import MICROSECONDS, Batch, id_columns, table_items, time_of
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
 from stream.normalize import code_points
+from stream.partitions import WHOLE, Partition, local_items, partitions_of
 from stream.schemes import SCHEMES
-from stream.table import NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
+from stream.table import NO_TIME, NO_WINDOW, BandTable, Limits
 
 # Texts are signed in chunks of about this many characters: enough that the calls cost little, few enough that their
 # shingles (8 bytes each) stay in the last cache. Measured on 5 kB texts: 16 microseconds each, 22 with a quarter of it.
@@ -36,10 +37,13 @@ class Signed(NamedTuple):
 
 
 class Matches(NamedTuple):
-    """Scored candidates of a batch as columns, in order of arrival; ``emitted`` are those at or above the cut."""
+    """Emitted pairs of a batch as columns, in order of arrival: ids, event times in microseconds (``NO_TIME`` for
+    none), similarity in [0, 1], number of common bands."""
 
     older: list[str]
     newer: list[str]
+    older_times: npt.NDArray[np.int64]
+    newer_times: npt.NDArray[np.int64]
     similarity: npt.NDArray[np.float64]
     buckets: npt.NDArray[np.int32]
 
@@ -48,7 +52,8 @@ class Matches(NamedTuple):
         return list(map(Pair, self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()))
 
 
-_NO_MATCHES = Matches([], [], np.empty(0), np.empty(0, np.int32))
+_NO_TIMES = np.empty(0, np.int64)
+_NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
 
 
 class Signer:
@@ -114,45 +119,69 @@ class Signer:
 class Matcher:
     """Batches -> matches, against everything in the window. One table; every call belongs to a step of it.
 
+    ``partition`` is the part of the bucket keys that this matcher holds: it publishes only the pairs that it owns, and
+    orders items of one time by id, because arrival differs between partitions. Without one it holds them all.
     ``candidates=True`` keeps the candidates below the cut as well.
     """
 
-    def __init__(self, config: Config, *, candidates: bool = False) -> None:
+    def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
         self.config = config
-        self.cut = -1.0 if candidates else config.tuning.cut
+        self.partition = partition or WHOLE
+        self.cut = 0.0 if candidates else config.tuning.cut
+        self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
         self.table = BandTable(self._scheme.width(config.plan), table_limits(config, self._scheme.by_content))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score what was met; keep what passes the cut."""
-        items = table_items(batch, self._scheme.keys(batch.evidence, self.config.plan))
-        met = self.table.probe_add(items, probe=probe, add=add)
+        """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        keys = self._scheme.keys(batch.evidence, self.config.plan)
+        met = self.table.probe_add(local_items(batch, keys, self.partition), probe=probe, add=add)
         if not len(met.items):
             return _NO_MATCHES
-        similarity, buckets = self._score(batch, met)
-        emitted = np.flatnonzero(similarity >= self.cut)
-        at, slots = met.items[emitted], met.slots[emitted]
-        names = batch.id_list()
-        newer, older = [names[i] for i in at.tolist()], self.table.ids(slots)
-        times, others = batch.times[at], self.table.times(slots)
-        # Ties and items without a time go by arrival.
-        for i in np.flatnonzero((times != NO_TIME) & (others != NO_TIME) & (times < others)).tolist():
-            newer[i], older[i] = older[i], newer[i]
-        return Matches(older, newer, similarity[emitted], buckets[emitted])
+        common = self._scheme.common(batch.evidence[met.items], self.table.evidence(met.slots), self.config.plan)
+        similarity = np.where(met.identical, 1.0, common.similarity)
+        first_key = np.where(met.identical, 0, common.first_key)
+        # Two different keys share a chain with probability 2^-41: then the evidence knows no common key.
+        emitted = (similarity >= self.cut) & (first_key >= 0)
+        if self.partition.of > 1:
+            owners = partitions_of(keys[met.items, first_key], self.partition.of)
+            emitted &= owners == self.partition.number
+        chosen = np.flatnonzero(emitted)
+        return self._orient(batch, met.items[chosen], met.slots[chosen], similarity[chosen], common.keys[chosen])
 
-    def remove(self, id_: str) -> int:
-        """Remove every version of an id; returns how many there were."""
-        id_bytes, id_starts = id_columns([id_.encode()])
-        contents, evidence = np.zeros((1, 2), np.uint64), np.zeros((1, self._scheme.width(self.config.plan)), np.uint8)
+    def remove(self, id_: bytes) -> int:
+        """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
+        id_bytes, id_starts = id_columns([id_])
+        contents, evidence = (
+            np.zeros((1, 2), np.uint64),
+            np.zeros((1, self._scheme.width(self.config.plan)), np.uint8),
+        )
         batch = Batch(id_bytes, id_starts, np.array([NO_TIME]), contents, evidence)
         return self.table.remove(table_items(batch, np.empty((1, 0), np.uint64)))
 
-    def _score(self, batch: Batch, met: Candidates) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int32]]:
-        common = self._scheme.common(batch.evidence[met.items], self.table.evidence(met.slots), self.config.plan)
-        # Two different keys share a chain with probability 2^-41; the evidence knows better.
-        met_truly = common.first_key >= 0
-        similarity = np.where(met.identical, 1.0, np.where(met_truly, common.similarity, -2.0))
-        return similarity, common.keys
+    def _orient(
+        self,
+        batch: Batch,
+        at: npt.NDArray[np.int32],
+        slots: npt.NDArray[np.int64],
+        similarity: npt.NDArray[np.float64],
+        buckets: npt.NDArray[np.int32],
+    ) -> Matches:
+        """Which of the two is older: by event time; ties and items without a time by arrival, or by id."""
+        newer, older = batch.ids_at(at), self.table.ids(slots)
+        newer_times, older_times = batch.times[at], self.table.times(slots)
+        timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
+        swap = timed & (newer_times < older_times)
+        if self._ties_by_id:
+            ties = np.flatnonzero(~timed | (newer_times == older_times))
+            swap[ties] = [newer[i] < older[i] for i in ties.tolist()]
+        for i in np.flatnonzero(swap).tolist():
+            newer[i], older[i] = older[i], newer[i]
+        newer_times, older_times = (
+            np.where(swap, older_times, newer_times),
+            np.where(swap, newer_times, older_times),
+        )
+        return Matches(older, newer, older_times, newer_times, similarity, buckets)
 
 
 class Deduplicator:
@@ -186,7 +215,7 @@ class Deduplicator:
     def remove(self, id_: str) -> int:
         """Take away every version of an id: it is never reported again. Returns how many versions there were."""
         self.matcher.table.begin()
-        removed = self.matcher.remove(id_)
+        removed = self.matcher.remove(id_.encode())
         self.matcher.table.commit()
         return removed
 
@@ -200,7 +229,7 @@ class Deduplicator:
         first = 0
         for chunk in chunks(documents):
             signed = self.signer.sign(chunk)
-            self.refusals += [refusal._replace(index=first + refusal.index) for refusal in signed.refusals]
+            self.refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
             self.refused += len(signed.refusals)
             first += len(chunk)
             pairs += match_step(self.matcher, signed.batch, add=add).pairs()

@@ -2,8 +2,8 @@
 
 Document -> features -> evidence -> keys -> (table) -> candidates -> common, score -> pair.
 
-A row says how features become evidence, evidence becomes bucket keys, and what two pieces of evidence say of a pair. The
-table, the pipeline and the workers know nothing else of a scheme. ``tests/laws`` runs every law on every row.
+A row says how features become evidence, evidence becomes bucket keys, and what two pieces of evidence say of a pair.
+The table, the pipeline and the workers know nothing else of a scheme. ``tests/laws`` runs every law on every row.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ def sketch_common(a: Evidence, b: Evidence, plan: Plan) -> Common:
     return Common(found.first_band, found.bands, similarity)
 
 
-_S_CURVE = "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+_S_CURVE = (
+    "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+)
 
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": Scheme(

@@ -1,7 +1,7 @@
 """Shingles: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
 
-A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. It is
-computed for all places at once by doubling: the k-grams of length 2m are those of length m, times B^m, plus those of
+A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. It
+is computed for all places at once by doubling: the k-grams of length 2m are those of length m, times B^m, plus those of
 length m further on. So k = 5 takes three passes and k = 9 four, each of which the compiler turns into vector code; a
 rolling hash needs one multiplication after another. The 1 added to each unit keeps a NUL from vanishing.
 
@@ -15,11 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from stream.hashing import BASE, mix64
+from stream.kernels import kernel
 from stream.normalize import CodePoints
 from stream.words import is_stop, stop_table, token_hashes, word_table
 
@@ -29,7 +29,7 @@ _ONE = np.uint64(1)
 
 
 class Shingles(NamedTuple):
-    """Shingles of n texts: text i has ``values[starts[i]:starts[i + 1]]``; ``uint64`` values, ``int64[n + 1]`` starts."""
+    """Shingles of n texts, ``uint64``; text i has ``values[starts[i]:starts[i + 1]]``; starts are ``int64[n + 1]``."""
 
     values: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.int64]
@@ -77,28 +77,27 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    _words(
-        codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, word_table(), stops, scratch, values, starts
-    )  # fmt: skip
+    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
+    _words(*buffers, k, word_table(), stops, scratch, values, starts)
     return Shingles(values[: starts[-1]], starts)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _double(grams, further, power, out):  # type: ignore[no-untyped-def]
     """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _append(grams, units):  # type: ignore[no-untyped-def]
     """Grams longer by one unit, in place."""
     for i in range(len(units)):
         grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
 
 
-@numba.njit(nogil=True, cache=True)
-def _kgrams(units, k, scratch, out) -> int:  # type: ignore[no-untyped-def]
+@kernel
+def _kgrams(units, k, scratch, out):  # type: ignore[no-untyped-def]
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
 
     A pass reads one buffer and writes the other: in place, the compiler could not know that it may work in vectors.
@@ -126,7 +125,7 @@ def _kgrams(units, k, scratch, out) -> int:  # type: ignore[no-untyped-def]
     return n - k + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):  # type: ignore[no-untyped-def]
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
@@ -137,7 +136,7 @@ def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts): 
         starts[i + 1] = at + count
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):  # type: ignore[no-untyped-def]
     tokens, scratch = scratch_rows[0], scratch_rows[1]
     for i in range(len(firsts)):

@@ -10,13 +10,14 @@ threshold. It is a lower bound of the share of such pairs that is emitted:
 
 - rows that are independent (MinHash): both events grow with every row that agrees, so by Harris' inequality
   together they are at least as likely as the product; ``emission_probability`` is their exact chance;
-- rows of one permutation: agreeing rows are fewer or more by less than the binomial, the more so the smaller
+- rows of one permutation: the number of agreeing rows spreads less than the binomial, the less the smaller
   the sets, because a round gives a shingle to one row only. The exact law of that scheme (in the tests)
-  gives, for 18 bands of 7 at .8, .956 for large sets and .973, .986 and .997 for unions of 500, 150 and 10
-  shingles, where .953 is promised.
+  gives, for 18 bands of 7 at .8, .956 for large sets and .974, .985 and .988 for unions of 500, 150 and 5 to
+  10 shingles, where .953 is promised.
 
-So small sets need no correction: simulated with both schemes, for unions of 1 to 5,000 shingles and
-thresholds of .3 to .95, no share lay below the promise beyond chance.
+So small sets need no correction: simulated with both schemes, for unions of 2 to 5,000 shingles and
+thresholds of .3 to .95, no share lay below the promise beyond chance. (A union of one shingle is two equal
+sets.) The share is over pairs, or over seeds.
 
 Source: Mining of Massive Datasets, 3.4.1-3; Harris, "A lower bound for the critical probability in a certain
 percolation process", 1960; Li, Koenig, "b-bit minwise hashing", WWW 2010.
@@ -85,9 +86,7 @@ def candidate_probability(s: npt.ArrayLike, bands: int, rows: int, bits: int = 0
         return np.asarray(-np.expm1(bands * np.log1p(-(row_agreement(s, bits) ** rows))))
 
 
-def pass_probability(
-    s: npt.ArrayLike, agreements_min: npt.ArrayLike, rows_total: int, bits: int = 0
-) -> Floats:
+def pass_probability(s: npt.ArrayLike, agreements_min: npt.ArrayLike, rows_total: int, bits: int = 0) -> Floats:
     """The chance that at least ``agreements_min`` of ``rows_total`` rows agree: the exact binomial tail.
 
     ``s`` (0 to 1) and ``agreements_min`` (integers; 0 and less always pass, more than ``rows_total`` never)
@@ -100,9 +99,7 @@ def pass_probability(
     return np.asarray(np.take_along_axis(_tails(q, rows_total), least[..., None], -1)[..., 0])
 
 
-def emission_probability(
-    s: npt.ArrayLike, bands: int, rows: int, agreements_min: int, bits: int = 0
-) -> Floats:
+def emission_probability(s: npt.ArrayLike, bands: int, rows: int, agreements_min: int, bits: int = 0) -> Floats:
     """The chance to be a candidate and to pass the cut, at similarities ``s`` (0 to 1, any shape).
 
     Exact for independent rows, and at least the product of the two chances. Raises ``ConfigError`` for more
@@ -286,9 +283,7 @@ def _tuning(shape: tuple[int, int], bits: int, threshold: float, agreements_min:
     chance = _chance(bits)
     cut = max((agreements_min / (bands * rows) - chance) / (1 - chance), 0.0)
     recall = candidate * passed
-    return Tuning(
-        bands, rows, bits, threshold, candidate, passed, recall, agreements_min, cut, threshold - cut
-    )
+    return Tuning(bands, rows, bits, threshold, candidate, passed, recall, agreements_min, cut, threshold - cut)
 
 
 def _with_highest_cut(shape: tuple[int, int], bits: int, threshold: float, recall: float) -> Tuning:
@@ -344,7 +339,7 @@ def _out_of_reach(most: Tuning, recall: float, rows_max: int, bands: int | None,
 
 
 def _rows_enough(bits: int, threshold: float, recall: float, rows: int | None) -> int | None:
-    """The fewest rows in total that reach ``recall``, with bands of ``rows`` if given; none within the limit."""
+    """The fewest rows in total that reach ``recall``, in bands of ``rows`` if given, within the limit."""
     totals = []
     for r in [rows] if rows else range(BAND_BITS_MIN // bits, ROWS_LIMIT + 1):
         band_fails = math.log1p(-(float(row_agreement(threshold, bits)) ** r))
@@ -371,8 +366,6 @@ def _check(
     if not 1 <= rows_max <= ROWS_LIMIT:
         raise ConfigError(f"rows_max is {rows_max}, but must be 1 to {ROWS_LIMIT}, such as 128")
     if min_similarity is not None and not 0 <= min_similarity <= 1:
-        raise ConfigError(
-            f"min_similarity is {min_similarity}, but must be 0 to 1; leave it out to derive it"
-        )
+        raise ConfigError(f"min_similarity is {min_similarity}, but must be 0 to 1; leave it out to derive it")
     if not 0 <= false_pair_weight < math.inf:
         raise ConfigError(f"false_pair_weight is {false_pair_weight}, but must be 0 or more, such as 10")

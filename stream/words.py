@@ -40,6 +40,7 @@ import stop_words
 
 from stream.errors import ConfigError
 from stream.hashing import BASE, mix64
+from stream.kernels import kernel
 
 Codes: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -143,7 +144,7 @@ def _step(h: np.uint64, code: np.uint32) -> np.uint64:
     return h * BASE + np.uint64(code) + np.uint64(1)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int:
     """Write the hash of each word of one document into ``out``, in order, and return how many there are.
 
@@ -181,7 +182,7 @@ def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int
     return count
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _rest_of_segment(
     codes: Codes, table: npt.NDArray[np.uint8], i: int, state: int, h: np.uint64, word: int
 ) -> tuple[int, np.uint64, int]:
@@ -296,7 +297,7 @@ def stop_rules(languages: tuple[str, ...]) -> str:
     return f"stop-{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def is_stop(table: Hashes, token: np.uint64) -> bool:
     """Whether ``token``, a hash from ``token_hashes``, is in the set ``table`` from ``stop_table``."""
     mask = np.uint64(len(table) - 1)

@@ -8,11 +8,11 @@ Source: Broder, "On the resemblance and containment of documents", 1997; Mining 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from stream.hashing import derive_seed
+from stream.kernels import kernel
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are taken modulo it first.
 PRIME = np.uint64((1 << 61) - 1)
@@ -22,9 +22,7 @@ _LOW29 = np.uint64((1 << 29) - 1)
 _THREE = np.uint64(3)
 
 
-def sign(
-    values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int
-) -> npt.NDArray[np.uint64]:
+def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int) -> npt.NDArray[np.uint64]:
     """Signatures ``uint64[n, rows]``, each value below 2**61 - 1, of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
@@ -48,14 +46,14 @@ def functions(rows: int, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray
     return np.array(a, np.uint64), np.array(b, np.uint64)
 
 
-@numba.njit(nogil=True, cache=True)
-def _reduce(x: np.uint64) -> np.uint64:
+@kernel
+def _reduce(x):  # type: ignore[no-untyped-def]
     x = (x & PRIME) + (x >> _S61)
     return x - PRIME if x >= PRIME else x
 
 
-@numba.njit(nogil=True, cache=True)
-def _multiply(a: np.uint64, x: np.uint64) -> np.uint64:
+@kernel
+def _multiply(a, x):  # type: ignore[no-untyped-def]
     """``a x mod p`` for a and x below p, from 32-bit halves: 2**64 is 8 and 2**61 is 1 modulo p."""
     a_high, a_low = a >> _S32, a & _LOW32
     x_high, x_low = x >> _S32, x & _LOW32
@@ -65,7 +63,7 @@ def _multiply(a: np.uint64, x: np.uint64) -> np.uint64:
     return _reduce(_reduce(total) + _reduce(low))
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _sign(values, starts, a, b, signatures):  # type: ignore[no-untyped-def]
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):

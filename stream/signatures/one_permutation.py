@@ -1,9 +1,9 @@
 """One-permutation hashing completed by fast similarity sketching.
 
-One 64-bit hash of a shingle chooses its row (by its high bits) and competes there by its value: the least wins. Rows that
-are still empty are filled by further rounds, each with a hash function of its own, in which only empty rows take part;
-after as many rounds as there are rows, the rest is filled row by row. So there is no empty row at any set size of 1 or
-more, and an earlier round always beats a later one. Cost: O(n + k log k) for n shingles and k rows.
+One 64-bit hash of a shingle chooses its row (by its high bits) and competes there by its value: the least wins. Rows
+that are still empty are filled by further rounds, each with a hash function of its own, in which only empty rows take
+part; after as many rounds as there are rows, the rest is filled row by row. So there is no empty row at any set size of
+1 or more, and an earlier round always beats a later one. Cost: O(n + k log k) for n shingles and k rows.
 
 Guarantee: a row of two sets agrees with probability equal to their Jaccard similarity J; the share of agreeing rows is
 an unbiased estimate of J with a variance at or below that of MinHash, J (1 - J) / k.
@@ -14,19 +14,17 @@ permutation hashing (Mining of Massive Datasets, 3.3.7; Li, Owen, Zhang, NIPS 20
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from stream.hashing import derive_seed, mix64
+from stream.kernels import kernel
 
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _HALF = np.uint64(32)
 
 
-def sign(
-    values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int
-) -> npt.NDArray[np.uint64]:
+def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int) -> npt.NDArray[np.uint64]:
     """Signatures ``uint64[n, rows]`` of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
@@ -44,7 +42,7 @@ def sign(
     return signatures
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _sign(values, starts, seed, signatures, hashes):  # type: ignore[no-untyped-def]
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
@@ -60,7 +58,7 @@ def _sign(values, starts, seed, signatures, hashes):  # type: ignore[no-untyped-
             _fill(shingles, seed, row)
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _first_round(shingles, seed, row, hashes):  # type: ignore[no-untyped-def]
     """Every row takes part. The hashing stands in a loop of its own, which the compiler turns into vector code."""
     for i in range(len(shingles)):
@@ -72,7 +70,7 @@ def _first_round(shingles, seed, row, hashes):  # type: ignore[no-untyped-def]
         row[r] = min(row[r], x)  # no branch: about one shingle in ten sets a new least, too many to predict
 
 
-@numba.njit(nogil=True, cache=True)
+@kernel
 def _fill(shingles, seed, row):  # type: ignore[no-untyped-def]
     """Rounds 1 to 2k - 1: first k rounds over random rows, then one row after the other."""
     k = len(row)

@@ -5,8 +5,8 @@ Theory of operation. Items stand in slots in order of arrival; their postings fo
 
 Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and ``remove``, then ``commit`` or ``undo``.
 
-- open: a step may add, expire, supersede, remove. Nothing that was kept at ``begin`` is overwritten without a note in the
-  journal, and no page is given back.
+- open: a step may add, expire, supersede, remove. Nothing that was kept at ``begin`` is overwritten without a note in
+  the journal, and no page is given back.
 - ``commit``: the journal is emptied and pages below the oldest live slot are given back.
 - ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
 - An exception inside a step leaves it open: the caller must ``undo``. An ``AssertionError`` means the table is broken.
@@ -18,7 +18,7 @@ behind one with an early one waits for it. Whether two items may pair is decided
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -34,10 +34,12 @@ from stream.table.chains import (
     GROUP_BITS,
     HEADS_FULL,
     JOURNAL_FULL,
+    KEYS,
     NO_TIME,
     OLDEST,
     POSTING_END,
     POSTING_PAGE_BITS,
+    REMOVALS,
     SLOT_END,
     SLOT_PAGE_BITS,
     STATE_FIELDS,
@@ -51,7 +53,7 @@ from stream.table.chains import (
     Store,
     first_posting,
 )
-from stream.table.heads import SEGMENTS, add_pages, empty_heads, rebuild
+from stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
 from stream.table.pages import Pages, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; half of that may live at a time.
@@ -59,6 +61,7 @@ POSTINGS_MAX = 1 << 31
 # A segment of the heads is rebuilt at least this often, so that no dead head outlives the numbering modulo 2**32.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
+_ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
@@ -73,8 +76,16 @@ class BandTable:
     """A windowed table of buckets. ``width`` is the bytes of evidence of an item; see the module for the steps."""
 
     def __init__(self, width: int, limits: Limits) -> None:
+        assert limits.window >= 0, limits
+        assert limits.lateness >= 0, limits
+        assert limits.items >= 1, limits
+        assert limits.bucket_candidates >= 1, limits
         self.limits = limits
-        self._slots, self._postings, self._bytes = Pages(SLOT_PAGE_BITS), Pages(POSTING_PAGE_BITS), Pages(BYTE_PAGE_BITS)
+        self._slots, self._postings, self._bytes = (
+            Pages(SLOT_PAGE_BITS),
+            Pages(POSTING_PAGE_BITS),
+            Pages(BYTE_PAGE_BITS),
+        )
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self._store = Store(
@@ -131,13 +142,15 @@ class BandTable:
         """Close the step as if it had never been opened."""
         assert self._before is not None, "no step is open"
         step.undo(self._store, self._journal, self._kept)
+        self._met.length[0] = 0  # of a batch that an exception cut short
         self._store.state[:] = self._before
         self._before = None
 
     def probe_add(self, items: Items, *, probe: bool = True, add: bool = True) -> Candidates:
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
-        With ``add=False`` nothing changes (many-one); with ``probe=False`` nothing is looked for (a replay).
+        With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
+        would push out by ``Limits.items`` is still met. With ``probe=False`` nothing is looked for (a replay).
         Raises ``CapacityError`` when more postings would live at a time than can be numbered.
         """
         assert not add or self._before is not None, "no step is open"
@@ -147,6 +160,8 @@ class BandTable:
         if self._epoch + n >= 1 << 32:
             self._store.seen[:] = 0
             self._epoch = 1
+        epoch = np.uint32(self._epoch)
+        self._epoch += n  # now: what a batch marked that an exception cut short means nothing to the next
         longest = int(np.diff(items.key_starts).max(initial=0))
         if longest > len(self._scratch.heads):
             self._scratch = _new_scratch(longest)
@@ -154,7 +169,7 @@ class BandTable:
         first = 0
         while True:
             first, why, segment = step.run(
-                self._store, self.limits, items, first, probe, add, np.uint32(self._epoch), self._kept,
+                self._store, self.limits, items, first, probe, add, epoch, self._kept,
                 self._journal, self._met, self._scratch,
             )  # fmt: skip
             if why == HEADS_FULL:
@@ -167,19 +182,18 @@ class BandTable:
             else:
                 assert why == FINISHED, why
                 break
-        self._epoch += n
         done.append(self._take_met(0))
-        return Candidates(*(np.concatenate(column) for column in zip(*done, strict=True)))
+        items_met, slots, identical = zip(*done, strict=True)
+        return Candidates(np.concatenate(items_met), np.concatenate(slots), np.concatenate(identical))
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the one id in ``items`` (its keys: content, id); returns how many."""
         assert self._before is not None, "no step is open"
-        while True:
-            count = int(step.remove(self._store, items, items.keys[1], self._kept, self._journal))
-            if count >= 0:
-                return count
+        removals = int(self._store.state[REMOVALS])
+        while not step.remove(self._store, items, items.keys[1], self._kept, self._journal):
             # What was flagged before the journal was full stays flagged, and is journaled.
             self._grow_journal(0)
+        return int(self._store.state[REMOVALS]) - removals
 
     # What is in it
 
@@ -219,7 +233,9 @@ class BandTable:
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
         store, state = self._store, self._store.state
-        allocated = sum(a.nbytes for a in (*store, *store.heads, *self._journal, *self._met) if isinstance(a, np.ndarray))
+        allocated = sum(
+            a.nbytes for a in (*store, *store.heads, *self._journal, *self._met) if isinstance(a, np.ndarray)
+        )
         per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.evidence.shape[1]
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) - 256 * int(store.heads.free_count[0])
@@ -230,25 +246,27 @@ class BandTable:
 
     def _reserve(self, items: Items) -> None:
         """Places for all of a batch, before the kernel starts."""
-        state = self._store.state
+        state, width = self._store.state, self._store.evidence.shape[1]
+        assert items.evidence.shape == (len(items.times), width), items.evidence.shape
+        assert np.diff(items.id_starts).max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
+        assert np.diff(items.key_starts).min(initial=KEYS) >= KEYS, "a content key and an id key come first"
         postings = int(state[POSTING_END]) + len(items.keys)
         if postings - self._kept > POSTINGS_MAX:
             raise CapacityError(
                 f"{postings - self._kept:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or spread the stream over more partitions"
             )
-        if self._slots.extend(int(state[SLOT_END]) + len(items.times)):
-            for array in _slot_arrays(self._store):
-                grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
-        if self._postings.extend(postings):
-            grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
-            grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
-        # An id that does not fit the rest of its page starts the next one: at worst half of every page is left empty,
-        # or, for ids longer than half a page, one page an id.
-        longest = int(np.diff(items.id_starts).max(initial=0))
-        pages = len(items.times) if longest > 1 << (BYTE_PAGE_BITS - 1) else 2 + (2 * len(items.ids) >> BYTE_PAGE_BITS)
-        if self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS)):
-            grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
+        self._slots.extend(int(state[SLOT_END]) + len(items.times))
+        self._postings.extend(postings)
+        # An id that does not fit the rest of its page starts the next one; so two pages that follow each other hold
+        # more than one page of ids, of whatever lengths.
+        pages = 2 + (2 * len(items.ids) >> BYTE_PAGE_BITS)
+        self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
+        for array in _slot_arrays(self._store):
+            grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
+        grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
+        grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
+        grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
         self._store = self._store._replace(
             slot_map=self._slots.map, posting_map=self._postings.map, byte_map=self._bytes.map
         )
@@ -257,13 +275,16 @@ class BandTable:
         old = self._journal
         size = 2 * (len(old.flag_slots) + keys + 64)
         self._journal = _new_journal(size)
-        for new, was in zip(self._journal, old, strict=True):
-            new[: len(was)] = was
+        before: tuple[npt.NDArray[Any], ...] = old
+        after: tuple[npt.NDArray[Any], ...] = self._journal
+        for was, now in zip(before, after, strict=True):
+            now[: len(was)] = was
 
     def _take_met(self, longest: int) -> Candidates:
-        count = int(self._met.count[0])
-        met = Candidates(*(column[:count].copy() for column in self._met[:3]))
-        self._met.count[0] = 0
+        count = int(self._met.length[0])
+        items, slots, identical, _ = self._met
+        met = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy())
+        self._met.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
         if most > len(self._met.slots):
             self._met = _new_met(2 * most)
@@ -274,7 +295,8 @@ class BandTable:
         end = int(self._store.state[POSTING_END])
         segment = self._sweep_next
         if end - int(self._swept[segment]) > _SWEEP_POSTINGS:
-            rebuild(self._store.heads, segment, 0, self._kept, end)
+            while rebuild(self._store.heads, segment, 0, self._kept, end) == NEEDS_PAGES:
+                self._store = self._store._replace(heads=add_pages(self._store.heads, segment, 0))
             self._swept[segment] = end
             self._sweep_next = (segment + 1) % SEGMENTS
 

@@ -7,9 +7,10 @@ that leads below the oldest live posting is the end of the chain: expiry need no
 A **slot** holds one item. Its postings are consecutive: first the one of its *content*, then the one of its *id*, then
 those of its bucket keys. So identical content and earlier versions are found in the same structure as everything else.
 
-Flags of a slot: ``SUPERSEDED``: a newer copy of the same content stands in the buckets instead; whoever walks past one
-of its postings unlinks it. ``REMOVED``: a tombstone took its id; the slot is never reported, but it still stands for
-older copies of its content. ``UNTIMED``: it came without an event time.
+Flags of a slot: ``SUPERSEDED``: a newer copy of the same content stands in the buckets instead, and its bucket
+postings are unlinked (a rare one that was too far down, by whoever walks past it later). ``REMOVED``: a tombstone took
+its id; the slot is never reported, but it still stands for older copies of its content. ``UNTIMED``: it came without an
+event time.
 
 A step is ``run`` over a batch (or a part of it: it returns early when an array must grow, before it has touched the
 item in question). What it overwrites of older items, it first writes to the journal, so that ``undo`` can restore it:
@@ -20,10 +21,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from stream.kernels import inlined
 from stream.table.heads import NONE, Heads, read_back
 
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -123,7 +124,7 @@ class Met(NamedTuple):
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     identical: npt.NDArray[np.bool_]
-    count: npt.NDArray[np.int64]
+    length: npt.NDArray[np.int64]
 
 
 class Scratch(NamedTuple):
@@ -134,37 +135,37 @@ class Scratch(NamedTuple):
     targets: npt.NDArray[np.int64]
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def slot_place(store, slot) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def slot_place(store, slot):  # type: ignore[no-untyped-def]
     """Where a slot stands in the slot arrays."""
     page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
     return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def posting_place(store, posting) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def posting_place(store, posting):  # type: ignore[no-untyped-def]
     """Where a posting stands in ``links``."""
     page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
     return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def byte_place(store, number) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def byte_place(store, number):  # type: ignore[no-untyped-def]
     """Where a byte of an id stands in ``bytes``; an id lies within one page."""
     page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
     return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def first_posting(store, slot, kept) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def first_posting(store, slot, kept):  # type: ignore[no-untyped-def]
     """The number of a slot's first posting; for the slot after the last one, the next posting to give out."""
     if slot == store.state[SLOT_END]:
         return store.state[POSTING_END]
     return read_back(store.starts[slot_place(store, slot)], kept)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def slot_of(store, posting, kept) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def slot_of(store, posting, kept):  # type: ignore[no-untyped-def]
     """The slot that a live posting belongs to."""
     group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
     end = np.uint64(store.state[SLOT_END])
@@ -174,8 +175,8 @@ def slot_of(store, posting, kept) -> np.int64:  # type: ignore[no-untyped-def]
     return slot
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def older(store, posting, live) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def older(store, posting, live):  # type: ignore[no-untyped-def]
     """The next older live posting of the same bucket, or ``NONE``."""
     distance = np.int64(store.links[posting_place(store, posting)])
     if distance == 0 or posting - distance < live:
@@ -183,27 +184,27 @@ def older(store, posting, live) -> np.int64:  # type: ignore[no-untyped-def]
     return posting - distance
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def same_id(store, place, items, i) -> bool:  # type: ignore[no-untyped-def]
+@inlined
+def same_id(store, place, items, i):  # type: ignore[no-untyped-def]
     """Whether a slot holds a version of item ``i``'s id."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     if np.int64(store.id_lengths[place]) != end - first:
         return False
     at = byte_place(store, store.id_starts[place])
-    for j in range(end - first):
+    for j in range(end - first):  # noqa: SIM110 - compiled code has no generators
         if store.bytes[at + j] != items.ids[first + j]:
             return False
     return True
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def event_time(store, time) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def event_time(store, time):  # type: ignore[no-untyped-def]
     """The time an item counts as having: items before the first event time have that one."""
     return store.state[FIRST_TIME] if time == NO_TIME else time
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def speaks(store, limits, slot, items, i, time, live, kept) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def speaks(store, limits, slot, items, i, time, live, kept):  # type: ignore[no-untyped-def]
     """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
 
     An older copy speaks where the slot was removed, is a version of the item's own id, or lies outside the item's

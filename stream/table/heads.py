@@ -7,8 +7,8 @@ chain, which the evidence later tells apart (it costs time, never a wrong pair).
 
 - A posting number is stored modulo 2**32 and read back as the one at or after the oldest kept posting. A head whose
   posting has left the window reads back as a number not yet given out: it is dead, and skipped.
-- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: dead heads are dropped, and it
-  takes or gives back pages to fit the rest. One segment at a time, so there is no pause, and two moves an insertion.
+- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: dead heads are dropped, and
+  it takes or gives back pages to fit the rest. One segment at a time, so there is no pause, and two moves an insertion.
 - A segment that nobody fills is rebuilt after 2**30 postings all the same (``sweep``), long before numbers repeat.
 - During a step "kept" means what was kept when the step began, so that the step can be undone.
 
@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 from llvmlite import ir
@@ -27,6 +26,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from stream.kernels import inlined, raw_kernel
 from stream.table.pages import grow
 
 _SEGMENT_BITS = 9
@@ -78,42 +78,42 @@ def empty_heads() -> Heads:
 def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     """Make a rebuild of ``segment`` for ``extra`` more keys possible: more free pages, a wider page table."""
     wanted = 2 * (int(heads.places[segment]) + 2 * extra) // _PAGE + 1
-    pages, free = heads.pages, heads.free
+    pages = heads.pages
     if wanted > pages.shape[1]:
         pages = np.zeros((SEGMENTS, 2 * wanted), np.int32)
         pages[:, : heads.pages.shape[1]] = heads.pages
     total = len(heads.entries) // _PAGE
     chunk = max(wanted, total // 16)
-    grow(heads.entries, (total + chunk) * _PAGE)
     free = np.zeros(total + chunk, np.int32)
     count = int(heads.free_count[0])
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
-    heads.free_count[0] = count + chunk
     scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
+    grow(heads.entries, (total + chunk) * _PAGE)  # last: until here nothing has changed, should memory be short
+    heads.free_count[0] = count + chunk
     return heads._replace(pages=pages, free=free, scratch=scratch)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def read_back(low, kept) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def read_back(low, kept):  # type: ignore[no-untyped-def]
     """The posting number at or after ``kept`` that is ``low`` modulo 2**32."""
     return kept + np.int64((np.uint64(low) - np.uint64(kept)) & _LOW32)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def _tag(key) -> np.uint64:  # type: ignore[no-untyped-def]
+@inlined
+def _tag(key):  # type: ignore[no-untyped-def]
     tag = (key >> _TAG_SHIFT) & _LOW32
     return tag if tag != np.uint64(0) else np.uint64(1)  # so that no entry is ever 0
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def _home(tag, places) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def _home(tag, places):  # type: ignore[no-untyped-def]
     """Where the probing of a tag starts: at the first entry of a cache line, so that it seldom needs a second."""
     return np.int64((tag * (np.uint64(places) >> _LINE_BITS)) >> _U32) << np.int64(_LINE_BITS)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def _place(heads, segment, position) -> np.int64:  # type: ignore[no-untyped-def]
+@inlined
+def _place(heads, segment, position):  # type: ignore[no-untyped-def]
     return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
 
 
@@ -126,7 +126,9 @@ def _prefetch(typing, array, place):  # type: ignore[no-untyped-def]
         address = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
         word = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
-        prefetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
+        prefetch = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+            builder.module, shape, "llvm.prefetch.p0"
+        )
         read, keep, data = ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)
         builder.call(prefetch, [address, read, keep, data])
         return context.get_dummy_value()
@@ -134,17 +136,17 @@ def _prefetch(typing, array, place):  # type: ignore[no-untyped-def]
     return types.void(array, place), code
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def warm(heads, keys):  # type: ignore[no-untyped-def]
     """Ask for the two cache lines where each key starts, so that the misses of many keys overlap."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
-        _prefetch(heads.entries, place)
+        _prefetch(heads.entries, place)  # type: ignore[call-arg]
         _prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def locate(heads, key, kept, end):  # type: ignore[no-untyped-def]
     """The newest posting of a bucket in ``[kept, end)`` or ``NONE``, and the place where its head stands or would."""
     segment = np.int64(key >> _SEGMENT_SHIFT)
@@ -167,7 +169,7 @@ def locate(heads, key, kept, end):  # type: ignore[no-untyped-def]
             position = 0
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def put_at(heads, key, place, posting, kept):  # type: ignore[no-untyped-def]
     """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves a dead head there."""
     if heads.entries[place] == np.uint64(0):
@@ -176,8 +178,8 @@ def put_at(heads, key, place, posting, kept):  # type: ignore[no-untyped-def]
     heads.entries[place] = (_tag(key) << _U32) | (np.uint64(number) & _LOW32)
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
-def make_room(heads, keys, kept, end) -> np.int64:  # type: ignore[no-untyped-def]
+@raw_kernel
+def make_room(heads, keys, kept, end):  # type: ignore[no-untyped-def]
     """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
@@ -189,8 +191,8 @@ def make_room(heads, keys, kept, end) -> np.int64:  # type: ignore[no-untyped-de
     return NONE
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
-def rebuild(heads, segment, extra, kept, end) -> np.int64:  # type: ignore[no-untyped-def]
+@raw_kernel
+def rebuild(heads, segment, extra, kept, end):  # type: ignore[no-untyped-def]
     """Drop the dead heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
@@ -205,10 +207,11 @@ def rebuild(heads, segment, extra, kept, end) -> np.int64:  # type: ignore[no-un
             if entry != np.uint64(0) and ((entry - low_kept) & _LOW32) < alive:
                 live[count] = entry
                 count += 1
-    size = _PAGE * _GROWTH ** (segment / SEGMENTS)
-    while count + extra > _LOAD_FIT * size:
+    size = _GROWTH ** (segment / SEGMENTS)
+    want = np.int64(size + 0.5)
+    while count + extra > _LOAD_FIT * (want << _PAGE_BITS):
         size *= _GROWTH
-    want = np.int64(size / _PAGE + 0.5)
+        want = np.int64(size + 0.5)
     if want > have + heads.free_count[0] or want > heads.pages.shape[1]:
         return NEEDS_PAGES
     for page in range(have, want):
@@ -223,12 +226,12 @@ def rebuild(heads, segment, extra, kept, end) -> np.int64:  # type: ignore[no-un
         first = np.int64(heads.pages[segment, page]) << _PAGE_BITS
         for place in range(first, first + _PAGE):
             entries[place] = np.uint64(0)
-    places = want << _PAGE_BITS
+    room = np.int64(want << _PAGE_BITS)
     for i in range(count):
-        position = _home(live[i] >> _U32, places)
-        place = (np.int64(pages[position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
-        while entries[place] != np.uint64(0):
-            position = position + 1 if position + 1 < places else 0
-            place = (np.int64(pages[position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
-        entries[place] = live[i]
+        at = _home(live[i] >> _U32, room)
+        spot = (np.int64(pages[at >> _PAGE_BITS]) << _PAGE_BITS) | (at & (_PAGE - 1))
+        while entries[spot] != np.uint64(0):
+            at = at + 1 if at + 1 < room else np.int64(0)
+            spot = (np.int64(pages[at >> _PAGE_BITS]) << _PAGE_BITS) | (at & (_PAGE - 1))
+        entries[spot] = live[i]
     return DONE

@@ -40,10 +40,9 @@ class Pages:
         """How many of them hold nothing."""
         return len(self._free)
 
-    def extend(self, numbers_end: int) -> bool:
-        """Map every number below ``numbers_end``; true if the arrays must grow to ``physical_pages``."""
+    def extend(self, numbers_end: int) -> None:
+        """Map every number below ``numbers_end``; the arrays must then grow to ``physical_pages``."""
         wanted = -(-numbers_end >> self.page_bits)
-        grown = False
         while self._next < wanted:
             if self._next - self._first == len(self.map):
                 self._grow_map()
@@ -51,10 +50,8 @@ class Pages:
                 chunk = max(1, self._physical // _GROWTH_DIVISOR)
                 self._free.extend(range(self._physical + chunk - 1, self._physical - 1, -1))
                 self._physical += chunk
-                grown = True
             self.map[self._next % len(self.map)] = self._free.pop()
             self._next += 1
-        return grown
 
     def release(self, numbers_first: int) -> None:
         """Give back the pages of which every number is below ``numbers_first``."""
@@ -71,5 +68,6 @@ class Pages:
 
 
 def grow(array: npt.NDArray[np.generic], length: int) -> None:
-    """Extend an array along its first axis in place; the new places are zero."""
-    array.resize((length, *array.shape[1:]), refcheck=False)
+    """Extend an array along its first axis in place, if it is shorter; the new places are zero."""
+    if len(array) < length:
+        array.resize((length, *array.shape[1:]), refcheck=False)

@@ -6,9 +6,9 @@ with nothing done, for the caller to grow an array), let time pass, look the con
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from stream.kernels import inlined, raw_kernel
 from stream.table.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
@@ -23,7 +23,6 @@ from stream.table.chains import (
     FIRST_TIME,
     GROUP_BITS,
     HEADS_FULL,
-    ID,
     ITEMS,
     JOURNAL_FULL,
     KEYS,
@@ -56,7 +55,7 @@ AHEAD = 2
 _HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
+@raw_kernel
 def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scratch):  # type: ignore[no-untyped-def]
     """Take items from ``first`` on; returns (the next item, why it stopped, the segment that is full)."""
     heads, state = store.heads, store.state
@@ -73,8 +72,9 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
             ):
                 return i, JOURNAL_FULL, NONE
         if probe:
-            most = min(np.int64(len(keys)) * limits.bucket_candidates, state[SLOT_END] - state[OLDEST]) + 1
-            if met.count[0] + most > len(met.slots):
+            live_slots = state[SLOT_END] - state[OLDEST]
+            most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots) + 1
+            if met.length[0] + most > len(met.slots):
                 return i, CANDIDATES_FULL, NONE
         time = items.times[i]
         if add:
@@ -94,17 +94,32 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
             meet(met, i, copy, True)
             state[COPIES] += 1
         elif probe:
-            walk(store, limits, items, i, len(keys), time, live, kept, add, epoch + np.uint32(i), journal, met, scratch)
+            walk(
+                store,
+                limits,
+                items,
+                i,
+                len(keys),
+                time,
+                top,
+                live,
+                kept,
+                add,
+                epoch + np.uint32(i),
+                journal,
+                met,
+                scratch,
+            )
         if add:
-            if copy != NONE:
-                skip_copy(store, top, len(keys), live, kept, scratch)
+            if top != NONE and (copy != NONE or not probe):
+                unlink(store, limits, top, len(keys), live, kept, journal, scratch)
             append(store, items, i, keys, time, untimed, kept, journal, scratch)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
     return len(items.times), FINISHED, NONE
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def pass_time(store, limits, time):  # type: ignore[no-untyped-def]
     """Advance stream time by one item; expire what has left the window, and make room within ``limits.items``."""
     state = store.state
@@ -129,7 +144,7 @@ def pass_time(store, limits, time):  # type: ignore[no-untyped-def]
         state[EVICTED] += 1
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def find_content(store, limits, items, i, posting, live, kept):  # type: ignore[no-untyped-def]
     """The slot that stands for the content of item ``i``, removed or not, or ``NONE``."""
     if not limits.by_content:
@@ -142,9 +157,12 @@ def find_content(store, limits, items, i, posting, live, kept):  # type: ignore[
     return NONE
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def walk(store, limits, items, i, keys, time, live, kept, add, epoch, journal, met, scratch):  # type: ignore[no-untyped-def]
-    """Probe every bucket of an item, newest first; leaves in ``targets`` what a new posting of each will link to."""
+@inlined
+def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journal, met, scratch):  # type: ignore[no-untyped-def]
+    """Probe every bucket of an item, newest first; leaves in ``targets`` what a new posting of each will link to.
+
+    ``top``, the copy that the item supersedes and that may not pair with it, is passed over like superseded ones.
+    """
     state = store.state
     for j in range(KEYS, keys):
         posting = scratch.targets[j]
@@ -155,36 +173,51 @@ def walk(store, limits, items, i, keys, time, live, kept, add, epoch, journal, m
             slot = slot_of(store, posting, kept)
             place = slot_place(store, slot)
             following = older(store, posting, live)
-            if store.flags[place] & SUPERSEDED:
+            dead = store.flags[place] & SUPERSEDED or slot == top
+            if dead and posting - first_posting(store, slot, kept) >= KEYS:
                 if add and newer != NONE:
                     relink(store, newer, following, journal)
             else:
                 if newer == NONE:
                     scratch.targets[j] = posting
-                if visited == limits.bucket_candidates:
-                    state[CUTS] += 1
-                    break
-                visited += 1
-                if store.seen[place] != epoch:
-                    store.seen[place] = epoch
-                    who = speaks(store, limits, slot, items, i, time, live, kept)
-                    if who != NONE:
-                        meet(met, i, who, False)
-                        state[CANDIDATES] += 1
                 newer = posting
+                if not dead:  # or the posting of a content or an id, whose key shares the chain: it stays, unseen
+                    if visited == limits.bucket_candidates:
+                        state[CUTS] += 1
+                        break
+                    visited += 1
+                    if store.seen[place] != epoch:
+                        store.seen[place] = epoch
+                        who = speaks(store, limits, slot, items, i, time, live, kept)
+                        if who != NONE:
+                            meet(met, i, who, False)
+                            state[CANDIDATES] += 1
             posting = following
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
-def skip_copy(store, top, keys, live, kept, scratch):  # type: ignore[no-untyped-def]
-    """Where the copy before it is the head of a bucket, a copy's posting links to what follows."""
-    first, end = first_posting(store, top, kept), first_posting(store, top + 1, kept)
+@inlined
+def unlink(store, limits, top, keys, live, kept, journal, scratch):  # type: ignore[no-untyped-def]
+    """Take the postings of slot ``top`` out of the buckets of its copy, the item at hand, which are not walked.
+
+    The way to them is as long as the number of newer postings of the bucket; it is cut where a probe would be.
+    """
+    first, end = first_posting(store, top, kept) + KEYS, first_posting(store, top + 1, kept)
     for j in range(KEYS, keys):
-        if first <= scratch.targets[j] < end:
-            scratch.targets[j] = older(store, scratch.targets[j], live)
+        newer, posting = NONE, scratch.targets[j]
+        for _ in range(limits.bucket_candidates):
+            if posting < end:  # there, or not in this bucket
+                break
+            newer = posting
+            posting = older(store, posting, live)
+        if first <= posting < end:
+            following = older(store, posting, live)
+            if newer == NONE:
+                scratch.targets[j] = following
+            else:
+                relink(store, newer, following, journal)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # type: ignore[no-untyped-def]
     """Give item ``i`` the next slot and its postings the heads of their buckets."""
     state = store.state
@@ -204,6 +237,9 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
         if j > 0 and store.heads.entries[to] != np.uint64(0):
             # The place may have been taken, or the bucket added to, by an earlier key of this very item.
             before, to = locate(store.heads, keys[j], kept, end)
+            if before >= start:
+                # That key's posting stays in the chain if it is the content's or the id's; else this one stands for it.
+                target = before if before < start + KEYS else older(store, before, kept)
         at = posting_place(store, posting)
         store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
         if posting & _GROUP_MASK == 0:
@@ -217,7 +253,7 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
     state[POSTING_END] = end
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def append_id(store, place, items, i):  # type: ignore[no-untyped-def]
     """Store the bytes of an id; an id never straddles two pages."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
@@ -234,17 +270,17 @@ def append_id(store, place, items, i):  # type: ignore[no-untyped-def]
     store.state[BYTE_END] = at + end - first
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def meet(met, i, slot, identical):  # type: ignore[no-untyped-def]
     """Note one candidate; room was made before."""
-    n = met.count[0]
+    n = met.length[0]
     met.items[n] = np.int32(i)
     met.slots[n] = slot
     met.identical[n] = identical
-    met.count[0] = n + 1
+    met.length[0] = n + 1
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def relink(store, posting, following, journal):  # type: ignore[no-untyped-def]
     """Unlink what stands between two postings; put off to a later walk when the journal has no room."""
     n = journal.counts[_LINKS]
@@ -257,7 +293,7 @@ def relink(store, posting, following, journal):  # type: ignore[no-untyped-def]
     store.links[at] = np.uint32(0) if following == NONE else np.uint32(posting - following)
 
 
-@numba.njit(nogil=True, cache=True, forceinline=True, _nrt=False)
+@inlined
 def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
     """Set a flag of an older slot; room was made before."""
     n = journal.counts[_FLAGS]
@@ -268,26 +304,24 @@ def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
     store.flags[place] |= flag
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
+@raw_kernel
 def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
-    """Flag every live version of the one id in ``items`` as removed; returns how many, -1 if the journal is full."""
+    """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
     live = first_posting(store, store.state[OLDEST], kept)
     posting, _ = locate(store.heads, key, kept, store.state[POSTING_END])
-    count = 0
     while posting != NONE and posting >= live:
         slot = slot_of(store, posting, kept)
         place = slot_place(store, slot)
         if same_id(store, place, items, 0) and not store.flags[place] & REMOVED:
             if journal.counts[_FLAGS] == len(journal.flag_slots):
-                return -1
+                return False
             set_flag(store, slot, REMOVED, journal)
             store.state[REMOVALS] += 1
-            count += 1
         posting = older(store, posting, live)
-    return count
+    return True
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
+@raw_kernel
 def undo(store, journal, kept):  # type: ignore[no-untyped-def]
     """Restore what the journal holds, newest first; the caller then sets the state back."""
     for n in range(journal.counts[_HEADS] - 1, -1, -1):
@@ -301,7 +335,7 @@ def undo(store, journal, kept):  # type: ignore[no-untyped-def]
     journal.counts[:] = 0
 
 
-@numba.njit(nogil=True, cache=True, _nrt=False)
+@raw_kernel
 def places(store, slots, out):  # type: ignore[no-untyped-def]
     """Where slots stand in the slot arrays, ``int64[m]``."""
     for n in range(len(slots)):

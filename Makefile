@@ -1,0 +1,32 @@
+# Each target is complete from a bare clone: the environment is made first where it is missing or out of date.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+# Folders of real text that every machine with Python has: its standard library and the packages installed here.
+DEMO_PATHS = $(shell $(BIN)/python -c "import sysconfig as s; print(s.get_path('stdlib'), s.get_path('purelib'))")
+
+.PHONY: demo test bench clean
+
+demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
+	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
+
+test: $(STAMP)  ## style, types and tests
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+bench: $(STAMP)  ## speed, memory and recall, beside the peers
+	$(BIN)/python -m pip install --quiet --group bench
+	$(BIN)/python -m benchmarks
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[plot]' --group dev
+	touch $(STAMP)
+
+clean:  ## remove what the targets made
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist *.egg-info bench-results
+	find . -name '__pycache__' -type d -prune -exec rm -rf {} +

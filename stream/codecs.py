@@ -1,0 +1,141 @@
+"""Codecs: a line of JSON -> a document, or the reason why not; pairs -> lines of JSON. No input or output.
+
+What a line must be: one JSON value in UTF-8 (RFC 8259), an object, at most 1,024 deep. Of a name that stands twice in
+an object, the last value counts. Names that are not asked for are ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from stream.documents import Document
+from stream.pipeline import Matches
+
+# Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
+SIMILARITY_DIGITS = 4
+# The parser gives up below this depth; the number is its own.
+DEPTH_MAX = 1024
+_MISSING = object()
+# A JSON string, or what is left of one that does not end.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+# Brackets that are counted at a time, so that a line of nothing else needs no more memory than itself.
+_DEPTH_BLOCK = 1 << 20
+
+
+class Fields(NamedTuple):
+    """The names that id, text and timestamp have in the input."""
+
+    id: str = "id"
+    text: str = "text"
+    timestamp: str = "timestamp"
+
+
+def decode_document(line: bytes, fields: Fields = Fields()) -> Document | str:  # noqa: B008 - immutable
+    """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
+
+    The timestamp is a number of seconds since the epoch or a time in ISO 8601 (UTC unless it says otherwise);
+    null is none.
+
+    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
+    Document(id='a', text='hello', timestamp=60.0)
+    >>> decode_document(b'{"id": 7, "text": "hello"}')
+    'id_type'
+    """
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        value = _second_look(line)
+        if isinstance(value, _Reason):
+            return value.key
+    if type(value) is not dict:
+        return "not_object"
+    text = value.get(fields.text, _MISSING)
+    if type(text) is not str:
+        return "no_text" if text is _MISSING else "text_type"
+    id_ = value.get(fields.id, _MISSING)
+    if type(id_) is not str:
+        return "no_id" if id_ is _MISSING else "id_type"
+    timestamp = value.get(fields.timestamp)
+    if timestamp is None:
+        return Document(id_, text)
+    seconds = _seconds(timestamp)
+    return "timestamp_type" if seconds is None else Document(id_, text, seconds)
+
+
+def encode_matches(matches: Matches) -> bytes:
+    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets."""
+    rows = zip(
+        matches.older,
+        matches.newer,
+        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(),
+        strict=True,
+    )
+    return b"".join([_encode_pair(*row) for row in rows])
+
+
+def _encode_pair(older: str, newer: str, similarity: float, buckets: int) -> bytes:
+    pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets}
+    return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
+
+
+class _Reason(NamedTuple):
+    key: str
+
+
+def _second_look(line: bytes) -> Any:
+    """What a line holds that the fast parser refused: why, or its value if only lone surrogates were wrong.
+
+    JSON can spell a lone surrogate (``"\\ud800"``). In a field that nobody asked for it does no harm; in a text or an
+    id it is refused later, with its own reason. So can it spell numbers beyond the range of a double.
+    """
+    try:
+        text = line.decode()
+    except UnicodeDecodeError:
+        return _Reason("not_utf8")
+    if _is_too_deep(line):
+        return _Reason("too_deep")
+    try:
+        # A float for whole numbers too: it never fails, and what is infinite is refused as a timestamp.
+        return json.loads(text, parse_constant=_refuse, parse_int=float)
+    except RecursionError:
+        return _Reason("too_deep")
+    except ValueError:
+        return _Reason("not_json")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(name)
+
+
+def _is_too_deep(line: bytes) -> bool:
+    """Whether the brackets outside of strings are nested deeper than ``DEPTH_MAX``."""
+    if line.count(b"[") + line.count(b"{") <= DEPTH_MAX:
+        return False
+    brackets = _STRING.sub(b"", line).translate(None, _NOT_BRACKETS)
+    depth = 0
+    for start in range(0, len(brackets), _DEPTH_BLOCK):
+        codes = np.frombuffer(brackets, np.uint8, min(_DEPTH_BLOCK, len(brackets) - start), start)
+        depths = depth + np.cumsum(np.where((codes == ord("[")) | (codes == ord("{")), 1, -1))
+        if depths.max() > DEPTH_MAX:
+            return True
+        depth = int(depths[-1])
+    return False
+
+
+def _seconds(value: Any) -> float | None:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), or ``None`` if it is none."""
+    if type(value) is str:
+        try:
+            time = datetime.fromisoformat(value)
+            return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        except (ValueError, OverflowError):
+            return None
+    return float(value) if type(value) is int or type(value) is float else None

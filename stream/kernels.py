@@ -1,0 +1,29 @@
+"""The decorators of the compiled functions: plain loops over arrays, without the interpreter lock, kept on disk.
+
+The compiler looks only at a function's own file to see whether what is on disk is still good. Whoever edits a function
+that others inline must delete the ``*.nbi`` files; the tests do that by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+
+Kernel = Callable[..., Any]
+
+
+def kernel(function: Kernel) -> Kernel:
+    """Compile a function of arrays and numbers."""
+    return numba.njit(nogil=True, cache=True)(function)
+
+
+def raw_kernel(function: Kernel) -> Kernel:
+    """Compile a function that allocates nothing, without counting references: with many arrays that costs dear."""
+    return numba.njit(nogil=True, cache=True, _nrt=False)(function)  # type: ignore[call-overload, no-any-return]
+
+
+def inlined(function: Kernel) -> Kernel:
+    """As ``raw_kernel``, and copied into each caller: for the small steps of an inner loop."""
+    return numba.njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)  # type: ignore
