@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,8 +14,8 @@ from stream.kernels import kernel
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
-# Times beyond this many microseconds from the epoch (146,000 years) are refused: differences must fit 64 bits.
-_TIME_MAX = 1 << 62
+# Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
+_SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
 # Tells the hash of an id apart from every other 64-bit hash in the table.
 _ID_SEED = np.uint64(0x1D5EED)
 
@@ -50,6 +49,21 @@ class Batch(NamedTuple):
         return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
 
 
+def concatenate(batches: Sequence[Batch]) -> Batch:
+    """Several batches of one scheme, one after the other, as one; at least one."""
+    if len(batches) == 1:
+        return batches[0]
+    ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
+    id_starts = [batch.id_starts[:-1] + end for batch, end in zip(batches, ends, strict=False)]
+    return Batch(
+        ids=np.concatenate([batch.ids for batch in batches]),
+        id_starts=np.concatenate([*id_starts, ends[-1:]]),
+        times=np.concatenate([batch.times for batch in batches]),
+        contents=np.concatenate([batch.contents for batch in batches]),
+        evidence=np.concatenate([batch.evidence for batch in batches]),
+    )
+
+
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
     starts = np.zeros(len(ids) + 1, np.int64)
@@ -62,7 +76,7 @@ def time_of(document: Document) -> int | None:
     seconds = document.timestamp
     if seconds is None:
         return int(NO_TIME)
-    if not math.isfinite(seconds) or abs(seconds) * MICROSECONDS >= _TIME_MAX:
+    if not abs(seconds) < _SECONDS_MAX:  # nor are infinity and what is no number
         return None
     return round(seconds * MICROSECONDS)
 

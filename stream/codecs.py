@@ -37,11 +37,15 @@ class Fields(NamedTuple):
     timestamp: str = "timestamp"
 
 
-def decode_document(line: bytes, fields: Fields = Fields()) -> Document | str:  # noqa: B008 - immutable
+def decode_document(
+    line: bytes,
+    fields: Fields = Fields(),  # noqa: B008 - immutable
+    id_default: str | None = None,
+) -> Document | str:
     """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
 
     The timestamp is a number of seconds since the epoch or a time in ISO 8601 (UTC unless it says otherwise);
-    null is none.
+    null is none. ``id_default`` is the id of a line that has none of its own.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
     Document(id='a', text='hello', timestamp=60.0)
@@ -59,7 +63,7 @@ def decode_document(line: bytes, fields: Fields = Fields()) -> Document | str:  
     text = value.get(fields.text, _MISSING)
     if type(text) is not str:
         return "no_text" if text is _MISSING else "text_type"
-    id_ = value.get(fields.id, _MISSING)
+    id_ = value.get(fields.id, _MISSING if id_default is None else id_default)
     if type(id_) is not str:
         return "no_id" if id_ is _MISSING else "id_type"
     timestamp = value.get(fields.timestamp)

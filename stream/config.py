@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import difflib
 import functools
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import mmh3
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
 from stream.normalize import UNICODE_VERSION, NormalForm
 from stream.schemes import SCHEMES, Plan
 from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
-from stream.tuning import Tuning, choose
+from stream.tuning import ROWS_LIMIT, Tuning, choose
 from stream.words import stop_languages, stop_rules, word_rules
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
@@ -56,9 +58,9 @@ class Config(BaseModel):
         le=1.0,
         description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
-    rows_max: int = Field(128, ge=1, le=4096, description="rows of a signature at most: time and memory for accuracy")
-    bands: int | None = Field(None, ge=1, le=1024, description="bands; by default chosen for the recall")
-    rows: int | None = Field(None, ge=1, le=4096, description="rows a band; by default chosen for the recall")
+    rows_max: int = Field(128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy")
+    bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
+    rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
     sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
     window_seconds: float | None = Field(
@@ -88,7 +90,12 @@ class Config(BaseModel):
             try:
                 super().__init__(**values)
             except ValidationError as error:
-                raise ConfigError(_sentences(error)) from None
+                raise ConfigError(_sentences(error, type(self).model_fields)) from None
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Config:
+        """The configuration with other values, validated, and with a tuning and fingerprints of its own."""
+        del deep  # every value is immutable
+        return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
     @field_validator("scheme", "shingles", "sketch_bits", "languages")
     @classmethod
@@ -97,7 +104,7 @@ class Config(BaseModel):
         for name in value if isinstance(value, tuple) else (value,):
             if name not in names:
                 close = difflib.get_close_matches(str(name), [str(n) for n in names], 1)
-                hint = f"; did you mean {close[0]!r}?" if close else ""
+                hint = f" (did you mean {close[0]!r}?)" if close else ""
                 raise ValueError(f"must be one of {', '.join(map(str, names))}{hint}")
         return value
 
@@ -173,16 +180,30 @@ _CHOICES: dict[str, Any] = {
 }
 
 
-def _sentences(error: ValidationError) -> str:
-    """What pydantic found, as one sentence a field: value, rule, and for unknown names the nearest known one."""
+# What pydantic calls a value out of bounds, and the words for each bound.
+_OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
+_BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+
+
+def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
+    """What pydantic found, as one sentence a field: value, rule, remedy; for unknown names the nearest known one."""
     out = []
     for problem in error.errors():
         name = ".".join(map(str, problem["loc"]))
         if problem["type"] == "extra_forbidden":
-            close = difflib.get_close_matches(name, Config.model_fields, 1)
-            hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(Config.model_fields)
+            close = difflib.get_close_matches(name, fields, 1)
+            hint = f"did you mean {close[0]!r}?" if close else "known are: " + ", ".join(fields)
             out.append(f"unknown setting {name!r}; {hint}")
             continue
         rule = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-        out.append(f"{name}={problem['input']!r}: {rule}" if name else rule)
+        if not name:  # a rule between several fields, which brings its own remedy
+            out.append(rule)
+            continue
+        field = fields[str(problem["loc"][0])]
+        if problem["type"] in _OUT_OF_BOUNDS:
+            limits = [(word, getattr(m, bound, None)) for m in field.metadata for bound, word in _BOUNDS.items()]
+            rule = "must be " + " and ".join(f"{word} {limit:,}" for word, limit in limits if limit is not None)
+        default = field.get_default()
+        remedy = "leave it out" if default is None else f"the default is {default!r}"
+        out.append(f"{name}={problem['input']!r}: {rule}; {remedy}")
     return "; ".join(out)

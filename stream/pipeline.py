@@ -7,6 +7,7 @@ the two of them in one process. Workers run the halves on different machines wit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -214,10 +215,9 @@ class Deduplicator:
 
     def remove(self, id_: str) -> int:
         """Take away every version of an id: it is never reported again. Returns how many versions there were."""
-        self.matcher.table.begin()
-        removed = self.matcher.remove(id_.encode())
-        self.matcher.table.commit()
-        return removed
+        # An id with a lone surrogate was never taken, so its bytes are those of no id.
+        with step(self.matcher.table):
+            return self.matcher.remove(id_.encode("utf-8", "surrogatepass"))
 
     def counts(self) -> dict[str, int]:
         """What has happened so far: items, candidates, copies, late, expired, evicted, cuts, removed, refused."""
@@ -240,14 +240,20 @@ def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
     """One batch as one step: it is taken whole or, on any exception, not at all."""
     if not add:
         return matcher.match(batch, add=False)
-    matcher.table.begin()
+    with step(matcher.table):
+        return matcher.match(batch)
+
+
+@contextmanager
+def step(table: BandTable) -> Iterator[None]:
+    """A step of a table, committed at the end and undone on any exception."""
+    table.begin()
     try:
-        matches = matcher.match(batch)
+        yield
     except BaseException:
-        matcher.table.undo()
+        table.undo()
         raise
-    matcher.table.commit()
-    return matches
+    table.commit()
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -226,6 +226,21 @@ class BandTable:
         """The greatest event time seen, in microseconds, or ``NO_TIME``."""
         return int(self._store.state[STREAM_TIME])
 
+    @property
+    def oldest(self) -> int:
+        """The number of the oldest slot in the window; slots are numbered in order of arrival, from 0."""
+        return int(self._store.state[OLDEST])
+
+    @property
+    def slot_end(self) -> int:
+        """The number that the next item will have."""
+        return int(self._store.state[SLOT_END])
+
+    def set_stream_time(self, time: int) -> None:
+        """Let an empty table begin at a time in microseconds, as if an item of that time had been and gone."""
+        assert self.slot_end == 0, "only an empty table can be told its time"
+        self._store.state[[STREAM_TIME, FIRST_TIME]] = time
+
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}

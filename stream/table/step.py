@@ -95,21 +95,9 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
             state[COPIES] += 1
         elif probe:
             walk(
-                store,
-                limits,
-                items,
-                i,
-                len(keys),
-                time,
-                top,
-                live,
-                kept,
-                add,
-                epoch + np.uint32(i),
-                journal,
-                met,
-                scratch,
-            )
+                store, limits, items, i, len(keys), time, top, live, kept, add, epoch + np.uint32(i),
+                journal, met, scratch,
+            )  # fmt: skip
         if add:
             if top != NONE and (copy != NONE or not probe):
                 unlink(store, limits, top, len(keys), live, kept, journal, scratch)

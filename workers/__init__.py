@@ -1,0 +1,1 @@
+"""The processes of neardup: everything that touches files, streams, clocks and signals, around the library."""

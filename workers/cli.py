@@ -1,0 +1,190 @@
+"""The command line: ``neardup run``, ``neardup probe`` and ``neardup tune``.
+
+Only what the help needs is imported here; a command brings the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workers.exits import Exit, Failure, exit_codes_help
+from workers.options import ConfigCommand, SettingsCommand, given
+
+_PLACES = (
+    "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
+    "the command line goes first, then the environment, then the file."
+)
+_EPILOG = f"{_PLACES}\n\n{exit_codes_help()}"
+
+app = typer.Typer(
+    name="neardup",
+    help="Find near-duplicates in documents as they arrive.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...",
+        help="Files of JSON Lines, files, folders (each file a document), or - for standard input, which is also "
+        "read when nothing is named. gzip and Zstandard are told by their content.",
+        show_default=False,
+    ),
+]
+SettingsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
+    ),
+]
+Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
+RejectsFile = Annotated[
+    str | None,
+    typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),
+]
+SummaryFile = Annotated[
+    str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
+]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"neardup {version('neardup')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    """Find near-duplicates in documents as they arrive."""
+
+
+@app.command("run", cls=SettingsCommand, epilog=_EPILOG)
+def run_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    candidates: Candidates = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
+    ] = False,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
+    _run(
+        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, rejects=rejects,
+        summary_json=summary_json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
+def probe_command(
+    ctx: typer.Context,
+    index: Annotated[
+        list[str], typer.Option("--index", metavar="PATH", help="documents to compare with; may stand several times")
+    ],
+    paths: Paths = None,
+    candidates: Candidates = False,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the near-duplicates that each document has in an index, without adding it there."""
+    _run(
+        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
+        summary_json=summary_json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command("tune", cls=ConfigCommand, epilog=_EPILOG)
+def tune_command(
+    ctx: typer.Context,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    config: SettingsFile = None,
+) -> None:
+    """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
+    from workers.settings import load
+    from workers.tune import show
+
+    show(load(given(ctx), config), plot=plot, as_json=as_json)
+
+
+def _or_stdin(paths: list[str] | None) -> list[str]:
+    if paths:
+        return paths
+    if sys.stdin is None or sys.stdin.isatty():
+        raise Failure(
+            Exit.USAGE,
+            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
+        )
+    return ["-"]
+
+
+def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
+    from workers.run import Job, run
+    from workers.settings import load
+
+    raise typer.Exit(run(Job(**job), load(given(ctx), config)))
+
+
+def main() -> None:
+    """Run the command line; every foreseen failure is one sentence on standard error and its exit code."""
+    if sys.stderr is None:  # closed by whoever started the process: nothing is told then
+        sys.stderr = Path(os.devnull).open("w")
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        return int(app(standalone_mode=False) or Exit.SUCCESS)
+    except Failure as failure:
+        return _fail(failure.code, str(failure))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        from workers.run import closed_pipe
+
+        return closed_pipe()
+    except Exception as error:
+        if hasattr(error, "format_message"):  # what the parser of the command line found
+            found = error.format_message().rstrip(".")  # empty when the help stands there already
+            return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
+        code = _library_code(error)
+        if code is None:
+            raise
+        return _fail(code, str(error))
+
+
+def _library_code(error: Exception) -> Exit | None:
+    """The exit code of an error that the library raises on purpose."""
+    from stream.errors import CapacityError, ConfigError
+
+    codes: dict[type[Exception], Exit] = {ConfigError: Exit.USAGE, CapacityError: Exit.CAPACITY}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+
+
+def _fail(code: Exit, sentence: str) -> int:
+    typer.echo(f"neardup: {' '.join(sentence.split())}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""The table of one partition of ``bands``, and where in the log its window begins.
+
+Theory of operation. A table is a deterministic function of its partition's log from ``from`` to the next offset, where
+``from`` is the message of the oldest slot still in the ring, and of the stream time just before it. Both, with the
+fingerprint of the matching settings, are the metadata of every committed offset, so they are as true as the offset.
+
+- ``apply`` takes one message inside an open step. ``position`` says what to commit for the step.
+- ``commit`` or ``undo`` end the step, after the transaction of the same step has.
+- A new owner makes an empty table with ``restored``, applies the messages of ``[from, committed)`` without publishing,
+  and holds then what the old owner held when it committed.
+
+Per message in the window the table remembers its offset, the slots after it, and the stream time before it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import orjson
+
+from stream.config import Config
+from stream.errors import ConfigError
+from stream.partitions import Partition
+from stream.pipeline import Matcher, Matches
+from stream.table import NO_TIME
+from stream.wire import decode
+from workers.transport import Committed, Record
+
+_METADATA_VERSION = 1
+
+
+class Window(NamedTuple):
+    """Where a window begins: the offset of its first message, the stream time before it (microseconds, or none)."""
+
+    start: int
+    stream_time: int | None
+    fingerprint: str
+
+
+class Applied(NamedTuple):
+    """What one message did: the pairs to publish, the ids removed, documents and postings added."""
+
+    matches: Matches
+    removed: list[bytes]
+    documents: int
+
+
+class _Mark(NamedTuple):
+    offset: int
+    slot_end: int
+    stream_time: int | None
+
+
+class PartitionTable:
+    """A ``Matcher`` for one partition with the marks of its log; see the module for the steps."""
+
+    def __init__(self, config: Config, partition: Partition, window: Window | None = None) -> None:
+        self.config = config
+        self.matcher = Matcher(config, partition)
+        self._marks: deque[_Mark] = deque()
+        self._added = 0
+        self._next = window.start if window else 0
+        self._open = False
+        if window is not None and window.stream_time is not None:
+            self.matcher.table.set_stream_time(window.stream_time)
+
+    def apply(self, record: Record, *, publish: bool) -> Applied:
+        """Take one message of ``bands``; with ``publish=False`` nothing is looked for (a replay).
+
+        Raises ``WireError`` for a message that is not of this generation.
+        """
+        assert record.value is not None, "a message of bands without a value"
+        if not self._open:
+            self.matcher.table.begin()
+            self._open, self._added = True, 0
+        message = decode(record.value, self.config.signing_fingerprint)
+        before = self._stream_time()
+        matches = self.matcher.match(message.batch, probe=publish)
+        for id_ in message.removed:
+            self.matcher.remove(id_)
+        self._marks.append(_Mark(record.offset, self.matcher.table.slot_end, before))
+        self._added += 1
+        self._next = record.offset + 1
+        return Applied(matches, message.removed, message.batch.size)
+
+    def _stream_time(self) -> int | None:
+        time = self.matcher.table.stream_time
+        return None if time == NO_TIME else time
+
+    def position(self) -> Committed:
+        """What to commit: the next offset, with the beginning of the window as metadata."""
+        oldest = self.matcher.table.oldest
+        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
+        start = first.offset if first else self._next
+        time = first.stream_time if first else self._stream_time()
+        return Committed(self._next, encode_window(Window(start, time, self.config.matching_fingerprint)))
+
+    def seek(self, offset: int) -> None:
+        """The log goes on at ``offset``: what lies before it was taken, or holds no record."""
+        self._next = offset
+
+    def commit(self) -> None:
+        """End the step: what it did stays."""
+        if self._open:
+            self.matcher.table.commit()
+            self._open = False
+        oldest = self.matcher.table.oldest
+        while self._marks and self._marks[0].slot_end <= oldest:
+            self._marks.popleft()
+
+    def undo(self) -> None:
+        """End the step as if it had not been."""
+        if not self._open:
+            return
+        self.matcher.table.undo()
+        self._open = False
+        for _ in range(self._added):
+            mark = self._marks.pop()
+            self._next = mark.offset
+
+
+def encode_window(window: Window) -> str:
+    """The metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
+    fields = {
+        "version": _METADATA_VERSION,
+        "from": window.start,
+        "time": window.stream_time,
+        "fingerprint": window.fingerprint,
+    }
+    return orjson.dumps(fields).decode()
+
+
+def decode_window(metadata: str) -> Window:
+    """The window that a committed offset names; raises ``ConfigError`` for metadata of another program."""
+    try:
+        fields = orjson.loads(metadata)
+        if fields["version"] != _METADATA_VERSION:
+            raise ValueError
+        return Window(fields["from"], fields["time"], fields["fingerprint"])
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"the group has committed an offset with metadata {metadata[:80]!r}, which no matcher wrote: "
+            "use another group, or reset this one and say where to start with --from"
+        ) from None

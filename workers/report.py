@@ -1,0 +1,192 @@
+"""What a run tells beside its pairs: refusals, progress and summary on standard error, rejects to a file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+import orjson
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
+from rich.table import Table
+
+from stream.documents import REASONS
+from workers.exits import output_failure
+from workers.transports.files import FILE_REASONS, Entry
+
+_SENTENCES = {**REASONS, **FILE_REASONS}
+# Counters of the table that a summary shows, and what they mean there.
+_COUNTS = {
+    "candidates": "candidates",
+    "copies": "identical copies",
+    "late": "too late for the window",
+    "expired": "left the window by age",
+    "evicted": "evicted by window_documents",
+    "cuts": "buckets cut at bucket_candidates_max",
+}
+
+
+class Rejects:
+    """The file of refused input: each refused line whole; a file or folder that gave no document as a line of JSON.
+
+    Without a path everything is thrown away. Raises ``Failure`` when it cannot be written.
+    """
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._spilled = False
+        self._file: IO[bytes] | None = None
+        if path is not None:
+            try:
+                self._file = Path(path).open("wb")  # noqa: SIM115 - open as long as the run
+            except OSError as error:
+                raise output_failure(f"the rejects to {path}", error) from None
+
+    def spill(self, part: bytes) -> None:
+        """Write part of a line that is too long to be held; ``write`` ends it."""
+        self._spilled = True
+        self._put(part)
+
+    def write(self, entry: Entry, reason: str) -> None:
+        """Write one refused entry."""
+        if self._file is None:
+            return
+        if self._spilled:
+            self._spilled = False
+            self._put(b"\n")
+            if reason == "line_too_long":
+                return
+        if entry.raw is not None:
+            self._put(entry.raw + b"\n")
+        else:
+            place = {"path": entry.source, "line": entry.line} if entry.line else {"path": entry.source}
+            self._put(orjson.dumps({**place, "reason": reason}, option=orjson.OPT_APPEND_NEWLINE))
+
+    def flush(self) -> None:
+        """Hand everything to the system."""
+        self._try(lambda file: file.flush())
+
+    def close(self) -> None:
+        """Write what is left and close the file."""
+        self._try(lambda file: file.close())
+
+    def _put(self, data: bytes) -> None:
+        self._try(lambda file: file.write(data))
+
+    def _try(self, act: Callable[[IO[bytes]], Any]) -> None:
+        if self._file is not None:
+            try:
+                act(self._file)
+            except OSError as error:
+                self._file = None
+                raise output_failure(f"the rejects to {self._path}", error) from None
+
+
+class Report:
+    """Counts what happens in a run and tells it on standard error.
+
+    Every refused line, and every refused file that was named, is told; of the files met in folders at most
+    ``walk_reports_max`` for each reason, and the rest is counted. ``quiet`` tells nothing.
+    """
+
+    def __init__(self, *, quiet: bool, walk_reports_max: int, total: int | None = None, bar: bool = False) -> None:
+        self.documents = 0
+        self.pairs = 0
+        self.refused: Counter[str] = Counter()
+        self._walked: Counter[str] = Counter()
+        self._quiet = quiet
+        self._walk_reports_max = walk_reports_max
+        self._started = time.monotonic()
+        self._console = Console(stderr=True, soft_wrap=True, highlight=False)
+        self._progress = self._bar(total) if bar else None
+
+    def refuse(self, entry: Entry, reason: str) -> None:
+        """Count a refusal, and tell it."""
+        self.refused[reason] += 1
+        if self._quiet:
+            return
+        self._walked[reason] += entry.walked
+        if entry.walked and self._walked[reason] > self._walk_reports_max:
+            return
+        place = f"{entry.source}:{entry.line}" if entry.line else entry.source
+        self._say(f"{place}: {_SENTENCES[reason]}")
+        if entry.walked and self._walked[reason] == self._walk_reports_max:
+            self._say(f"further files in folders refused as {reason!r} are only counted; --rejects FILE lists them all")
+
+    def advance(self, bytes_read: int) -> None:
+        """Move the bar."""
+        if self._progress is not None:
+            pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
+            self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
+
+    def summary(self, bytes_read: int, blank_lines: int, counts: dict[str, int], ended: str) -> dict[str, Any]:
+        """The summary as plain values; ``ended`` says why the run ended."""
+        seconds = time.monotonic() - self._started
+        return {
+            "ended": ended,
+            "documents": self.documents,
+            "pairs": self.pairs,
+            **{name: counts[name] for name in _COUNTS},
+            "refused": sum(self.refused.values()),
+            "refused_by_reason": dict(self.refused.most_common()),
+            "blank_lines": blank_lines,
+            "bytes": bytes_read,
+            "seconds": round(seconds, 3),
+            "documents_per_second": round(self.documents / max(seconds, 1e-9), 1),
+        }
+
+    def tell(self, summary: dict[str, Any]) -> None:
+        """The summary on standard error: a table in a terminal, else a line a fact."""
+        self.end_bar()
+        if self._quiet:
+            return
+        rows = _rows(summary)
+        if not self._console.is_terminal:
+            self._say("\n".join(f"{name}: {value}" for name, value in rows))
+            return
+        table = Table(show_header=False, title=None)
+        table.add_column()
+        table.add_column(justify="right")
+        for row in rows:
+            table.add_row(*row)
+        self._console.print(table)
+
+    def end_bar(self) -> None:
+        """Take the bar away, so that what follows stands below it."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+    def _say(self, text: str) -> None:
+        # Not through markup, and ids are anyone's: control characters would speak to the terminal.
+        safe = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+        if self._progress is not None:
+            self._progress.console.print(safe, markup=False, soft_wrap=True)
+        else:
+            sys.stderr.write(safe + "\n")
+
+    def _bar(self, total: int | None) -> Progress:
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        progress = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
+        progress.add_task("", total=total)
+        progress.start()
+        return progress
+
+
+def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """The facts of a summary that say something, with their names."""
+    rows = [(name, f"{summary[name]:,}") for name in ("documents", "pairs")]
+    rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
+    rows += [("refused", f"{summary['refused']:,}")]
+    rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]
+    if summary["blank_lines"]:
+        rows.append(("blank lines", f"{summary['blank_lines']:,}"))
+    rows += [(name, f"{summary[name]:,}") for name in ("bytes", "seconds")]
+    rows.append(("documents a second", f"{summary['documents_per_second']:,.0f}"))
+    if summary["ended"] != "success":
+        rows.append(("ended", summary["ended"]))
+    return rows

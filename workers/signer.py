@@ -1,0 +1,247 @@
+"""The signer: documents in, columnar batches out, one transaction a step. It keeps nothing between steps.
+
+A step, in this order, and what a crash after each of its parts leaves behind:
+
+1. ``poll``: records, and the membership that belongs to them. Nothing has happened.
+2. Read, clamp, sign, route: plain functions. Nothing has happened.
+3. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
+   or the transaction timeout, aborts; readers wait for that at most.
+4. ``flush``: every record is acknowledged, or the step is aborted and its records are polled again.
+5. ``send_offsets`` with the membership of 1. Refused if the partitions have moved: then another signer has them.
+6. ``commit``: output and offsets become visible together. If no answer comes, the worker starts anew from what was
+   committed, which is this step or the one before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from stream.batches import Batch, concatenate
+from stream.codecs import Fields, decode_document
+from stream.config import Config
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.partitions import partitions_of, route, take
+from stream.pipeline import Signer, chunks
+from stream.schemes import SCHEMES
+from stream.wire import BandMessage, encode
+from workers.observe import Observer
+from workers.step import Message, transact
+from workers.topics import Topics, encode_dead, partition_of_key
+from workers.transport import AbortedError, Committed, Consumer, Producer, Record
+
+# Bytes of a message of bands at most: well below the megabyte that brokers take by default.
+MESSAGE_BYTES_MAX = 512 << 10
+_MILLISECONDS = 1e3
+# First offset and end of each partition of a topic.
+Bounds = Callable[[], dict[int, tuple[int, int]]]
+
+
+class SignPlan(NamedTuple):
+    """What a signer needs to know beside the records."""
+
+    config: Config
+    fields: Fields
+    topics: Topics
+    partitions: int  # of bands
+    dead_partitions: int
+    skew_seconds: float  # how far an event time may lie ahead of its record's
+    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+
+
+class SignReport(NamedTuple):
+    """What a step did, for the metrics."""
+
+    documents: int
+    bytes: int
+    shingles: int
+    removals: int
+    clamped: int
+    refused: dict[str, int]
+
+
+class Signings(NamedTuple):
+    """What a step sends, and what it did."""
+
+    messages: list[Message]
+    report: SignReport
+
+
+class _Segment(NamedTuple):
+    """Documents, then removals of ids: within it, order among different ids makes no difference."""
+
+    documents: list[Document]
+    records: list[Record]
+    removed: dict[bytes, None]
+
+
+class SignWorker:
+    """The loop of one signer; ``turn`` is one pass through it."""
+
+    def __init__(
+        self, consumer: Consumer, producer: Producer, bounds: Bounds, plan: SignPlan, observer: Observer
+    ) -> None:
+        self.consumer, self.producer, self.bounds = consumer, producer, bounds
+        self.plan, self.observer = plan, observer
+        self.signer = Signer(plan.config)
+        self.ready = True
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, sign what came, publish it; returns the records taken.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``ConfigError`` (stop).
+        """
+        polled = self.consumer.poll(timeout_seconds, records_max)
+        for partition in polled.assigned:
+            self.consumer.seek(partition, start_offset(self.consumer, self.bounds, partition, self.plan.start))
+            self.consumer.resume([partition])
+        if not polled.records:
+            return 0
+        signings = sign_records(polled.records, self.signer, self.plan)
+        firsts: dict[int, int] = {}
+        offsets: dict[int, Committed] = {}
+        for record in polled.records:
+            firsts.setdefault(record.partition, record.offset)
+            offsets[record.partition] = Committed(record.offset + 1, "")
+        try:
+            transact(self.producer, signings.messages, self.plan.topics.documents, offsets, polled.membership)
+        except AbortedError:
+            for partition, first in firsts.items():
+                self.consumer.seek(partition, first)
+            self.observer.count("transactions", 1, "aborted")
+            return 0
+        self.observer.count("transactions", 1, "committed")
+        _report(signings.report, self.observer)
+        return len(polled.records)
+
+
+def start_offset(consumer: Consumer, bounds: Bounds, partition: int, start: str | None) -> int:
+    """Where a signer begins in a partition: at the committed offset, else where it was told to.
+
+    Raises ``ConfigError`` when the group has no offset and nothing was told: no silent beginning or end.
+    """
+    committed = consumer.committed(partition)
+    return committed.offset if committed is not None else told_offset(bounds, partition, start)
+
+
+def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
+    """The offset that ``earliest`` or ``latest`` names; raises ``ConfigError`` for ``None``."""
+    first, end = bounds()[partition]
+    if start is None:
+        raise ConfigError(
+            f"the group has no committed offset for partition {partition}: "
+            "say where to start with --from earliest or --from latest"
+        )
+    return {"earliest": first, "latest": end}[start]
+
+
+def _report(report: SignReport, observer: Observer) -> None:
+    observer.count("documents", report.documents)
+    observer.count("bytes", report.bytes)
+    observer.count("shingles", report.shingles)
+    observer.count("removals", report.removals)
+    observer.count("clamped", report.clamped)
+    for reason, count in report.refused.items():
+        observer.count("refused", count, reason)
+
+
+def sign_records(records: Sequence[Record], signer: Signer, plan: SignPlan) -> Signings:
+    """Everything that records of ``documents`` become; deterministic, no input or output."""
+    messages: list[Message] = []
+    refused: dict[str, int] = {}
+    documents = shingles = removals = 0
+    segments, clamped = _segments(records, plan, messages, refused)
+    for segment in segments:
+        batches = []
+        first = 0
+        for chunk in chunks(segment.documents):
+            signed = signer.sign(chunk)
+            for refusal in signed.refusals:
+                _refuse(segment.records[first + refusal.place], refusal.reason, plan, messages, refused)
+            first += len(chunk)
+            shingles += signed.shingles
+            documents += signed.batch.size
+            batches.append(signed.batch)
+        removals += len(segment.removed)
+        messages += _band_messages(batches, list(segment.removed), plan)
+    size = sum(len(record.value or b"") for record in records)
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+
+
+def _segments(
+    records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int]
+) -> tuple[list[_Segment], int]:
+    """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
+    segments = [_Segment([], [], {})]
+    clamped = 0
+    for record in records:
+        if record.value is None:
+            if record.key is None or not _is_text(record.key):
+                _refuse(record, "no_id" if record.key is None else "id_not_utf8", plan, messages, refused)
+            else:
+                segments[-1].removed[record.key] = None
+            continue
+        key = record.key.decode() if record.key is not None and _is_text(record.key) else None
+        document = decode_document(record.value, plan.fields, key)
+        if isinstance(document, str):
+            _refuse(record, document, plan, messages, refused)
+            continue
+        arrived = record.timestamp_ms / _MILLISECONDS
+        if document.timestamp is None:
+            document = document._replace(timestamp=arrived)
+        elif document.timestamp > arrived + plan.skew_seconds:
+            document = document._replace(timestamp=arrived + plan.skew_seconds)
+            clamped += 1
+        if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
+            segments.append(_Segment([], [], {}))
+        segments[-1].documents.append(document)
+        segments[-1].records.append(record)
+    return segments, clamped
+
+
+def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
+    """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
+    fingerprint = plan.config.signing_fingerprint
+    batch = concatenate(batches) if batches else _empty_batch(plan.config)
+    keys = SCHEMES[plan.config.scheme].keys(batch.evidence, plan.config.plan)
+    for partition, rows in enumerate(route(partitions_of(keys, plan.partitions), plan.partitions)):
+        parts = [take(batch, part) for part in _split(batch, rows)]
+        for i, part in enumerate(parts):
+            gone = removed if i == len(parts) - 1 else []  # removals come after every document
+            yield Message(plan.topics.bands, partition, encode(BandMessage(part, gone), fingerprint))
+        if removed and not parts:
+            message = BandMessage(take(batch, rows), removed)
+            yield Message(plan.topics.bands, partition, encode(message, fingerprint))
+
+
+def _split(batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
+    """Rows in parts of which none is longer than a message may be."""
+    if not len(rows):
+        return []
+    sizes = 26 + batch.evidence.shape[1] + np.diff(batch.id_starts)[rows]
+    ends = np.cumsum(sizes)
+    part = (ends - sizes[0]) // MESSAGE_BYTES_MAX
+    return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
+
+
+def _empty_batch(config: Config) -> Batch:
+    return Signer(config).sign([]).batch
+
+
+def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:
+    refused[reason] = refused.get(reason, 0) + 1
+    partition = partition_of_key(record.key or b"", plan.dead_partitions)
+    messages.append(
+        Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), record.key)
+    )
+
+
+def _is_text(key: bytes) -> bool:
+    try:
+        key.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

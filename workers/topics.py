@@ -1,0 +1,111 @@
+"""The topics, their names and their messages other than ``bands`` (for that one see ``stream.wire``).
+
+``documents``: JSON in, keyed by id where removals are wanted; a null value removes the id of its key.
+``documents.dead``: what could not be read, with reason and origin. ``bands-<generation>``: signed documents, one topic
+for each configuration of signing and number of partitions. ``candidates``: pairs and removal notices out, keyed by the
+newer id.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+import mmh3
+import numpy as np
+import orjson
+
+from stream.codecs import SIMILARITY_DIGITS
+from stream.documents import REASONS
+from stream.pipeline import Matches
+from workers.transport import Record
+
+# A dead letter carries at most this much of the document; its origin tells where the whole one stands.
+DEAD_BYTES_MAX = 128 << 10
+_MICROSECONDS = 1e6
+
+
+class Topics(NamedTuple):
+    """Names of the topics of one deployment."""
+
+    documents: str
+    dead: str
+    bands: str
+    candidates: str
+
+
+def generation(signing_fingerprint: str, partitions: int) -> str:
+    """The name of all that decides where a key goes and what it is: 12 hexadecimal digits."""
+    return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{partitions}".encode()).hex()[:12]
+
+
+def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
+    """The topics below a prefix; that of the bands names its generation."""
+    bands = f"{prefix}bands-{generation(signing_fingerprint, partitions)}"
+    return Topics(f"{prefix}documents", f"{prefix}documents.dead", bands, f"{prefix}candidates")
+
+
+class Envelope(NamedTuple):
+    """What every candidate says of its origin: the scheme and the generation."""
+
+    scheme: str
+    generation: str
+
+
+def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
+    """Keys (the newer ids) and values of the messages of pairs; times in seconds since the epoch."""
+    columns = zip(
+        matches.older,
+        matches.newer,
+        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(),
+        (matches.older_times / _MICROSECONDS).tolist(),
+        (matches.newer_times / _MICROSECONDS).tolist(),
+        strict=True,
+    )
+    return [
+        (
+            newer.encode(),
+            orjson.dumps(
+                {
+                    "older": older,
+                    "newer": newer,
+                    "similarity": similarity,
+                    "buckets": buckets,
+                    "scheme": envelope.scheme,
+                    "older_timestamp": older_time,
+                    "newer_timestamp": newer_time,
+                    "generation": envelope.generation,
+                }
+            ),
+        )
+        for older, newer, similarity, buckets, older_time, newer_time in columns
+    ]
+
+
+def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
+    """Key and value of the notice that an id was removed, so that readers can forget its pairs."""
+    return id_, orjson.dumps({"removed": id_.decode(), "generation": envelope.generation})
+
+
+def encode_dead(record: Record, topic: str, reason: str) -> bytes:
+    """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64."""
+    value = record.value or b""
+    return orjson.dumps(
+        {
+            "reason": reason,
+            "message": REASONS[reason],
+            "topic": topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp_ms": record.timestamp_ms,
+            "key": None if record.key is None else base64.b64encode(record.key).decode(),
+            "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
+            "value_bytes": len(value),
+        }
+    )
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Where a message of this key goes: the same for equal keys; 0 to ``partitions - 1``."""
+    return mmh3.hash(key, signed=False) % partitions

@@ -1,0 +1,172 @@
+"""The transport: topics with partitions and offsets, consumer groups, transactions. The protocol, and its errors.
+
+What every transport guarantees (``tests/processes/test_transport_laws.py`` runs the list on each):
+
+- **Log.** A partition is a sequence of records with growing offsets, with gaps where control records stood. Records of
+  one producer keep their order within a partition. ``trim`` moves the first offset up; nothing else removes a record.
+- **Transactions.** What is sent between ``begin`` and ``commit`` becomes visible to readers at once and whole, together
+  with the offsets handed in, or never. Readers are read-committed: they stop before an open transaction.
+- **Fencing.** A new producer with the same transactional id ends the transaction of the old one and makes its every
+  later call fail. Offsets handed in with the membership of an older generation are refused, and so is the commit.
+- **Groups.** Every partition of the topic is assigned to one member. A member learns of changes by ``poll`` only; a
+  newly assigned partition is paused, without position, until the member has called ``seek`` and ``resume``.
+
+The rules of use, each paid for by lost data in the client below:
+
+1. One ``poll`` is one step, and its ``membership`` goes with its records; a later one may belong to another generation.
+2. ``flush`` raises unless every record sent was acknowledged. Never commit after it raised.
+3. After ``abort`` returned, the step did not happen: seek back and go on. After ``commit`` raised
+   ``OutcomeUnknownError`` nobody knows: drop the producer and every state that the step touched, and start anew from
+   the committed offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from stream.errors import NeardupError
+
+
+class TransportError(NeardupError):
+    """Base of what a transport raises; says what was tried, on what, and what to do."""
+
+
+class FencedError(TransportError):
+    """Another member or producer took this one's place; nothing of the step was committed. Start anew."""
+
+
+class AbortedError(TransportError):
+    """A record was not acknowledged or the step could not be committed, and it is known not to have happened."""
+
+
+class OutcomeUnknownError(TransportError):
+    """A commit was sent and not answered: it may or may not have happened. Only a restart from the log can tell."""
+
+
+class OffsetGoneError(TransportError):
+    """Offsets asked for lie below the first one of the log, or beyond its end."""
+
+
+class UnreachableError(TransportError):
+    """The broker did not answer in time; trying again later may work."""
+
+
+class UnknownTopicError(TransportError):
+    """The topic does not exist, or has not the partitions that it must have."""
+
+
+class Record(NamedTuple):
+    """One record of a log. ``timestamp_ms`` is the log's own: when it was appended, or what its producer set."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Committed(NamedTuple):
+    """A position of a group in a partition: the next offset to read, with a text of at most 4,000 characters."""
+
+    offset: int
+    metadata: str
+
+
+class Membership(NamedTuple):
+    """Who polled: the group, its generation, the member's id in it, and the client's own form of the same."""
+
+    group: str
+    generation: int
+    member: str
+    handle: object
+
+
+class Polled(NamedTuple):
+    """What one ``poll`` gave. ``assigned`` came new (paused), ``revoked`` went away, since the last poll."""
+
+    records: list[Record]
+    membership: Membership
+    assigned: tuple[int, ...]
+    revoked: tuple[int, ...]
+
+
+class Consumer(Protocol):
+    """One member of a group on one topic, read-committed. It commits nothing: offsets go through a producer."""
+
+    def poll(self, timeout_seconds: float, records_max: int) -> Polled:
+        """Wait until there are ``records_max`` records or the time is over; at once on a change of assignment.
+
+        Takes no records of partitions revoked since. Raises ``FencedError`` when the group has put this member out,
+        ``OffsetGoneError``, ``UnreachableError``.
+        """
+
+    def committed(self, partition: int) -> Committed | None:
+        """What the group has committed for an assigned partition; waits for a pending transaction to end."""
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Set the position of an assigned partition."""
+
+    def pause(self, partitions: Sequence[int]) -> None:
+        """Take no records of these until ``resume``; the member goes on polling, so it keeps its place."""
+
+    def resume(self, partitions: Sequence[int]) -> None:
+        """Take records of these again."""
+
+    def lag(self) -> dict[int, int]:
+        """Records between the position and the end of each assigned partition, as far as the client knows."""
+
+    def close(self) -> None:
+        """Leave the group and free what is held; never raises."""
+
+
+class Producer(Protocol):
+    """A transactional producer. Its calls raise ``FencedError``, ``AbortedError``, ``OutcomeUnknownError``."""
+
+    def begin(self) -> None:
+        """Open a transaction."""
+
+    def send(
+        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
+        """Append to the transaction; asynchronous: ``flush`` tells whether it worked."""
+
+    def flush(self) -> None:
+        """Wait until every record is acknowledged; raises ``AbortedError`` if one is not (call ``abort`` next)."""
+
+    def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
+        """Put the group's offsets into the transaction."""
+
+    def commit(self) -> None:
+        """Make the transaction visible; ``OutcomeUnknownError`` if no answer came."""
+
+    def abort(self) -> None:
+        """Undo the transaction; raises ``OutcomeUnknownError`` if that cannot be told."""
+
+    def close(self) -> None:
+        """Free what is held; an open transaction is aborted; never raises and never blocks for long."""
+
+
+class Transport(Protocol):
+    """Where topics live. Cheap to make; safe to make anew after a fork."""
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; raises ``UnknownTopicError``."""
+
+    def consumer(self, topic: str, group: str, instance: str) -> Consumer:
+        """Join ``group`` as ``instance``: a stable name, which keeps its partitions over a quick restart."""
+
+    def producer(self, transactional_id: str) -> Producer:
+        """A producer that fences every earlier one of the same id."""
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        """The committed records of ``[start, end)`` in order, without a group; raises ``OffsetGoneError``."""
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """Drop the records below the given offsets."""
+
+    def close(self) -> None:
+        """Free what is held; never raises."""

@@ -1,0 +1,107 @@
+"""gzip and Zstandard, told by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
+
+Several members or frames after one another are one content, as the tools of both formats make them. What is damaged
+or cut off raises ``Corrupt`` after all that could be had.
+"""
+
+from __future__ import annotations
+
+import itertools
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+
+import zstandard
+
+# Bytes of one block at most, except for Zstandard (below): small enough for the cache, large enough for few calls.
+BLOCK_BYTES = 1 << 18
+# Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB at a time makes 32 MiB at most.
+_ZSTD_INPUT_BYTES = 1 << 10
+# Bytes of history that a Zstandard frame may ask for: what the format's own tool allows by default (2^27).
+_ZSTD_WINDOW_BYTES_MAX = 1 << 27
+_ZLIB_GZIP = 16 + zlib.MAX_WBITS
+
+
+class Corrupt(Exception):
+    """The compressed data is damaged or cut off."""
+
+
+def decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    """The content of blocks that may be compressed; empty blocks ("nothing now") pass through."""
+    start = b""
+    for block in blocks:
+        start += block
+        if not block:
+            yield block
+        elif len(start) >= _MAGIC_BYTES or not any(magic.startswith(start) for magic in CODECS):
+            break
+    if start:
+        expand = next((codec for magic, codec in CODECS.items() if start.startswith(magic)), _plain)
+        yield from expand(itertools.chain((start,), blocks))
+
+
+def _plain(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    yield from blocks
+
+
+def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    member = zlib.decompressobj(_ZLIB_GZIP)
+    for block in blocks:
+        if not block:
+            yield block
+        while block:
+            if member.eof:
+                block = block.lstrip(b"\0")  # tapes are padded so, and gzip itself allows it
+                if not block:
+                    break
+                member = zlib.decompressobj(_ZLIB_GZIP)
+            try:
+                expanded = member.decompress(block, BLOCK_BYTES)
+            except zlib.error as error:
+                raise Corrupt from error
+            if expanded:
+                yield expanded
+            block = member.unused_data if member.eof else member.unconsumed_tail
+    # What the window still holds when all input is consumed comes out only when asked for.
+    while not member.eof:
+        expanded = member.decompress(b"", BLOCK_BYTES)
+        if not expanded:
+            raise Corrupt
+        yield expanded
+
+
+def _unzstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    frame = context.decompressobj()
+    parts: list[bytes] = []
+    size = 0
+    for block in blocks:
+        for at in range(0, len(block), _ZSTD_INPUT_BYTES):
+            piece = block[at : at + _ZSTD_INPUT_BYTES]
+            while piece:
+                if frame.eof:
+                    frame = context.decompressobj()
+                try:
+                    parts.append(frame.decompress(piece))
+                except zstandard.ZstdError as error:
+                    yield b"".join(parts)
+                    raise Corrupt from error
+                piece = frame.unused_data if frame.eof else b""
+                size += len(parts[-1])
+            if size >= BLOCK_BYTES:
+                yield b"".join(parts)
+                parts, size = [], 0
+        if not block:
+            yield b"".join(parts)
+            yield block
+            parts, size = [], 0
+    yield b"".join(parts)
+    if not frame.eof:
+        raise Corrupt
+
+
+# The first bytes -> how what follows them is read.
+CODECS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {
+    b"\x1f\x8b": _gunzip,
+    b"\x28\xb5\x2f\xfd": _unzstd,
+}
+_MAGIC_BYTES = max(map(len, CODECS))

@@ -1,0 +1,297 @@
+"""A member of a Kafka group: ``poll`` in a loop, rebalances noted, positions only where the worker put them.
+
+Theory of operation. Two threads: the worker's, which alone calls the methods here, and the client's own, which fetches,
+sends heartbeats and calls the listener while the worker's thread waits in the client's ``poll``. They share ``_changes``,
+a list to which the listener appends and from which ``poll`` takes.
+
+A partition is *held* from the moment the listener saw it assigned. The listener pauses it and gives it a position of 0,
+from which nothing is ever fetched: without any, the client would ask for the committed offset in every ``poll`` (waiting
+there for open transactions) and raise when there is none. It becomes *placed* by ``seek``; records are taken of placed,
+resumed partitions only. What goes away loses both, and its records of the same ``poll`` are dropped.
+
+A member that the group put out (it did not poll in time, or its session ended) has generation -1 until the client joins
+again, in its next ``poll``: every partition is then revoked, and those it gets back are assigned anew. A static member
+whose instance was taken over is told nothing by the client, which only stops its heartbeats: that shows here after
+``_SILENCE_SECONDS`` and is final, as is every error that the client might spin on.
+
+Crash: the group keeps the place of a named instance for the session; an unnamed member leaves when it closes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka import errors as client_errors
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+from workers.transport import (
+    Committed,
+    FencedError,
+    Membership,
+    OffsetGoneError,
+    Polled,
+    Record,
+    TransportError,
+    UnreachableError,
+)
+from workers.transports.kafka_settings import KafkaSettings, as_transport_error, is_fenced, is_passing, milliseconds
+
+_log = logging.getLogger(__name__)
+
+# The client's poll returns late after a change of assignment, so it is called for this long at a time.
+_SLICE_SECONDS = 0.1
+# A stable member without heartbeats for this long was fenced; in a rebalance both change within a moment.
+_SILENCE_SECONDS = 1.0
+# Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
+_AWAY_SECONDS = 2.0
+_NO_GENERATION = -1
+
+_new_record = tuple.__new__
+
+
+class _Change(NamedTuple):
+    came: bool
+    partitions: tuple[int, ...]
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Notes changes and keeps new partitions still. Runs on the thread of the heartbeats: nothing here waits (rule 4)."""
+
+    def __init__(self, client: KafkaConsumer, changes: list[_Change]) -> None:
+        self._client = client
+        self._changes = changes
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Pause what came, with a position that is never used, and note it."""
+        came = tuple(assigned)
+        self._client.pause(*came)
+        for place in came:
+            self._client.seek(place, 0)
+        self._changes.append(_Change(True, tuple(place.partition for place in came)))
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Note what went."""
+        self._changes.append(_Change(False, tuple(place.partition for place in revoked)))
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """Note what went: the group put this member out."""
+        self.on_partitions_revoked(lost)
+
+
+class KafkaGroupConsumer:
+    """One member of ``group`` on ``topic``; see ``workers.transport.Consumer`` and the theory of operation above.
+
+    ``instance`` is a stable name of letters, digits, dots, dashes and underscores; empty, the member has none and
+    leaves the group when it closes. Raises ``UnreachableError`` when no broker answers.
+    """
+
+    def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str) -> None:
+        self._settings = settings
+        self._topic = topic
+        self._name = f"member {instance!r} of group {group!r} on {topic!r}"
+        self._over: TransportError | None = None
+        self._changes: list[_Change] = []
+        self._held: set[int] = set()
+        self._placed: set[int] = set()
+        self._silent_since: float | None = None
+        self._away_since: float | None = None
+        self._away = False
+        try:
+            self._client = KafkaConsumer(
+                **settings.consumer_options(),
+                client_id=f"neardup-{instance or 'member'}",
+                group_id=group,
+                group_instance_id=instance or None,
+                session_timeout_ms=milliseconds(settings.session_timeout_seconds),
+                heartbeat_interval_ms=milliseconds(settings.heartbeat_seconds),
+                max_poll_interval_ms=milliseconds(settings.poll_interval_seconds_max),
+                partition_assignment_strategy=[CooperativeStickyAssignor],  # the class, not its name (rule 9)
+            )
+        except client_errors.KafkaError as error:
+            raise as_transport_error(f"{self._name} cannot start", error) from error
+        self._client.subscribe([topic], listener=_Listener(self._client, self._changes))
+
+    def poll(self, timeout_seconds: float, records_max: int) -> Polled:
+        """Take up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
+
+        The snapshot is taken after each of the client's polls that brought records or a change, never later: the
+        client's own is live, and one taken at commit time lets a zombie through. Records that came before a change
+        are kept if their partition was never away, and go with the newer membership.
+        Nothing comes while the broker is away. Raises ``FencedError``, ``OffsetGoneError``; either with records in
+        hand waits for the next call, which raises it again.
+        """
+        self._raise_if_over()
+        deadline = time.monotonic() + timeout_seconds
+        held_before = frozenset(self._held)
+        kept = set(held_before)
+        records: list[Record] = []
+        membership = self._membership()
+        while True:
+            left = max(0.0, deadline - time.monotonic())
+            try:
+                found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
+            except TransportError:
+                if not records:
+                    raise
+                break
+            gone = self._take_changes()
+            if gone:
+                kept -= gone
+                records = [record for record in records if record.partition not in gone]
+            if found or gone or len(kept) != len(self._held):
+                membership = self._membership()
+                if membership.generation == _NO_GENERATION:
+                    # Put out since; the next of the client's polls says so to the listener.
+                    records, found = [], {}
+            for place, batch in found.items():
+                if place.partition in kept:
+                    records += _converted(place.partition, batch)
+            if left <= 0 or len(records) >= records_max or kept != self._held or kept != held_before:
+                break
+        self._watch()
+        assigned, revoked = self._held - kept, held_before - kept
+        return Polled(records, membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
+
+    def committed(self, partition: int) -> Committed | None:
+        """What the group has committed; waits for a pending transaction, which it sees as read-committed only (rule 8).
+
+        Raises ``UnreachableError`` after ``committed_timeout_seconds``: ask again after another ``poll``.
+        """
+        self._raise_if_over()
+        place = self._place(partition)
+        timeout = milliseconds(self._settings.committed_timeout_seconds)
+        try:
+            found = self._client.committed(place, metadata=True, timeout_ms=timeout)
+        except client_errors.KafkaError as error:
+            raise as_transport_error(f"{self._name}: the committed offset of partition {partition}", error) from error
+        return None if found is None else Committed(found.offset, found.metadata or "")
+
+    def seek(self, partition: int, offset: int) -> None:
+        """Set the position of an assigned partition."""
+        self._client.seek(self._place(partition), offset)
+        self._placed.add(partition)
+
+    def pause(self, partitions: Sequence[int]) -> None:
+        """Take no records of these until ``resume``; what was fetched ahead is kept."""
+        self._client.pause(*[self._place(partition) for partition in partitions])
+
+    def resume(self, partitions: Sequence[int]) -> None:
+        """Take records of these again; they must have a position."""
+        places = [self._place(partition) for partition in partitions]
+        for partition in partitions:
+            if partition not in self._placed:
+                raise AssertionError(f"{self._topic}-{partition} has no position: seek before resume")
+        self._client.resume(*places)
+
+    def lag(self) -> dict[int, int]:
+        """Records between position and end of each placed partition of which something was fetched; asks nobody.
+
+        The end is the log's, so an open transaction counts.
+        """
+        found: dict[int, int] = {}
+        for partition in sorted(self._placed):
+            place = TopicPartition(self._topic, partition)
+            end = self._client.highwater(place)
+            position = self._client.position(place, timeout_ms=0)
+            if end is not None and position is not None:
+                found[partition] = max(0, end - position)
+        return found
+
+    def close(self) -> None:
+        """Stop; never raises. An instance keeps its place until its session ends."""
+        self._over = self._over or TransportError(f"{self._name} was closed: make a new one")
+        with suppress(Exception):
+            timeout = milliseconds(self._settings.close_timeout_seconds)
+            self._client.close(autocommit=False, timeout_ms=timeout)
+
+    def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Any]]:
+        """One poll of the client, its errors told in the words of the protocol."""
+        try:
+            found: dict[TopicPartition, list[Any]] = self._client.poll(
+                timeout_ms=round(timeout_seconds * 1000), max_records=records_max
+            )
+        except client_errors.OffsetOutOfRangeError as error:
+            raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error
+        except client_errors.LogTruncationError as error:
+            raise OffsetGoneError(self._gone_text(error.divergent_offsets)) from error
+        except Exception as error:
+            if is_passing(error) and not is_fenced(error):
+                _log.debug("%s: %s", self._name, error)
+                time.sleep(min(timeout_seconds, _SLICE_SECONDS))
+                return {}
+            # The client may spin for ever in the poll after an error it did not expect (rule 3).
+            self._over = as_transport_error(f"{self._name} cannot go on", error)
+            raise self._over from error
+        return found
+
+    def _take_changes(self) -> set[int]:
+        """Follow what the listener noted, in order; returns every partition that went, even if it came back."""
+        gone: set[int] = set()
+        while self._changes:
+            change = self._changes.pop(0)
+            if change.came:
+                self._held.update(change.partitions)
+            else:
+                self._held.difference_update(change.partitions)
+                gone.update(change.partitions)
+            self._placed.difference_update(change.partitions)
+        return gone
+
+    def _membership(self) -> Membership:
+        taken = self._client.group_metadata()
+        return Membership(taken.group_id, taken.generation_id, taken.member_id, taken)
+
+    def _watch(self) -> None:
+        """Notice that the instance was taken over, and log once that the broker went away or came back.
+
+        The client says neither by an error, so this reads three fields of its coordinator.
+        """
+        now = time.monotonic()
+        coordinator = self._client._coordinator
+        stable = coordinator.stable() and not coordinator.rejoin_needed
+        if not stable or coordinator._heartbeat_enabled:
+            self._silent_since = None
+        elif self._silent_since is None:
+            self._silent_since = now
+        elif now - self._silent_since > _SILENCE_SECONDS:
+            self._over = FencedError(f"{self._name} was replaced by another of the same instance: it must end")
+            raise self._over
+        if coordinator.coordinator_id is not None:
+            self._away_since = None
+            if self._away:
+                self._away = False
+                _log.warning("%s: the broker is back", self._name)
+        elif self._away_since is None:
+            self._away_since = now
+        elif not self._away and now - self._away_since > _AWAY_SECONDS:
+            self._away = True
+            _log.warning("%s: the broker does not answer; waiting for it", self._name)
+
+    def _place(self, partition: int) -> TopicPartition:
+        if partition not in self._held:
+            raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._name}: poll says what is")
+        return TopicPartition(self._topic, partition)
+
+    def _gone_text(self, offsets: dict[TopicPartition, Any]) -> str:
+        places = ", ".join(f"offset {offset} of {place.topic}-{place.partition}" for place, offset in offsets.items())
+        return (
+            f"{self._name}: {places or 'an offset'} is outside its log; start where it begins, if what was trimmed "
+            "may be missed"
+        )
+
+    def _raise_if_over(self) -> None:
+        if self._over is not None:
+            raise type(self._over)(str(self._over)) from self._over
+
+
+def _converted(partition: int, batch: list[Any]) -> list[Record]:
+    """The client's records as ours, at half the price of calling ``Record``."""
+    return [_new_record(Record, (partition, r.offset, r.timestamp, r.key, r.value)) for r in batch]
+
+
+__all__ = ["KafkaGroupConsumer", "UnreachableError"]

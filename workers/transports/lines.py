@@ -1,0 +1,69 @@
+"""Blocks of bytes -> lines, with a bound on the bytes held however long a line is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class Line(NamedTuple):
+    """A line without its line feed, or, if it is longer than the bound, a part of it (``ended``: the last one)."""
+
+    number: int
+    raw: bytes
+    is_part: bool = False
+    ended: bool = True
+
+
+# In the place of a line: nothing more to read right now.
+IDLE = Line(0, b"")
+
+
+def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
+    """The lines of a content, numbered from 1; a last one without a line feed counts.
+
+    An empty block becomes ``IDLE``. ``None`` says that the content begins anew: what stands before it is a line, and
+    the numbers start again. A line of more than ``bytes_max`` bytes comes in parts as it is read.
+    """
+    number = 1
+    parts: list[bytes] = []
+    size = 0
+    too_long = False
+    for block in blocks:
+        if block is None:
+            if size or too_long:
+                yield Line(number, b"".join(parts), too_long)
+            number, parts, size, too_long = 1, [], 0, False
+        elif not block:
+            yield IDLE
+        else:
+            first, *rest = block.split(b"\n")
+            parts.append(first)
+            size += len(first)
+            if rest:
+                if size <= bytes_max or too_long:
+                    yield Line(number, b"".join(parts), too_long)
+                    number += 1
+                else:
+                    yield from _too_long(number, parts)
+                    number += 1
+                for raw in rest[:-1]:
+                    if len(raw) <= bytes_max:
+                        yield Line(number, raw)
+                    else:
+                        yield from _too_long(number, [raw])
+                    number += 1
+                parts, size, too_long = [rest[-1]], len(rest[-1]), False
+            if size > bytes_max or too_long:
+                yield Line(number, b"".join(parts), True, False)
+                parts, size, too_long = [], 0, True
+    if size > bytes_max:
+        yield from _too_long(number, parts)
+    elif size or too_long:
+        yield Line(number, b"".join(parts), too_long)
+
+
+def _too_long(number: int, parts: list[bytes]) -> Iterator[Line]:
+    """A whole line that is too long, as parts."""
+    yield Line(number, b"".join(parts), True, False)
+    yield Line(number, b"", True, True)
