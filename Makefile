@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-# Folders of real text that every machine with Python has: its standard library and the packages installed here.
-DEMO_PATHS = $(shell $(BIN)/python -c "import sysconfig as s; print(s.get_path('stdlib'), s.get_path('purelib'))")
+# Real text that every machine with Python has: its standard library, and the packages installed here.
+DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
+  print(*sorted(p for p in pathlib.Path(s.get_path('stdlib')).iterdir() if p.name != 'site-packages'), s.get_path('purelib'))")
 
 .PHONY: demo test bench clean
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ class Batch(NamedTuple):
 
     ``ids`` are the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]`` (``uint8``, ``int64[n + 1]``);
     ``times`` are event times in microseconds, ``NO_TIME`` for none (``int64[n]``); ``contents`` are 128-bit hashes
-    (``uint64[n, 2]``); ``evidence`` is what the scheme keeps (``uint8[n, width]``).
+    (``uint64[n, 2]``); ``evidence`` is what the scheme keeps (``uint8[n, width]``). Made by ``make_batch``.
     """
 
     ids: npt.NDArray[np.uint8]
@@ -49,13 +49,28 @@ class Batch(NamedTuple):
         return [data[a:b].decode() for a, b in zip(starts, ends, strict=True)]
 
 
+def make_batch(
+    ids: npt.NDArray[np.uint8],
+    id_starts: npt.NDArray[np.int64],
+    times: npt.NDArray[np.int64],
+    contents: npt.NDArray[np.uint64],
+    evidence: npt.NDArray[np.uint8],
+) -> Batch:
+    """A batch of these columns, read-only: kernels are compiled anew for each mix of arrays that may be written."""
+    batch = Batch(ids.view(), id_starts.view(), times.view(), contents.view(), evidence.view())
+    columns: tuple[npt.NDArray[Any], ...] = batch
+    for column in columns:
+        column.flags.writeable = False
+    return batch
+
+
 def concatenate(batches: Sequence[Batch]) -> Batch:
     """Several batches of one scheme, one after the other, as one; at least one."""
     if len(batches) == 1:
         return batches[0]
     ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
     id_starts = [batch.id_starts[:-1] + end for batch, end in zip(batches, ends, strict=False)]
-    return Batch(
+    return make_batch(
         ids=np.concatenate([batch.ids for batch in batches]),
         id_starts=np.concatenate([*id_starts, ends[-1:]]),
         times=np.concatenate([batch.times for batch in batches]),
@@ -90,7 +105,7 @@ def table_items(batch: Batch, keys: npt.NDArray[np.uint64]) -> Items:
     return Items(
         keys=all_keys.reshape(-1),
         key_starts=np.arange(0, (n + 1) * (width + 2), width + 2),
-        contents=np.ascontiguousarray(batch.contents[:, 1]),
+        contents=batch.contents[:, 1].copy(),
         times=batch.times,
         ids=batch.ids,
         id_starts=batch.id_starts,

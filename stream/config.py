@@ -58,7 +58,9 @@ class Config(BaseModel):
         le=1.0,
         description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
-    rows_max: int = Field(128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy")
+    rows_max: int = Field(
+        128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy"
+    )
     bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
@@ -203,7 +205,7 @@ def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
         if problem["type"] in _OUT_OF_BOUNDS:
             limits = [(word, getattr(m, bound, None)) for m in field.metadata for bound, word in _BOUNDS.items()]
             rule = "must be " + " and ".join(f"{word} {limit:,}" for word, limit in limits if limit is not None)
-        default = field.get_default()
-        remedy = "leave it out" if default is None else f"the default is {default!r}"
+        fixed = field.default is not None and field.default_factory is None
+        remedy = f"the default is {field.default!r}" if fixed else "leave it out"
         out.append(f"{name}={problem['input']!r}: {rule}; {remedy}")
     return "; ".join(out)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, table_items
+from stream.batches import Batch, make_batch, table_items
 from stream.kernels import kernel
 from stream.table import Items
 
@@ -53,7 +53,7 @@ def take(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     np.cumsum(lengths, out=id_starts[1:])
     ids = np.empty(int(id_starts[-1]), np.uint8)
     _gather(batch.ids, batch.id_starts, rows, id_starts, ids)
-    return Batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence[rows])
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence[rows])
 
 
 def local_items(batch: Batch, keys: npt.NDArray[np.uint64], partition: Partition) -> Items:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import MICROSECONDS, Batch, id_columns, table_items, time_of
+from stream.batches import MICROSECONDS, Batch, id_columns, make_batch, table_items, time_of
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
 from stream.normalize import code_points
@@ -80,7 +80,7 @@ class Signer:
             ids, times = [ids[i] for i in some], [times[i] for i in some]
             features = features._replace(starts=np.append(features.starts[:-1][counts > 0], features.starts[-1:]))
         id_bytes, id_starts = id_columns(ids)
-        batch = Batch(
+        batch = make_batch(
             ids=id_bytes,
             id_starts=id_starts,
             times=np.array(times, np.int64),
@@ -157,7 +157,7 @@ class Matcher:
             np.zeros((1, 2), np.uint64),
             np.zeros((1, self._scheme.width(self.config.plan)), np.uint8),
         )
-        batch = Batch(id_bytes, id_starts, np.array([NO_TIME]), contents, evidence)
+        batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), contents, evidence)
         return self.table.remove(table_items(batch, np.empty((1, 0), np.uint64)))
 
     def _orient(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, id_columns
+from stream.batches import Batch, id_columns, make_batch
 from stream.errors import NeardupError
 
 _MAGIC, _VERSION = b"NDUP", 1
@@ -78,7 +78,7 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     ids = columns.take("u1", id_bytes)
     gone = columns.take("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
-    return BandMessage(Batch(ids, id_starts, times, contents, evidence), removed)
+    return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
 
 
 class _Columns:

@@ -1,0 +1,94 @@
+"""The harness of the transport laws for the transport on Kafka: short sessions on a real broker, and real time."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable
+
+from conftest import MakeTopic
+
+from workers.transport import Consumer, Transport
+from workers.transports.kafka import KafkaSettings, KafkaTransport
+
+WAIT_SECONDS_MAX = 30.0
+SESSION_SECONDS = 2.0
+
+
+def quick_settings(bootstrap_servers: str, **changes: object) -> KafkaSettings:
+    """Settings whose waits are as short as a busy machine allows."""
+    settings: dict[str, object] = {
+        "session_timeout_seconds": SESSION_SECONDS,
+        "heartbeat_seconds": 0.3,
+        "poll_interval_seconds_max": 20.0,
+        "request_timeout_seconds": 3.0,
+        "flush_timeout_seconds": 5.0,
+        "transaction_timeout_seconds": 8.0,
+        "commit_timeout_seconds": 5.0,
+        "committed_timeout_seconds": 1.5,
+        "read_timeout_seconds": 10.0,
+    }
+    return KafkaSettings(bootstrap_servers, **{**settings, **changes})  # type: ignore[arg-type]
+
+
+class KafkaHarness:
+    """See ``transport_laws.Harness``. ``close`` closes every transport, consumer and producer made through it."""
+
+    poll_seconds = 0.1
+
+    def __init__(self, bootstrap_servers: str, make_topic: MakeTopic, **changes: object) -> None:
+        self._settings = quick_settings(bootstrap_servers, **changes)
+        self._make_topic = make_topic
+        self._closing: list[Callable[[], None]] = []
+
+    def name(self, prefix: str) -> str:
+        return f"{prefix}-{uuid.uuid4().hex[:12]}"
+
+    def make_topic(self, partitions: int) -> str:
+        return self._make_topic("law", partitions)
+
+    def transport(self) -> KafkaTransport:
+        made = _Noting(self._settings, self._closing)
+        self._closing.append(made.close)
+        return made
+
+    def kill(self, consumer: Consumer) -> None:
+        """An instance that closes says nothing to the group, so to the broker it is as if its process had died."""
+        consumer.close()
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + WAIT_SECONDS_MAX
+        while not is_so():
+            assert time.monotonic() < deadline, f"not so in {WAIT_SECONDS_MAX:.0f} s: {what}"
+            time.sleep(0.01)
+
+    def pass_session(self, keep_alive: Callable[[], object]) -> None:
+        deadline = time.monotonic() + SESSION_SECONDS + 0.5
+        while time.monotonic() < deadline:
+            keep_alive()
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        while self._closing:
+            self._closing.pop()()
+
+
+class _Noting(KafkaTransport):
+    """Remembers what it made, to close it after the test."""
+
+    def __init__(self, settings: KafkaSettings, closing: list[Callable[[], None]]) -> None:
+        super().__init__(settings)
+        self._closing = closing
+
+    def consumer(self, topic: str, group: str, instance: str):  # type: ignore[no-untyped-def]
+        made = super().consumer(topic, group, instance)
+        self._closing.append(made.close)
+        return made
+
+    def producer(self, transactional_id: str):  # type: ignore[no-untyped-def]
+        made = super().producer(transactional_id)
+        self._closing.append(made.close)
+        return made
+
+
+_: type[Transport] = KafkaTransport

@@ -1,0 +1,34 @@
+"""The transport on Kafka obeys the laws of all transports, on a real broker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from conftest import MakeTopic
+from kafka_harness import KafkaHarness
+
+# The laws stand with the twin in memory, which obeys the same.
+sys.path.insert(0, str(Path(__file__).parents[1] / "processes"))
+import transport_group_laws
+import transport_laws
+from transport_laws import Harness
+
+
+@pytest.fixture
+def harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarness]:
+    made = KafkaHarness(bootstrap_servers, make_topic)
+    yield made
+    made.close()
+
+
+def law_name(law: Callable[[Harness], None]) -> str:
+    return law.__name__.removeprefix("law_")
+
+
+@pytest.mark.parametrize("law", transport_laws.LAWS + transport_group_laws.LAWS, ids=law_name)
+def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> None:
+    """Each law of ``transport_laws`` and ``transport_group_laws`` holds."""
+    law(harness)

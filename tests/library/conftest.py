@@ -1,0 +1,11 @@
+"""Puts this folder on the import path, so that tests here say `from table_model import Model`.
+
+Test folders have no `__init__.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))

@@ -1,0 +1,325 @@
+"""The meaning of the table as brute force over a list, random streams for both, and walks of the arrays.
+
+Seeds are parameters of the tests that use them, so that the name of a failed test says its seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from stream.table import NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
+from stream.table.chains import (
+    BYTE_END,
+    OLDEST,
+    POSTING_END,
+    SLOT_END,
+    SUPERSEDED,
+    first_posting,
+    slot_of,
+    slot_place,
+)
+from stream.table.heads import locate
+
+NO_LIMIT = 1 << 62
+OPEN = Limits(window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bucket_candidates=NO_LIMIT, by_content=True)
+# Where the 32-bit numbers of postings and slots begin again; postings start with a group of 32.
+WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BYTE_END: 2**32 - 700}
+
+
+class Item(NamedTuple):
+    """What the tests add: ``keys`` are the content's, the id's, then those of its buckets."""
+
+    id: str
+    content: int
+    keys: tuple[int, ...]
+    time: int | None = None
+
+
+@lru_cache(100_000)
+def spread(kind: str, value: object) -> int:
+    """A 64-bit key, the same in every run."""
+    return int.from_bytes(blake2b(f"{kind}/{value}".encode(), digest_size=8).digest(), "little")
+
+
+def item(name: object, content: object, buckets: Iterable[object] = (), time: int | None = None) -> Item:
+    keys = (spread("content", content), spread("id", name), *(spread("bucket", b) for b in buckets))
+    return Item(str(name), spread("half", content), keys, time)
+
+
+def batch(items: list[Item]) -> Items:
+    ids = [x.id.encode() for x in items]
+    contents = np.array([x.content for x in items], np.uint64)
+    return Items(
+        keys=np.array([key for x in items for key in x.keys], np.uint64),
+        key_starts=np.cumsum([0, *(len(x.keys) for x in items)]).astype(np.int64),
+        contents=contents,
+        times=np.array([NO_TIME if x.time is None else x.time for x in items], np.int64),
+        ids=np.frombuffer(bytearray(b"".join(ids)), np.uint8),
+        id_starts=np.cumsum([0, *map(len, ids)]).astype(np.int64),
+        evidence=contents.view(np.uint8).reshape(-1, 8),
+    )
+
+
+def listed(met: Candidates) -> list[tuple[int, int, bool]]:
+    return list(zip(met.items.tolist(), met.slots.tolist(), met.identical.tolist(), strict=True))
+
+
+def add(table: BandTable, *items: Item, probe: bool = True) -> list[tuple[int, int, bool]]:
+    """One step with one batch."""
+    table.begin()
+    met = listed(table.probe_add(batch(list(items)), probe=probe))
+    table.commit()
+    return met
+
+
+@dataclass
+class Entry:
+    """An item in the model's window; ``time`` is what it counts as, None before any item had one."""
+
+    slot: int
+    item: Item
+    time: int | None
+    superseded: bool = False
+    removed: bool = False
+
+
+@dataclass
+class Model:
+    """The meaning of the table, by brute force over a list in order of arrival."""
+
+    limits: Limits
+    slot_end: int = 0
+    live: list[Entry] = field(default_factory=list)
+    stream: int | None = None
+    first: int | None = None
+    counts: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(
+            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "removed"], 0
+        )
+    )
+
+    def copy(self) -> Model:
+        return replace(self, live=[replace(entry) for entry in self.live], counts=dict(self.counts))
+
+    def probe_add(self, items: list[Item], probe: bool, add: bool) -> list[tuple[int, int, bool]]:
+        return [(i, *found) for i, x in enumerate(items) for found in self._one(x, probe, add)]
+
+    def _one(self, x: Item, probe: bool, add: bool) -> list[tuple[int, bool]]:
+        if add:
+            self._pass_time(x.time)
+        time = self.stream if x.time is None else x.time
+        copies = [e for e in self.live if e.item.content == x.content] if self.limits.by_content else []
+        top = copies[-1] if copies else None
+        found = []
+        if probe:
+            copy = self._speaker(top, x, time) if top else None
+            found = [(copy.slot, True)] if copy else self._walk(x, time, top)
+            self.counts["copies" if copy else "candidates"] += len(found)
+        if add:
+            self.live.append(Entry(self.slot_end, x, time))
+            self.slot_end += 1
+            if top:
+                top.superseded = True
+        return found
+
+    def _pass_time(self, time: int | None) -> None:
+        self.counts["items"] += 1
+        if time is not None:
+            self.first = time if self.first is None else self.first
+            self.stream = time if self.stream is None else max(self.stream, time)
+            self.counts["late"] += time < self.stream - self.limits.lateness
+        while self.live and self.stream is not None and self.limits.window != NO_WINDOW:
+            if self._time(self.live[0]) >= self.stream - self.limits.window - self.limits.lateness:
+                break
+            self.live.pop(0)
+            self.counts["expired"] += 1
+        while len(self.live) >= self.limits.items:
+            self.live.pop(0)
+            self.counts["evicted"] += 1
+
+    def _time(self, entry: Entry) -> int | None:
+        return self.first if entry.time is None else entry.time
+
+    def _speaker(self, entry: Entry, x: Item, time: int | None) -> Entry | None:
+        """The newest copy of an entry's content, from the entry on, that may pair with an item."""
+        copies = [entry]
+        if self.limits.by_content:
+            older = [e for e in reversed(self.live) if e.slot <= entry.slot]
+            copies = [e for e in older if e.item.content == entry.item.content]
+        for n, copy in enumerate(copies):
+            if n == self.limits.bucket_candidates:
+                self.counts["cuts"] += 1
+                return None
+            other = self._time(copy)
+            apart = 0 if other is None or time is None else abs(time - other)
+            if not copy.removed and apart <= self.limits.window and copy.item.id != x.id:
+                return copy
+        return None
+
+    def _walk(self, x: Item, time: int | None, top: Entry | None) -> list[tuple[int, bool]]:
+        found, seen = [], set()
+        for key in x.keys[2:]:
+            bucket = [e for e in reversed(self.live) if key in e.item.keys]
+            standing = [e for e in bucket if not e.superseded and e is not top]
+            for visited, entry in enumerate(standing):
+                if visited == self.limits.bucket_candidates:
+                    self.counts["cuts"] += 1
+                    break
+                if entry.slot not in seen:
+                    seen.add(entry.slot)
+                    speaker = self._speaker(entry, x, time)
+                    found += [(speaker.slot, False)] if speaker else []
+        return found
+
+    def remove(self, name: str) -> int:
+        versions = [e for e in self.live if e.item.id == name and not e.removed]
+        for entry in versions:
+            entry.removed = True
+        self.counts["removed"] += len(versions)
+        return len(versions)
+
+
+def chain(table: BandTable, key: int) -> Iterator[int]:
+    """The live postings of a bucket from its head on, read from the arrays."""
+    store = table._store
+    state = store.state
+    live = int(first_posting(store, int(state[OLDEST]), table._kept))
+    posting, _ = locate(store.heads, np.uint64(key), table._kept, int(state[POSTING_END]))
+    while posting >= live:
+        yield int(posting)
+        page = int(store.posting_map[(posting >> 15) % len(store.posting_map)])
+        distance = int(store.links[(page << 15) | (posting & 32767)])
+        posting = posting - distance if distance else -1
+
+
+def dead_in(table: BandTable, postings: Iterable[int]) -> int:
+    """How many of some postings belong to slots that a newer copy has superseded."""
+    places = [slot_place(table._store, int(slot_of(table._store, p, table._kept))) for p in postings]
+    return sum(bool(table._store.flags[place] & SUPERSEDED) for place in places)
+
+
+def check_chains(table: BandTable, model: Model, dead_may_stand: bool) -> None:
+    """Every chain is strictly newest first and holds one key only; nobody who should stand there is missing."""
+    key_of, standing, dead = {}, set(), set()
+    for entry in model.live:
+        start = int(first_posting(table._store, entry.slot, table._kept))
+        key_of.update({start + j: key for j, key in enumerate(entry.item.keys)})
+        flags = table._store.flags[slot_place(table._store, entry.slot)]
+        assert bool(flags & SUPERSEDED) == entry.superseded
+        (dead if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
+        standing.update((start, start + 1))
+    reached: set[int] = set()
+    for key in set(key_of.values()):
+        postings = list(chain(table, key))
+        assert all(a > b for a, b in pairwise(postings)), postings
+        assert {key_of[posting] for posting in postings} == {key} if postings else True
+        reached.update(postings)
+    assert standing <= reached
+    assert dead_may_stand or not dead & reached
+
+
+def check_answers(table: BandTable, model: Model) -> None:
+    slots = np.array([e.slot for e in model.live], np.int64)
+    assert table.counts() == model.counts
+    assert table.documents == len(slots)
+    assert table.stream_time == (NO_TIME if model.stream is None else model.stream)
+    assert table.ids(slots) == [e.item.id for e in model.live]
+    times = [NO_TIME if e.item.time is None else e.item.time for e in model.live]
+    assert table.times(slots).tolist() == times
+    evidence = table.evidence(slots).copy().view(np.uint64).ravel().tolist()
+    assert evidence == [e.item.content for e in model.live]
+
+
+@dataclass
+class World:
+    """Random items of one seed: few contents, few ids, few buckets, and one habit of time."""
+
+    rng: random.Random
+    one_key_space: bool = False
+    now: int = 1_000
+    habit: str = "ordered"
+
+    def __post_init__(self) -> None:
+        rng = self.rng
+        self.habit = rng.choice(["ordered", "disordered", "late", "missing", "mixed"])
+        contents, buckets = rng.choice([3, 30, 500]), rng.choice([2, 6, 40])
+        longest = min(5, buckets)
+        self.buckets = [tuple(rng.sample(range(buckets), rng.randint(0, longest))) for _ in range(contents)]
+        self.names = rng.choice([3, 40, 10_000])
+
+    def item(self) -> Item:
+        content, name = self.rng.randrange(len(self.buckets)), self.rng.randrange(self.names)
+        made = item(name, content, self.buckets[content], self._time())
+        if self.one_key_space:
+            numbers = (content % 5, name % 7, *self.buckets[content])
+            made = made._replace(keys=tuple(spread("any", n) for n in numbers))
+        return made
+
+    def items(self) -> list[Item]:
+        return [self.item() for _ in range(self.rng.randint(0, 20))]
+
+    def _time(self) -> int | None:
+        rng, habit = self.rng, self.habit
+        if habit == "mixed":
+            habit = rng.choice(["ordered", "disordered", "late", "missing"])
+        self.now += rng.choice([0, 0, 1, 3]) if rng.random() < 0.99 else 60
+        if habit == "missing" and rng.random() < 0.7:
+            return None
+        back = {"disordered": rng.randint(-9, 9), "late": rng.choice([0, 0, 10, 80])}
+        return self.now - back.get(habit, 0)
+
+
+def random_limits(rng: random.Random) -> Limits:
+    return Limits(
+        window=rng.choice([int(NO_WINDOW), 0, 5, 30, 100]),
+        lateness=rng.choice([0, 3, 40]),
+        items=rng.choice([1, 2, 7, 40, NO_LIMIT]),
+        bucket_candidates=rng.choice([1, 2, 4, NO_LIMIT]),
+        by_content=rng.random() < 0.8,
+    )
+
+
+def jump(table: BandTable, state: dict[int, int]) -> None:
+    """Go on with other numbers in a table that nothing is left in."""
+    for place, number in state.items():
+        table._store.state[place] = number
+    for pages, place in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
+        pages._first = pages._next = state.get(place, 0) >> pages.page_bits
+    table._kept = state.get(POSTING_END, 0)
+
+
+def run_random(table: BandTable, model: Model, world: World, steps: int, dead_may_stand: bool) -> Model:
+    """Steps of random operations on both, equal in their answers after each; returns the model as it then is."""
+    rng = world.rng
+    for _ in range(steps):
+        before = model.copy()
+        table.begin()
+        for _ in range(rng.randint(0, 4)):
+            if rng.random() < 0.2:
+                gone = world.item()
+                assert table.remove(batch([gone])) == model.remove(gone.id)
+            else:
+                probes, adds = rng.choice([(True, True)] * 4 + [(True, False), (False, True)])
+                items = world.items()
+                met = listed(table.probe_add(batch(items), probe=probes, add=adds))
+                assert met == model.probe_add(items, probes, adds)
+            check_answers(table, model)
+        if rng.random() < 0.3:
+            table.undo()
+            model = before
+        else:
+            table.commit()
+        check_answers(table, model)
+        if not world.one_key_space:
+            check_chains(table, model, dead_may_stand)
+        items = world.items()
+        assert listed(table.probe_add(batch(items), add=False)) == model.probe_add(items, True, False)
+    return model

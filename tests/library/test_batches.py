@@ -1,0 +1,97 @@
+"""Batches: documents as columns, the limits of times and ids, and the form in which a table takes them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream import Config, Document, Signer
+from stream.batches import Batch, concatenate, id_columns, table_items, time_of
+from stream.table import NO_TIME
+
+IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=10)
+EDGE = 2**62 // 10**6  # whole seconds, 146,000 years
+
+
+def batch_of(*documents: Document) -> Batch:
+    return Signer(Config()).sign(documents).batch
+
+
+def columns(batch: Batch) -> list[list[object]]:
+    return [column.tolist() for column in batch]
+
+
+@given(IDS)
+def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
+    """Any Unicode, empty ones too, in any choice of rows."""
+    data, starts = id_columns([id_.encode() for id_ in ids])
+    n = len(ids)
+    empty = np.zeros((n, 0), np.uint8)
+    batch = Batch(data, starts, np.zeros(n, np.int64), np.zeros((n, 2), np.uint64), empty)
+    assert batch.size == n
+    assert batch.ids_at(np.arange(n)) == ids
+    assert batch.ids_at(np.arange(n)[::-2]) == ids[::-2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "microseconds"),
+    [
+        (None, int(NO_TIME)),
+        (0, 0),
+        (-1.5, -1_500_000),
+        (1700000000.123456, 1_700_000_000_123_456),
+        (0.4e-6, 0),
+        (EDGE - 2, (EDGE - 2) * 10**6),
+        (2 - EDGE, (2 - EDGE) * 10**6),
+    ],
+)
+def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) -> None:
+    """Rounded; none is told apart from all of them."""
+    assert time_of(Document("a", "", seconds)) == microseconds
+
+
+@pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
+def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
+    """Infinite, none at all, or so far off that differences would leave 64 bits."""
+    assert time_of(Document("a", "", seconds)) is None
+
+
+def test_the_difference_of_any_two_times_fits_64_bits() -> None:
+    """At both ends of what is taken."""
+    ends = [time_of(Document("a", "", seconds)) for seconds in (EDGE - 2, 2 - EDGE)]
+    assert None not in ends
+    assert abs(ends[0] - ends[1]) < 2**63  # type: ignore[operator]
+    assert min(ends) > int(NO_TIME)  # type: ignore[type-var,operator]
+
+
+def test_items_of_a_table_have_content_and_id_before_their_buckets() -> None:
+    """The first two keys of an item; the second half of its content stands apart."""
+    batch = batch_of(Document("a", "some text", 1.0), Document("b", "some other text"), Document("a", "some text"))
+    keys = np.arange(12, dtype=np.uint64).reshape(3, 4)
+    items = table_items(batch, keys)
+    rows = items.keys.reshape(3, 6)
+    assert items.key_starts.tolist() == [0, 6, 12, 18]
+    assert rows[:, 2:].tolist() == keys.tolist()
+    assert rows[:, 0].tolist() == batch.contents[:, 0].tolist()
+    assert items.contents.tolist() == batch.contents[:, 1].tolist()
+    assert rows[0, :2].tolist() == rows[2, :2].tolist()
+    assert rows[0, 1] != rows[1, 1]
+
+
+def test_the_key_of_an_id_has_a_known_answer() -> None:
+    """It must be the same in every process that removes documents."""
+    items = table_items(batch_of(Document("a", "some text")), np.empty((1, 0), np.uint64))
+    assert items.keys[1] == 3214045599913176167
+
+
+@given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
+def test_batches_one_after_the_other_are_one_batch(sizes: list[int]) -> None:
+    """Of one document or several each."""
+    documents = [Document("i" * n, f"text number {n}", n) for n in range(sum(sizes))]
+    ends = np.cumsum(sizes)
+    parts = [batch_of(*documents[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
+    assert columns(concatenate(parts)) == columns(batch_of(*documents))

@@ -1,0 +1,220 @@
+"""Configuration: what is refused and how it is said, and which settings are part of which fingerprint."""
+
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream import Config, ConfigError, Document, Signer
+from stream.words import stop_languages
+
+NAN = math.nan
+# Field -> values out of its range, or of another type.
+WRONG: dict[str, list[Any]] = {
+    "scheme": ["minhsh", 5],
+    "shingles": ["word", None],
+    "k": [0, 101, 1.5, "three"],
+    "languages": [("xx",), "en"],
+    "nfkc": ["perhaps"],
+    "fold_case": [2],
+    "fold_space": ["x"],
+    "threshold": [0.04, 1.01, NAN, "high"],
+    "recall": [0.0, 1.0, -1, NAN],
+    "min_similarity": [-0.1, 1.1, NAN],
+    "rows_max": [0, 1025],
+    "bands": [0, 1025],
+    "rows": [0, 1025],
+    "seed": [-1, 2**63],
+    "sketch_bits": [7, 64],
+    "window_seconds": [0, -1, math.inf, NAN],
+    "lateness_seconds": [-1, math.inf, NAN],
+    "window_documents": [0, 2**30 + 1],
+    "bucket_candidates_max": [0, 2**20 + 1],
+    "text_characters_max": [0, 2**28 + 1],
+    "id_bytes_max": [0, 65536],
+}
+# Field -> another value, and the fingerprints that it changes.
+CHANGES: dict[str, tuple[Any, set[str]]] = {
+    "scheme": ("minhash", {"signing"}),
+    "shingles": ("words", {"signing"}),
+    "k": (7, {"signing"}),
+    "languages": (("de", "en"), set()),  # but see the stopwords shingles below
+    "nfkc": (False, {"signing"}),
+    "fold_case": (False, {"signing"}),
+    "fold_space": (False, {"signing"}),
+    "threshold": (0.9, {"signing", "matching"}),
+    "recall": (0.99, {"signing", "matching"}),
+    "min_similarity": (0.6, {"matching"}),
+    "rows_max": (64, {"signing", "matching"}),
+    "bands": (16, {"signing", "matching"}),
+    "rows": (6, {"signing", "matching"}),
+    "seed": (2, {"signing"}),
+    "sketch_bits": (16, {"signing"}),  # the cut, counted in rows, happens to stay
+    "window_seconds": (60.0, {"matching"}),
+    "lateness_seconds": (5.0, {"matching"}),
+    "window_documents": (10, {"matching"}),
+    "bucket_candidates_max": (9, {"matching"}),
+    "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
+    "id_bytes_max": (9, set()),
+}
+TEXTS = ["The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again", "ＦＵＬＬ width for the\n\nend of it all"]
+
+
+def test_every_field_stands_in_the_tables_of_these_tests() -> None:
+    """A new setting needs a range and a place in the fingerprints."""
+    assert list(WRONG) == list(Config.model_fields)
+    assert list(CHANGES) == list(Config.model_fields)
+
+
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field in WRONG for value in WRONG[field]])
+def test_a_wrong_value_is_refused_with_value_rule_and_remedy(field: str, value: Any) -> None:
+    """The message names the setting and what was given, the rule, and the default or to leave it out."""
+    with pytest.raises(ConfigError) as caught:
+        Config(**{field: value})
+    default = Config.model_fields[field].default
+    message = str(caught.value)
+    assert message.startswith(f"{field}={value!r}: ")
+    assert "must be " in message or "should be " in message
+    assert message.endswith("; leave it out" if default is None else f"; the default is {default!r}")
+
+
+def test_a_value_out_of_range_is_told_the_whole_range() -> None:
+    """Both ends of it, in and out as they are."""
+    with pytest.raises(
+        ConfigError, match=r"^threshold=2: must be at least 0\.05 and at most 1\.0; the default is 0\.8$"
+    ):
+        Config(threshold=2)
+    with pytest.raises(
+        ConfigError, match=r"^recall=1: must be more than 0\.0 and less than 1\.0; the default is 0\.95$"
+    ):
+        Config(recall=1)
+    with pytest.raises(ConfigError, match=r"^rows_max=0: must be at least 1 and at most 1,024; the default is 128$"):
+        Config(rows_max=0)
+
+
+def test_a_wrong_choice_is_told_the_choices_and_the_nearest() -> None:
+    """Of schemes, shingles, languages, bits."""
+    with pytest.raises(ConfigError, match=r"one_permutation, minhash \(did you mean 'minhash'\?\)"):
+        Config(scheme="minhsh")
+    with pytest.raises(ConfigError, match=r"must be one of 8, 16, 32"):
+        Config(sketch_bits=12)
+    with pytest.raises(ConfigError, match=", ".join(stop_languages())):
+        Config(languages=("en", "xx"))
+
+
+def test_unknown_settings_are_refused_by_name_with_the_nearest() -> None:
+    """Each of them; where none is near, all that there are."""
+    with pytest.raises(ConfigError, match="unknown setting 'thresold'; did you mean 'threshold'"):
+        Config(thresold=0.8)
+    with pytest.raises(ConfigError, match=f"unknown setting 'qqq'; known are: {', '.join(Config.model_fields)}"):
+        Config(qqq=1)
+    with pytest.raises(
+        ConfigError, match=r"'window_second'; did you mean 'window_seconds'.*'sed'; did you mean 'seed'"
+    ):
+        Config(window_second=1, sed=2)
+
+
+def test_all_that_is_wrong_is_said_at_once() -> None:
+    """One sentence a field."""
+    with pytest.raises(ConfigError, match=r"threshold=2.*; seed=-1.*; unknown setting 'x'"):
+        Config(threshold=2, seed=-1, x=1)
+
+
+def test_stop_word_shingles_have_three_words_and_a_language() -> None:
+    """k = 4 contradicts them, k = 3 does not; without a list there is no stop word."""
+    with pytest.raises(ConfigError, match=r"k=4 with stopwords shingles.*leave k out"):
+        Config(shingles="stopwords", k=4)
+    with pytest.raises(ConfigError, match=r"languages is empty.*name at least one language"):
+        Config(shingles="stopwords", languages=())
+    assert Config(shingles="stopwords", k=3) != Config(shingles="stopwords")
+    assert Config(shingles="stopwords", k=3).signing_fingerprint == Config(shingles="stopwords").signing_fingerprint
+    assert Config(languages=()).plan.languages == ()
+
+
+def test_a_target_out_of_reach_says_what_is_reachable() -> None:
+    """A configuration that could not keep its promise is none."""
+    with pytest.raises(ConfigError, match=r"out of reach of 16 rows.*ask for a recall of .* or less.*rows_max to"):
+        Config(threshold=0.6, rows_max=16)
+
+
+def test_a_configuration_cannot_be_changed() -> None:
+    """Another one is made instead, with its own tuning, and checked."""
+    config = Config()
+    with pytest.raises(ValueError, match="frozen"):
+        config.seed = 2  # type: ignore[misc]
+    fingerprint = config.signing_fingerprint
+    other = config.model_copy(update={"seed": 2, "threshold": 0.9})
+    assert (other.plan.seed, other.tuning) == (2, Config(threshold=0.9).tuning)
+    assert other.signing_fingerprint == Config(seed=2, threshold=0.9).signing_fingerprint != fingerprint
+    with pytest.raises(ConfigError, match="threshold=7"):
+        config.model_copy(update={"threshold": 7})
+
+
+def test_equal_settings_are_equal_configurations() -> None:
+    """As keys of a dict too, whatever has been asked of them before, copied or pickled."""
+    asked, other = Config(threshold=0.7), Config(threshold=0.7, seed=1)
+    assert asked.signing_fingerprint
+    assert asked.plan
+    assert asked == other == copy.deepcopy(asked) == pickle.loads(pickle.dumps(asked)) == asked.model_copy()
+    assert len({asked, other, Config(threshold=0.7, seed=2)}) == 2
+
+
+@pytest.mark.parametrize(("shingles", "k"), [("chars", 5), ("words", 3), ("stopwords", 3)])
+def test_k_follows_the_shingles(shingles: str, k: int) -> None:
+    """Five characters, three words."""
+    assert Config(shingles=shingles).plan.k == k
+    assert Config(shingles=shingles, k=k).signing_fingerprint == Config(shingles=shingles).signing_fingerprint
+
+
+def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They name generations, so they last from release to release; the Unicode version is part of them."""
+    monkeypatch.setattr("stream.config.UNICODE_VERSION", "15.0.0")
+    assert Config().signing_fingerprint == "21cbb32a2732ae5f681ac62c680e422e"
+    assert Config().matching_fingerprint == "c7cd78133656c4641c6a64f673b2652a"
+    monkeypatch.setattr("stream.config.UNICODE_VERSION", "15.1.0")
+    assert Config().signing_fingerprint != "21cbb32a2732ae5f681ac62c680e422e"
+
+
+@pytest.mark.parametrize("field", CHANGES)
+def test_a_setting_changes_the_fingerprints_it_is_part_of(field: str) -> None:
+    """Signing, matching, both or none; and back again."""
+    value, names = CHANGES[field]
+    base, other = Config(), Config(**{field: value})
+    assert (base.signing_fingerprint != other.signing_fingerprint) == ("signing" in names)
+    assert (base.matching_fingerprint != other.matching_fingerprint) == ("matching" in names)
+    assert Config(**{field: getattr(base, field)}).signing_fingerprint == base.signing_fingerprint
+
+
+@pytest.mark.parametrize("field", [field for field in CHANGES if field != "text_characters_max"])
+def test_keys_change_exactly_with_the_signing_fingerprint(field: str) -> None:
+    """Equal fingerprints, equal evidence and keys, bit by bit; a setting of the fingerprint changes some of them."""
+    value, names = CHANGES[field]
+    assert (signed(Config()) == signed(Config(**{field: value}))) == ("signing" not in names)
+
+
+def test_stop_lists_are_part_of_the_signing_fingerprint_where_they_matter() -> None:
+    """Named in any order, and twice."""
+    base = Config(shingles="stopwords")
+    other, again = (Config(shingles="stopwords", languages=names) for names in (("de", "en"), ("en", "de", "en")))
+    assert base.signing_fingerprint != other.signing_fingerprint == again.signing_fingerprint
+    assert signed(other) == signed(again)
+
+
+def test_another_way_to_the_same_bands_is_the_same_generation() -> None:
+    """What counts is what the settings resolve to."""
+    base = Config()
+    given = Config(bands=base.tuning.bands, rows=base.tuning.rows)
+    assert given != base
+    assert given.signing_fingerprint == base.signing_fingerprint
+    assert given.matching_fingerprint == base.matching_fingerprint
+
+
+def signed(config: Config) -> list[bytes]:
+    batch = Signer(config).sign([Document(str(i), text) for i, text in enumerate(TEXTS)]).batch
+    keys = Signer(config)._scheme.keys(batch.evidence, config.plan)
+    return [np.ascontiguousarray(column).tobytes() for column in (batch.contents, batch.evidence, keys)]

@@ -1,0 +1,163 @@
+"""The heads against a dict: what is found, how full a segment gets, and where every page is."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from stream.table import heads as h
+from stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
+
+PAGE = 256
+HIGHEST = 2**64 - 1
+
+
+def in_segment(segment: int, tag: int) -> int:
+    """A key by the two parts of it that are compared: 9 bits and 32."""
+    return segment << 55 | tag << 23
+
+
+class Map:
+    """The heads and, beside them, the postings that should be found."""
+
+    def __init__(self, kept: int) -> None:
+        self.heads = empty_heads()
+        self.kept = self.end = kept
+        self.newest: dict[int, int] = {}
+
+    def add(self, keys: list[int]) -> None:
+        """One item: room for all of its keys, then the next postings become their heads."""
+        array = np.array(keys, np.uint64)
+        while (segment := make_room(self.heads, array, self.kept, self.end)) != NONE:
+            self.heads = add_pages(self.heads, segment, len(keys))
+        for key in array:
+            assert self.heads.used[int(key) >> 55] < 0.85 * self.heads.places[int(key) >> 55]
+            _, place = locate(self.heads, key, self.kept, self.end)
+            put_at(self.heads, key, place, self.end, self.kept)
+            self.newest[int(key)] = self.end
+            self.end += 1
+
+    def find(self, key: int) -> int:
+        return int(locate(self.heads, np.uint64(key), self.kept, self.end)[0])
+
+    def expire(self, kept: int) -> None:
+        self.kept = kept
+
+    def check(self) -> None:
+        """Every live key is found, no dead one is; the counts are those of the entries."""
+        for key, posting in self.newest.items():
+            assert self.find(key) == (posting if posting >= self.kept else NONE), hex(key)
+        check_pages(self.heads)
+
+
+def check_pages(heads: Heads) -> None:
+    """Each page is free or in one segment; a segment's places and taken entries are counted right."""
+    total = len(heads.entries) // PAGE
+    pages = [*heads.free[: heads.free_count[0]].tolist()]
+    for segment in range(SEGMENTS):
+        assert heads.places[segment] % PAGE == 0
+        mine = heads.pages[segment, : heads.places[segment] // PAGE]
+        assert heads.used[segment] == np.count_nonzero(heads.entries.reshape(-1, PAGE)[mine])
+        pages += mine.tolist()
+    assert sorted(pages) == list(range(total))
+    assert len(heads.scratch) >= heads.places.max()
+
+
+@pytest.mark.parametrize("kept", [0, 1, 2**32 - 3_000, 2**32, 2**40 - 1])
+@pytest.mark.parametrize("segments", [1, 3, SEGMENTS])
+def test_the_newest_posting_of_a_bucket_is_found(segments: int, kept: int) -> None:
+    """Whatever number postings start with, while old ones expire, in few segments or in all."""
+    seed = segments * 31 + kept % 1_009
+    rng, table = random.Random(seed), Map(kept)
+    for n in range(400):
+        tags = [rng.randrange(1, 2_000) for _ in range(rng.randint(1, 30))]
+        table.add([in_segment(SEGMENTS - 1 - rng.randrange(segments), tag) for tag in tags])
+        if rng.random() < 0.1:
+            table.expire(rng.randint(table.kept, table.end))
+        if n % 40 == 0:
+            table.check()
+    table.check()
+
+
+@pytest.mark.parametrize("keys", [1, 3, 20, 700])
+def test_no_segment_fills_up(keys: int) -> None:
+    """However many keys an item has, room is made before a segment is so full that a search finds no end."""
+    for segment in range(0, SEGMENTS, 73 if keys == 700 else 5):
+        table = Map(0)
+        for first in range(1, 1_200, keys):
+            table.add([in_segment(segment, tag * 3_000_017 % 2**32) for tag in range(first, first + keys)])
+        assert table.heads.places[segment] <= 4 * (1_200 + keys) // PAGE * PAGE
+        assert table.heads.used[segment] == len(table.newest)
+    table.check()
+
+
+def test_a_segment_gives_its_pages_back() -> None:
+    """After what filled it has expired, a rebuild leaves the least size and the pages serve another segment."""
+    table = Map(0)
+    table.add([in_segment(7, tag) for tag in range(1, 12_000)])
+    length, places = len(table.heads.entries), int(table.heads.places[7])
+    table.expire(table.end)
+    assert rebuild(table.heads, 7, 0, table.kept, table.end) == h.DONE
+    assert (table.heads.places[7], table.heads.used[7]) == (PAGE, 0)
+    table.add([in_segment(8, tag) for tag in range(1, 9_000)])
+    table.check()
+    assert len(table.heads.entries) == length
+    assert table.heads.places[8] <= places
+
+
+def test_a_rebuild_without_pages_changes_nothing() -> None:
+    """It says that it needs them, and every head is still found."""
+    table = Map(0)
+    table.add([in_segment(500, tag) for tag in range(1, 200)])
+    before = [array.copy() for array in table.heads[:-1]]
+    assert rebuild(table.heads, 500, 100_000, table.kept, table.end) == h.NEEDS_PAGES
+    assert all(np.array_equal(a, b) for a, b in zip(table.heads, before, strict=False))
+    table.check()
+
+
+@pytest.mark.parametrize("kept", [0, 2**32 - 1, 2**32])
+def test_the_lowest_and_the_highest_key_are_keys_like_others(kept: int) -> None:
+    """No key and no posting number reads as an empty place."""
+    table = Map(kept)
+    assert [table.find(0), table.find(HIGHEST)] == [NONE, NONE]
+    table.add([0, HIGHEST])
+    table.add([in_segment(1, 0), HIGHEST])
+    assert [table.find(0), table.find(HIGHEST)] == [kept, kept + 3]
+    table.check()
+
+
+def test_a_head_that_is_taken_back_is_dead() -> None:
+    """``NONE`` as posting leaves a dead head, at the start of the numbers too; its place serves the next key."""
+    for kept in (0, 5, 2**32):
+        table = Map(kept)
+        table.add([in_segment(3, 9)])
+        _, place = locate(table.heads, np.uint64(in_segment(3, 9)), kept, table.end)
+        put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, kept)
+        assert table.find(in_segment(3, 9)) == NONE
+        table.newest.clear()
+        table.add([in_segment(3, 10)])
+        assert table.heads.used[3] == 1
+        table.check()
+
+
+def test_keys_that_agree_in_41_bits_share_a_head() -> None:
+    """The low 23 bits are not compared, and of the tags 0 is taken for 1: that costs time, never a pair."""
+    table = Map(0)
+    table.add([in_segment(1, 77)])
+    table.add([in_segment(1, 77) | (1 << 23) - 1])
+    table.add([in_segment(2, 0)])
+    assert table.find(in_segment(1, 77)) == 1
+    assert table.find(in_segment(2, 1)) == 2
+
+
+def test_what_is_allocated_stays_near_what_lives() -> None:
+    """A window that slides for long takes three places a live key at most, whatever has passed through."""
+    rng, table = np.random.default_rng(5), Map(0)
+    for _ in range(12_000):
+        table.newest.clear()
+        table.add(rng.integers(0, 2**64, 20, np.uint64).tolist())
+        table.expire(max(table.kept, table.end - 100_000))
+    assert len(table.heads.entries) < 3 * 100_000
+    check_pages(table.heads)

@@ -1,0 +1,136 @@
+"""Normalisation: the fast path for ASCII equals the general one, and both what Python's string methods say."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stream import normalize as module
+from stream.normalize import NormalForm, code_points, normalize
+
+FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
+ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
+# ASCII with many blanks of all kinds, among them the four separators 0x1C to 0x1F, and NUL.
+BLANKS = st.text(st.sampled_from("aZ \t\n\v\f\r\x1c\x1d\x1e\x1f\x00\x7f"), max_size=60)
+ENCODABLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+# What changes under NFKC or folding, and what white space there is beyond ASCII.
+TRICKY = st.text(
+    st.sampled_from("aA ßẞſKÅıİΐﬁﬃＡｚ１²½ᾳ\u0345\u0301e\u00a0\u0085\u1680\u2003\u2028\u3000\u200b\ufeff漢カﾊﾞ"),
+    max_size=30,
+)
+
+
+def normalized(texts: list[str], form: NormalForm) -> list[str]:
+    """What the columns say, as strings again."""
+    codes = code_points(texts, form)
+    assert not codes.surrogates.any()
+    out = []
+    for i in range(len(texts)):
+        buffer = codes.wide if codes.is_wide[i] else codes.narrow
+        out.append("".join(map(chr, buffer[codes.starts[i] : codes.starts[i] + codes.lengths[i]].tolist())))
+    return out
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.lists(ASCII | BLANKS, max_size=5))
+@example(["\x1c\x1d\x1e\x1f", " \x00 ", "A\x1fB", "\x00"])
+def test_the_ascii_path_equals_the_general_one(form: NormalForm, texts: list[str]) -> None:
+    """In all eight forms, whatever stands beside a text."""
+    assert normalized(texts, form) == [normalize(text, form) for text in texts]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_ascii_character_goes_either_way_alike(form: NormalForm) -> None:
+    """Alone, in a word, and between blanks."""
+    texts = [text for c in map(chr, range(128)) for text in (c, f"x{c}y", f" {c} ", c + c)]
+    assert normalized(texts, form) == [normalize(text, form) for text in texts]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(st.lists(ENCODABLE | TRICKY | ASCII, max_size=5))
+def test_texts_of_any_script_are_what_normalize_says(form: NormalForm, texts: list[str]) -> None:
+    """ASCII, other scripts and texts that become ASCII, mixed in one batch."""
+    assert normalized(texts, form) == [normalize(text, form) for text in texts]
+
+
+def test_normalize_is_the_chain_of_python_methods() -> None:
+    """NFKC, case fold, NFKC again, split and join; each can be left out."""
+    text = " \u2003Straße\u00a0 ΑΥΛΌΣ ﬁnﬀ\t\n"
+    assert normalize(text, NormalForm()) == "strasse αυλόσ finff"
+    assert normalize(text, NormalForm(nfkc=False)) == "strasse αυλόσ finff"
+    assert normalize(text, NormalForm(fold_case=False)) == "Straße ΑΥΛΌΣ finff"
+    assert normalize(text, NormalForm(False, False, True)) == "Straße ΑΥΛΌΣ ﬁnﬀ"
+    assert normalize(text, NormalForm(False, False, False)) == text
+
+
+def test_folding_can_undo_nfkc_so_it_is_done_twice() -> None:
+    """The text is the same when it is normalised again, for every single code point."""
+    form = NormalForm()
+    for c in map(chr, range(sys.maxunicode + 1)):
+        if unicodedata.category(c) != "Cs":
+            once = normalize(c, form)
+            assert normalize(once, form) == once, hex(ord(c))
+
+
+@pytest.mark.parametrize(
+    ("text", "ascii_text"),
+    [
+        ("ＨＥＬＬＯ　ｗｏｒｌｄ", "hello world"),
+        ("eﬃcient ﬁsh", "efficient fish"),
+        ("\u212aelvin", "kelvin"),
+        ("½", "1\u20442"),
+    ],
+)
+def test_texts_that_become_ascii_are_the_same_as_if_written_so(text: str, ascii_text: str) -> None:
+    """Full width, ligatures, the Kelvin sign; one half becomes a fraction slash, which is not ASCII."""
+    codes = code_points([text, ascii_text], NormalForm())
+    assert normalized([text, ascii_text], NormalForm()) == [ascii_text] * 2
+    assert codes.is_wide.tolist() == [not ascii_text.isascii()] * 2
+
+
+def test_only_full_case_folding_makes_ascii_of_a_sharp_s() -> None:
+    """Without NFKC and without folding a letter keeps its code point."""
+    assert normalized(["ß", "\u212a"], NormalForm(False, True, False)) == ["ss", "k"]
+    assert normalized(["ß", "\u212a"], NormalForm(False, False, False)) == ["ß", "\u212a"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("text", ["\ud800", "abc\udfffdef", "\udc80 漢", "\ud83d\ude00"])
+def test_lone_surrogates_are_marked_in_every_form(form: NormalForm, text: str) -> None:
+    """Two halves of a pair are two lone surrogates in Python; the texts beside them are as ever."""
+    codes = code_points(["a b", text, "漢字"], form)
+    assert codes.surrogates.tolist() == [False, True, False]
+    assert codes.lengths.tolist() == [3, 0, 2]
+    assert codes.wide[codes.starts[2] :][:2].tolist() == [ord("漢"), ord("字")]
+
+
+def test_white_space_is_what_python_says_for_every_code_point() -> None:
+    """The kernel's list against ``str.isspace``."""
+    assert [c for c in range(0x110000) if module._is_space(np.uint32(c))] == [
+        c for c in range(0x110000) if chr(c).isspace()
+    ]
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\t\n", "\x1c\x1f", "\u3000\u2003", "\u00a0", " \u2028 "])
+def test_blank_texts_become_empty(blank: str) -> None:
+    """Of any kind of white space; not so with ``fold_space`` off."""
+    assert normalized([blank], NormalForm()) == [""]
+    assert normalized([blank], NormalForm(fold_space=False)) == [unicodedata.normalize("NFKC", blank)]
+
+
+def test_an_empty_batch_is_an_empty_batch() -> None:
+    """No text, no column has an entry."""
+    codes = code_points([], NormalForm())
+    assert [len(column) for column in codes] == [0] * len(codes)
+
+
+def test_texts_are_not_cut_by_what_stands_before_them() -> None:
+    """Starts of a thousand texts of both kinds, folded in place in two buffers."""
+    texts = [" ".join(["wörd" if i % 3 else "WORD"] * (i % 7)) + "  " * (i % 2) for i in range(1000)]
+    assert normalized(texts, NormalForm()) == [normalize(text, NormalForm()) for text in texts]

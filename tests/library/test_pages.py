@@ -1,0 +1,191 @@
+"""Pages against a dict, and the memory of a table while a long stream goes through a small window."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from table_model import OPEN, add, batch, item, listed
+
+from stream.errors import CapacityError
+from stream.table import NO_TIME, BandTable, Items, Limits, band_table
+from stream.table.chains import BYTE_PAGE_BITS, OLDEST, POSTING_PAGE_BITS, SLOT_END, SLOT_PAGE_BITS
+from stream.table.pages import Pages, grow
+
+WINDOW = 2_000
+BATCH = 500
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_every_number_in_the_window_has_a_place_of_its_own(seed: int) -> None:
+    """A page keeps its physical page until it is released; no two share one; the map grows and wraps."""
+    rng = random.Random(seed)
+    pages, places = Pages(4), {}
+    first = end = 0
+    for _ in range(300):
+        end += rng.randrange(200)
+        pages.extend(end)
+        for page in range(first >> 4, -(-end // 16)):
+            physical = int(pages.map[page % len(pages.map)])
+            assert places.setdefault(page, physical) == physical
+        first = rng.randint(first, end) if rng.random() < 0.5 else first
+        pages.release(first)
+        places = {page: physical for page, physical in places.items() if page >= first >> 4}
+        assert len(set(places.values())) == len(places)
+        assert pages.physical_pages == pages.free_pages + len(places)
+        assert max(places.values(), default=-1) < pages.physical_pages
+
+
+def test_released_pages_are_taken_before_new_ones() -> None:
+    """A window that slides for ever needs the pages of one window."""
+    pages = Pages(2)
+    for end in range(40, 4_000, 4):
+        pages.extend(end)
+        pages.release(end - 40)
+    assert pages.physical_pages <= 13
+
+
+def test_more_is_never_given_back_than_was_taken() -> None:
+    """Numbers that were never mapped may be released; what is mapped next is whole."""
+    pages = Pages(3)
+    pages.extend(8)
+    pages.release(1_000)
+    pages.extend(24)
+    assert (pages.physical_pages, pages.free_pages) == (2, 0)
+
+
+def test_growing_keeps_what_stands_and_adds_zeros() -> None:
+    """Also along the first of two axes, and never makes an array shorter."""
+    array = np.arange(6, dtype=np.int16).reshape(3, 2)
+    array = array.copy()
+    grow(array, 5)
+    grow(array, 1)
+    assert array.tolist() == [[0, 1], [2, 3], [4, 5], [0, 0], [0, 0]]
+
+
+def numbered(first: int, keys: int) -> Items:
+    """``BATCH`` items that share nothing, made fast; an item's time is its number."""
+    numbers = np.arange(first, first + BATCH, dtype=np.uint64)
+    mixed = (numbers[:, None] * np.uint64(keys) + np.arange(1, keys + 1, dtype=np.uint64)).ravel()
+    mixed *= np.uint64(0x9E3779B97F4A7C15)
+    return Items(
+        keys=(mixed ^ mixed >> np.uint64(31)) * np.uint64(0xD6E8FEB86659FD93),
+        key_starts=np.arange(BATCH + 1) * keys,
+        contents=numbers,
+        times=numbers.astype(np.int64),
+        ids=np.frombuffer(bytearray(b"".join(b"%09d" % n for n in numbers)), np.uint8),
+        id_starts=np.arange(BATCH + 1) * 9,
+        evidence=numbers.view(np.uint8).reshape(BATCH, 8),
+    )
+
+
+def others(items: Items) -> Items:
+    """Items of other ids and contents that share all bucket keys with some."""
+    keys = items.keys.reshape(BATCH, -1).copy()
+    keys[:, :2] = ~keys[:, :2]
+    return items._replace(keys=keys.ravel(), contents=~items.contents, ids=items.ids + np.uint8(40))
+
+
+@pytest.mark.parametrize("limits", [OPEN._replace(window=WINDOW - 1), OPEN._replace(items=WINDOW)])
+def test_memory_is_bounded_by_the_window(limits: Limits) -> None:
+    """200,000 items go through a window of 2,000: all that live are met, none that left, and no byte is added."""
+    table, keys, early = BandTable(8, limits), 10, 0
+    for first in range(0, 200_000, BATCH):
+        items = numbered(first, keys)
+        table.begin()
+        assert len(table.probe_add(items).slots) == 0
+        table.commit()
+        if first % 20_000 == 10_000:
+            live = table.probe_add(others(items), add=False)
+            assert live.slots.tolist() == list(range(first, first + BATCH))
+            oldest = first + BATCH - WINDOW
+            back = others(numbered(oldest, keys))._replace(times=np.full(BATCH, NO_TIME))
+            assert table.probe_add(back, add=False).slots.tolist() == list(range(oldest, oldest + BATCH))
+            gone = others(numbered(oldest - BATCH, keys))
+            assert len(table.probe_add(gone, add=False).slots) == 0
+            early = early or table.memory_bytes()[1]
+    used, allocated = table.memory_bytes()
+    assert allocated == early
+    assert used <= allocated < 12 * WINDOW * (50 + 4 * keys) + (4 << 20)
+    assert table.counts()["expired"] + table.counts()["evicted"] == 200_000 - WINDOW
+    assert table._slots._next > 20 * table._slots.physical_pages
+    assert table._postings._next > 5 * table._postings.physical_pages
+    assert table._slots.physical_pages << SLOT_PAGE_BITS < 4 * WINDOW
+    assert table._postings.physical_pages << POSTING_PAGE_BITS < 8 * WINDOW * keys
+
+
+def test_undone_steps_take_no_memory() -> None:
+    """The pages of a step that is undone serve the next one."""
+    table, allocated = BandTable(8, OPEN), set()
+    for _ in range(50):
+        table.begin()
+        table.probe_add(numbered(0, 10))
+        table.undo()
+        allocated.add(table.memory_bytes()[1])
+    assert len(allocated) == 1
+    assert table.documents == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_ids_may_be_empty_or_long(seed: int) -> None:
+    """Ids of 0 to 65,535 bytes come back whole across pages, expire, are versions of themselves, and are removed."""
+    rng = random.Random(seed)
+    lengths = [0, 1, 9, 20_000, 32_767, 32_768, 32_769, 40_000, 65_534, 65_535]
+    ids = ["x" * length for length in lengths] + ["x" * 39_999 + "y", "é" * 20_000]
+    table, kept = BandTable(8, OPEN._replace(items=40)), []
+    for _ in range(40):
+        names = [rng.choice(ids) for _ in range(rng.randint(0, 12))]
+        add(table, *(item(name, rng.random()) for name in names))
+        kept = (kept + names)[-40:]
+        slots = np.arange(table._store.state[OLDEST], table._store.state[SLOT_END])
+        assert table.ids(slots) == kept
+        for place in table._places(slots[:1]).tolist():  # the page of the oldest id is the first that is kept
+            assert table._bytes._first == table._store.id_starts[place] >> BYTE_PAGE_BITS
+    for name in set(kept):
+        table.begin()
+        assert table.remove(batch([item(name, 0)])) == kept.count(name)
+        table.commit()
+    assert table._bytes.physical_pages <= 90
+
+
+def test_one_long_id_does_not_cost_a_page_for_each_item_beside_it() -> None:
+    """Room for ids follows their bytes."""
+    table = BandTable(8, OPEN)
+    add(table, item("x" * 40_000, 0), *(item(n, n) for n in range(1, 2_000)))
+    assert table._bytes.physical_pages <= 8
+
+
+def test_what_does_not_fit_the_arrays_is_refused() -> None:
+    """A longer id, evidence of another width, or an item without its two first keys stops before anything moves."""
+    table = BandTable(8, OPEN)
+    good = batch([item("a", 1, "x")])
+    bad = [
+        batch([item("x" * 65_536, 1)]),
+        good._replace(evidence=np.zeros((1, 9), np.uint8)),
+        good._replace(keys=good.keys[:1], key_starts=np.array([0, 1])),
+    ]
+    for items in bad:
+        table.begin()
+        with pytest.raises(AssertionError):
+            table.probe_add(items)
+        table.undo()
+    assert add(table, item("a", 1, "x"), item("b", 2, "x")) == [(1, 0, False)]
+
+
+def test_more_postings_than_can_be_numbered_stop_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error says the number, the limit and the remedy; after undo the table is as before."""
+    monkeypatch.setattr(band_table, "POSTINGS_MAX", 30)
+    table = BandTable(8, OPEN._replace(window=100))
+    add(table, *(item(n, n, "b", n) for n in range(9)))
+    table.begin()
+    table.probe_add(batch([item(9, 9, "b", 9)]))
+    with pytest.raises(CapacityError, match=r"33 postings in the window.*at most 30: shorten the window"):
+        table.probe_add(batch([item(10, 10, "b", 10)]))
+    table.undo()
+    assert table.documents == 9
+    met = listed(table.probe_add(batch([item(10, 10, "b", 10)]), add=False))
+    assert [slot for _, slot, _ in met] == list(range(8, -1, -1))
+    add(table, item(10, 10, "b", 1_000))
+    add(table, *(item(n, n, "b", 1_000) for n in range(11, 20)))
+    assert table.documents == 10

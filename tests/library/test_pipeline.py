@@ -1,0 +1,285 @@
+"""The pipeline: refusals, order, versions, removal, lateness, floods, and what an exception leaves behind."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from stream import Config, Deduplicator, Document, Matcher, Pair, Refusal, Signer
+from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
+
+STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
+EDITED = STORY.replace("quick", "quiet")
+OTHER = "Rain is expected in the north by the evening; the south stays dry until the end of the week, with some wind."
+
+
+def names(pairs: list[Pair]) -> list[tuple[str, str]]:
+    return [(pair.older, pair.newer) for pair in pairs]
+
+
+def of_window(seconds: float, **settings: object) -> Deduplicator:
+    return Deduplicator(Config(window_seconds=seconds, **settings))
+
+
+def test_near_duplicates_are_found_and_others_are_not() -> None:
+    """One word of twenty-two changed; a story of its own; an exact copy."""
+    documents = [Document("a", STORY), Document("b", OTHER), Document("c", EDITED), Document("d", STORY)]
+    pairs = Deduplicator().process(documents)
+    # The copy is linked to the story and looks no further.
+    assert names(pairs) == [("a", "c"), ("a", "d")]
+    assert 0.74 < pairs[0].similarity < 1
+    assert pairs[1].similarity == 1
+    assert pairs[1].buckets == Config().tuning.bands
+
+
+def test_a_document_that_cannot_be_used_is_refused_with_its_place_and_reason() -> None:
+    """The others are taken; every reason of the library occurs."""
+    config = Config(text_characters_max=200, id_bytes_max=3)
+    dedup = Deduplicator(config)
+    refused = [
+        ("e", "", None, "empty"),
+        ("b", " \t\u3000", None, "empty"),
+        ("s", "half \ud83d", None, "surrogate"),
+        ("l", "x" * 201, None, "text_too_long"),
+        ("four", STORY, None, "id_too_long"),
+        ("éé", STORY, None, "id_too_long"),
+        ("\udc00", STORY, None, "id_surrogate"),
+        ("n", STORY, math.nan, "timestamp_range"),
+        ("f", STORY, 1e300, "timestamp_range"),
+    ]
+    documents, expected = [Document("a", STORY)], []
+    for id_, text, time, reason in refused:
+        expected.append(Refusal(len(documents), id_, reason))
+        documents += [Document(id_, text, time), Document("a", OTHER)]
+    dedup.process([*documents, Document("z", STORY)])
+    assert dedup.refusals == expected
+    assert dedup.counts()["refused"] == len(refused)
+    assert dedup.counts()["items"] == len(documents) - len(refused) + 1
+    assert dedup.process([Document("y", STORY)]) == [Pair("z", "y", 1.0, 18)]
+    assert dedup.refusals == []
+
+
+@pytest.mark.parametrize("form", [{}, {"nfkc": False}, {"fold_case": False}, {"fold_space": False}])
+def test_a_lone_surrogate_is_refused_in_every_normal_form(form: dict[str, bool]) -> None:
+    """No encoding can carry it, so no two systems would agree on it."""
+    dedup = Deduplicator(Config(**form))
+    assert dedup.process([Document("a", "some text \ud800"), Document("b", "some text \ud800")]) == []
+    assert [refusal.reason for refusal in dedup.refusals] == ["surrogate", "surrogate"]
+
+
+def test_a_blank_text_is_empty_only_where_white_space_is_folded() -> None:
+    """Otherwise it is a text of blanks."""
+    blanks = [Document("a", "  "), Document("b", "  ")]
+    assert Deduplicator().process(blanks) == []
+    assert names(Deduplicator(Config(fold_space=False)).process(blanks)) == [("a", "b")]
+
+
+def test_two_empty_texts_are_no_pair() -> None:
+    """Nor are two without a shingle of the configured kind."""
+    assert Deduplicator().process([Document("a", ""), Document("b", "")]) == []
+    dedup = Deduplicator(Config(shingles="stopwords"))
+    assert dedup.process([Document("a", "Buy Sudzo"), Document("b", "Buy Sudzo"), Document("c", "")]) == []
+    assert [refusal.reason for refusal in dedup.refusals] == ["no_shingles", "no_shingles", "empty"]
+
+
+def test_places_of_refusals_count_over_all_chunks() -> None:
+    """Documents are signed in chunks; the place is that in the whole call."""
+    documents = [Document(str(n), "" if n % 500 == 499 else f"text number {n}") for n in range(2_000)]
+    dedup = Deduplicator()
+    dedup.process(iter(documents))
+    assert [refusal.place for refusal in dedup.refusals] == [499, 999, 1499, 1999]
+
+
+def test_older_and_newer_are_by_event_time() -> None:
+    """Whichever came first."""
+    dedup = of_window(100)
+    pairs = dedup.process([Document("late", STORY, 50.0), Document("early", EDITED, 10.0)])
+    assert names(pairs) == [("early", "late")]
+
+
+@pytest.mark.parametrize(("first", "second"), [(5.0, 5.0), (None, None), (5.0, None), (None, 5.0)])
+def test_ties_and_documents_without_a_time_go_by_arrival(first: float | None, second: float | None) -> None:
+    """The first to come is the older one, in both orders of the ids."""
+    for a, b in ("ab", "ba"):
+        dedup = Deduplicator()
+        assert names(dedup.process([Document(a, STORY, first), Document(b, EDITED, second)])) == [(a, b)]
+
+
+def test_documents_further_apart_than_the_window_are_no_pair() -> None:
+    """At just the window they are; copies and near-duplicates alike."""
+    for text in (STORY, EDITED):
+        for apart, found in ((10.0, 1), (10.000001, 0)):
+            dedup = of_window(10, lateness_seconds=100)
+            assert len(dedup.process([Document("a", STORY, 0.0), Document("b", text, apart)])) == found
+            dedup = of_window(10, lateness_seconds=100)
+            assert len(dedup.process([Document("a", STORY, apart), Document("b", text, 0.0)])) == found
+
+
+def test_a_late_document_meets_its_window_as_long_as_the_lateness_lasts() -> None:
+    """Later than that it is counted, and outside the promise."""
+    dedup = of_window(10, lateness_seconds=5)
+    story, other, late = Document("a", STORY, 100.0), Document("b", OTHER, 115.0), Document("c", EDITED, 110.0)
+    assert names(dedup.process([story, other, late])) == [("a", "c")]
+    assert dedup.counts()["late"] == 0
+    assert dedup.process([Document("d", OTHER, 117.0), Document("e", EDITED, 101.0)]) == []
+    assert dedup.counts()["late"] == 1
+    # Slots leave in order of arrival, those that were behind the first with it.
+    assert dedup.counts()["expired"] == 1
+
+
+def test_a_document_pushed_out_by_newer_ones_is_not_met() -> None:
+    """``window_documents`` counts every document, and evictions are counted."""
+    dedup = Deduplicator(Config(window_documents=2))
+    stream = [Document("a", STORY), Document("b", OTHER), Document("c", OTHER[::-1]), Document("d", EDITED)]
+    assert dedup.process(stream) == []
+    assert dedup.counts()["evicted"] == 2
+    assert names(dedup.process([Document("e", STORY)])) == [("d", "e")]
+
+
+def test_an_id_that_comes_again_never_pairs_with_its_own_versions() -> None:
+    """Not with an equal one, not with a similar one; others meet every version."""
+    dedup = Deduplicator()
+    assert dedup.process([Document("a", STORY), Document("a", EDITED), Document("a", STORY)]) == []
+    assert names(dedup.process([Document("b", EDITED)])) == [("a", "b")]
+    assert names(dedup.process([Document("c", STORY.replace("lazy", "idle"))])).count(("a", "c")) >= 1
+
+
+def test_a_new_version_leaves_the_copy_before_it_to_speak() -> None:
+    """The latest copy is its own version, so it is linked to the one before that."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY), Document("b", STORY)])
+    assert names(dedup.process([Document("b", STORY)])) == [("a", "b")]
+
+
+def test_a_removed_id_is_never_reported_again() -> None:
+    """Every version of it; how many there were is returned; it may come again."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY), Document("a", EDITED), Document("b", OTHER)])
+    assert dedup.remove("a") == 2
+    assert dedup.remove("a") == dedup.remove("never seen") == 0
+    assert dedup.process([Document("c", STORY.replace("owner", "keeper"))]) == []
+    assert dedup.counts()["removed"] == 2
+    assert names(dedup.process([Document("a", STORY)])) == [("c", "a")]
+
+
+@pytest.mark.parametrize("id_", ["", "\ud800", "é" * 40_000])
+def test_removing_an_id_that_cannot_be_there_changes_nothing(id_: str) -> None:
+    """Empty, not encodable, longer than any: none was taken, and the next call works."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY)])
+    assert dedup.remove(id_) == 0
+    assert names(dedup.process([Document("b", STORY)])) == [("a", "b")]
+
+
+def test_a_removed_copy_speaks_through_the_one_before_it() -> None:
+    """The story is still there by another id."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY), Document("b", STORY)])
+    dedup.remove("b")
+    assert names(dedup.process([Document("c", EDITED)])) == [("a", "c")]
+
+
+def test_a_probe_looks_and_adds_nothing() -> None:
+    """Each document is looked up alone: twins in one probe do not meet, nor does anything afterwards."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY)])
+    probes = [Document("x", EDITED), Document("y", EDITED), Document("z", OTHER), Document("e", "")]
+    assert names(dedup.probe(probes)) == [("a", "x"), ("a", "y")]
+    assert [refusal.reason for refusal in dedup.refusals] == ["empty"]
+    assert dedup.matcher.table.documents == 1
+    assert names(dedup.process([Document("b", EDITED)])) == [("a", "b")]
+
+
+def test_candidates_below_the_cut_are_emitted_on_request() -> None:
+    """With ``candidates=True`` whatever shared a bucket is; everything above the cut is the same."""
+    rng = np.random.default_rng(3)
+    words = [f"word{n}" for n in range(40)]
+    texts = [" ".join(rng.choice(words[: rng.integers(20, 40)], 30)) for _ in range(120)]
+    documents = [Document(str(n), text) for n, text in enumerate(texts)]
+    config = Config(threshold=0.5, bands=25, rows=4)
+    few, all_ = Deduplicator(config), Deduplicator(config, candidates=True)
+    pairs, candidates = few.process(documents), all_.process(documents)
+    assert [pair for pair in candidates if pair.similarity >= config.tuning.cut] == pairs
+    assert len(candidates) > len(pairs)
+    assert few.counts() == all_.counts()
+    assert len(candidates) == all_.counts()["candidates"] + all_.counts()["copies"]
+
+
+def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The batch before it stays, the one it struck never was; the next call works."""
+    dedup = Deduplicator()
+    first = dedup.process([Document("a", STORY), Document("b", OTHER)])
+    before, scheme = dedup.counts(), dedup.matcher._scheme
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("a bug in scoring")
+
+    monkeypatch.setattr(dedup.matcher, "_scheme", scheme._replace(common=fail))
+    with pytest.raises(RuntimeError, match="a bug in scoring"):
+        dedup.process([Document("c", OTHER[::-1]), Document("d", STORY), Document("e", EDITED)])
+    monkeypatch.undo()
+    assert (first, dedup.counts(), dedup.matcher.table.documents) == ([], before, 2)
+    assert names(dedup.process([Document("d", EDITED), Document("c", OTHER[::-1])])) == [("a", "d")]
+
+
+def test_documents_taken_before_the_iterable_raises_stay() -> None:
+    """In whole chunks."""
+
+    def failing() -> Iterator[Document]:
+        yield from (Document(str(n), f"{n} {STORY} {n}") for n in range(CHUNK_DOCUMENTS + 10))
+        raise OSError("the disk is gone")
+
+    dedup = Deduplicator()
+    with pytest.raises(OSError, match="the disk is gone"):
+        dedup.process(failing())
+    assert dedup.counts()["items"] == CHUNK_DOCUMENTS
+    assert dedup.process([Document("x", f"0 {STORY} 0")]) != []
+
+
+def test_a_flood_of_copies_gives_a_link_each() -> None:
+    """16,000 copies of one story: 15,999 pairs, each with the copy before it."""
+    dedup = Deduplicator()
+    pairs = dedup.process(Document(str(n), STORY) for n in range(16_000))
+    assert names(pairs) == [(str(n), str(n + 1)) for n in range(15_999)]
+    assert {(pair.similarity, pair.buckets) for pair in pairs} == {(1.0, 18)}
+    assert (dedup.counts()["copies"], dedup.counts()["cuts"]) == (15_999, 0)
+
+
+def test_a_flood_of_near_copies_is_cut_and_counted() -> None:
+    """No bucket gives more candidates than ``bucket_candidates_max``, the newest first."""
+    dedup = Deduplicator(Config(bucket_candidates_max=5))
+    pairs = dedup.process(Document(str(n), f"{STORY} {n:05}") for n in range(500))
+    assert dedup.counts()["cuts"] > 0
+    assert len(pairs) < 500 * 5 * 18
+    assert ("498", "499") in names(pairs)
+
+
+@pytest.mark.parametrize(("size", "count"), [(10, 3 * CHUNK_DOCUMENTS + 1), (CHUNK_CHARACTERS, 3), (5_000, 200)])
+def test_chunks_are_bounded_by_documents_and_characters(size: int, count: int) -> None:
+    """Nothing is lost or moved; only the last document of a chunk may pass the bound."""
+    documents = [Document(str(n), "x" * size) for n in range(count)]
+    found = list(chunks(iter(documents)))
+    assert [document for chunk in found for document in chunk] == documents
+    assert all(1 <= len(chunk) <= CHUNK_DOCUMENTS for chunk in found)
+    assert all((len(chunk) - 1) * size < CHUNK_CHARACTERS for chunk in found)
+
+
+def test_a_signer_and_a_matcher_apart_do_what_a_deduplicator_does() -> None:
+    """They share nothing but the batch."""
+    documents = [Document("a", STORY), Document("", ""), Document("b", EDITED, 3.0), Document("c", STORY)]
+    config = Config()
+    signed = Signer(config).sign(documents)
+    assert match_step(Matcher(config), signed.batch).pairs() == Deduplicator(config).process(documents)
+    assert signed.batch.ids_at(np.arange(3)) == ["a", "b", "c"]
+    assert signed.characters == sum(len(document.text) for document in documents)
+    assert signed.shingles == signed.characters - 3 * 4
+
+
+def test_no_documents_make_no_pairs() -> None:
+    """An empty list, an empty iterator, and nothing but refusals."""
+    dedup = Deduplicator()
+    assert dedup.process([]) == dedup.process(iter([])) == dedup.probe([]) == dedup.process([Document("a", "")]) == []
+    assert dedup.counts()["items"] == 0

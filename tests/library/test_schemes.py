@@ -1,0 +1,77 @@
+"""Schemes: the table has its fields, and what a document becomes in each has known answers."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+import numpy as np
+import pytest
+from oracle import shingles_of
+from reference import code_points, content, keys, kgrams, minhash, one_permutation, sketch
+
+from stream import Config
+from stream.schemes import SCHEMES
+
+TEXT = "The quick brown fox jumps over the lazy dog"
+# Scheme -> its signature in plain integers.
+SIGNATURES = {"one_permutation": one_permutation, "minhash": minhash}
+# Scheme -> first key, last key, 64 bits of a digest of the evidence, for TEXT and the defaults.
+KNOWN = {
+    "one_permutation": (1429040299880434784, 1234823067143443299, "053d6d420efe249b"),
+    "minhash": (254886072300507836, 7321862317752661730, "c6af6c958be3f917"),
+}
+KNOWN_CONTENT = (14998792515697226871, 1565515109401548512)
+
+
+def signed(scheme: str, text: str) -> tuple[list[int], bytes, tuple[int, int]]:
+    config, row = Config(scheme=scheme), SCHEMES[scheme]
+    features = shingles_of([text], config)
+    evidence = row.evidence(features, config.plan)
+    contents = row.contents(features)[0].tolist()
+    return row.keys(evidence, config.plan)[0].tolist(), evidence.tobytes(), (contents[0], contents[1])
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_document_has_known_keys_and_evidence(scheme: str) -> None:
+    """A change of any hash between text and key is noticed here: then ``SIGNING_VERSION`` goes up."""
+    found, evidence, _ = signed(scheme, TEXT)
+    assert (found[0], found[-1], hashlib.blake2b(evidence, digest_size=8).hexdigest()) == KNOWN[scheme]
+
+
+def test_a_document_has_a_known_content() -> None:
+    """Equal in all schemes of shingles."""
+    assert {signed(scheme, TEXT)[2] for scheme in SCHEMES} == {KNOWN_CONTENT}
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_document_becomes_what_the_definitions_say(scheme: str) -> None:
+    """Text to keys in plain integers, without one line of the library."""
+    shingles = kgrams(code_points(TEXT.lower()), 5)
+    evidence = sketch(SIGNATURES[scheme](shingles, 126, 1), 8)
+    assert signed(scheme, TEXT) == (keys(evidence, 18, 1), evidence, content(shingles))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_arrays_have_the_shapes_of_the_plan(scheme: str, bits: int) -> None:
+    """A row an item; width in bytes; contents of two words; none of them for no documents."""
+    config, row = Config(scheme=scheme, sketch_bits=bits), SCHEMES[scheme]
+    for texts in (["one text", "another text", TEXT], []):
+        features = shingles_of(texts, config)
+        evidence = row.evidence(features, config.plan)
+        assert evidence.shape == (len(texts), row.width(config.plan))
+        assert evidence.dtype == np.uint8
+        assert row.keys(evidence, config.plan).shape == (len(texts), config.tuning.bands)
+        assert row.contents(features).shape == (len(texts), 2)
+        common = row.common(evidence, evidence, config.plan)
+        assert common.first_key.tolist() == [0] * len(texts)
+        assert common.keys.tolist() == [config.tuning.bands] * len(texts)
+        assert common.similarity.tolist() == [1.0] * len(texts)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_row_states_its_guarantee(scheme: str) -> None:
+    """In a sentence; its name is that of the algorithm, in small letters."""
+    assert len(SCHEMES[scheme].guarantee.split()) > 5
+    assert re.fullmatch("[a-z][a-z0-9_]*", scheme)

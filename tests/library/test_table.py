@@ -1,0 +1,216 @@
+"""The table against the model of ``table_model``; what it promises of copies, removals, probes and limits."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from table_model import (
+    NO_LIMIT,
+    OPEN,
+    WRAP,
+    Item,
+    Model,
+    World,
+    add,
+    batch,
+    chain,
+    dead_in,
+    item,
+    jump,
+    listed,
+    random_limits,
+    run_random,
+    spread,
+)
+
+from stream.table import NO_WINDOW, BandTable, Limits, band_table
+from stream.table.chains import OLDEST, POSTING_END, SLOT_END
+from stream.table.heads import SEGMENTS
+
+
+def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool = False) -> None:
+    rng = random.Random(seed)
+    limits = random_limits(rng)
+    if one_key_space:
+        limits = limits._replace(bucket_candidates=NO_LIMIT)
+    world = World(rng, one_key_space)
+    dead_may_stand = limits.bucket_candidates != NO_LIMIT
+    model = Model(limits, slot_end=state.get(SLOT_END, 0))
+    table = BandTable(8, limits)
+    jump(table, state)
+    run_random(table, model, world, steps, dead_may_stand)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_the_table_answers_as_the_model_does(seed: int) -> None:
+    """Any operations, limits, times: the same candidates, counts, ids, times; an undone step never was."""
+    random_run(seed, 12, {})
+
+
+@pytest.mark.parametrize("seed", range(1_000, 1_100))
+def test_the_table_holds_while_its_32_bit_numbers_begin_again(seed: int) -> None:
+    """Postings and slots are stored modulo 2**32; nothing shows when they pass it."""
+    random_run(seed, 25, WRAP)
+
+
+def test_a_bucket_of_long_ago_is_not_met_when_its_numbers_come_again() -> None:
+    """Each segment of the heads is swept before 2**32 postings have passed, also if no key falls into it."""
+    table = BandTable(8, OPEN)
+    add(table, *(item(n, n, [n]) for n in range(2_000)))
+    for number in (2**31, 2**32 - 32):
+        jump(table, {POSTING_END: number, SLOT_END: 10_000, OLDEST: 10_000})
+        for _ in range(SEGMENTS):
+            add(table)
+    add(table, *(item("new", n, "new") for n in range(10_000, 14_000)), probe=False)
+    assert listed(table.probe_add(batch([item("probe", "probe", [n]) for n in range(2_000)]), add=False)) == []
+
+
+@pytest.mark.parametrize("seed", range(2_000, 2_060))
+def test_contents_ids_and_buckets_may_share_keys(seed: int) -> None:
+    """A chain of several kinds of postings serves each of them; none is lost to another's unlinking."""
+    random_run(seed, 12, {}, one_key_space=True)
+
+
+def test_marks_of_probes_begin_again() -> None:
+    """The 32-bit number of a probe starts anew before it could be taken for that of an earlier probe."""
+    table = BandTable(8, OPEN)
+    add(table, *(item(n, n, [n]) for n in range(100)), probe=False)
+    probes, met = batch([item(-n, -n, [n]) for n in range(100)]), [(n, n, False) for n in range(1, 100)]
+    for epoch in (1, 2**32 - 101, 2**32 - 100, 2**32 - 1):
+        table._epoch = epoch
+        assert listed(table.probe_add(probes, add=False))[-99:] == met
+    table._store.seen[:] = np.arange(1, len(table._store.seen) + 1)
+    table._epoch = 2**32 - 1
+    assert listed(table.probe_add(probes, add=False))[-99:] == met
+
+
+@pytest.mark.parametrize("seed", range(4_000, 4_015))
+def test_a_batch_gives_what_one_by_one_gives(seed: int) -> None:
+    """Twins in one batch meet; where a batch is cut makes no difference."""
+    rng = random.Random(seed)
+    limits, world = random_limits(rng), World(rng)
+    items = [world.item() for _ in range(200)]
+    whole, single = BandTable(8, limits), BandTable(8, limits)
+    one_by_one = [(i, *pair[1:]) for i, x in enumerate(items) for pair in add(single, x)]
+    assert add(whole, *items) == one_by_one
+    assert whole.counts() == single.counts()
+
+
+@pytest.mark.parametrize("seed", range(5_000, 5_020))
+def test_a_probe_reports_what_adding_would_and_changes_nothing(seed: int) -> None:
+    """Only the marks of probes and the counts differ afterwards, between steps and inside one."""
+    rng = random.Random(seed)
+    limits, world = random_limits(rng)._replace(items=NO_LIMIT), World(rng)
+    table = BandTable(8, limits)
+    for _ in range(5):
+        add(table, *world.items())
+    probes = [world.item() for _ in range(20)]
+    store = table._store
+    kept = store._replace(seen=store.seen[:0], state=store.state[: band_table.FIRST_TIME + 1])
+    arrays = [a for a in (*kept, *kept.heads) if isinstance(a, np.ndarray)]
+    before = [a.copy() for a in arrays]
+    met = listed(table.probe_add(batch(probes), add=False))
+    table.begin()
+    assert listed(table.probe_add(batch(probes), add=False)) == met
+    table.commit()
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
+    for i, x in enumerate(probes):
+        table.begin()
+        found = [pair[1:] for pair in listed(table.probe_add(batch([x])))]
+        assert found == [pair[1:] for pair in met if pair[0] == i]
+        table.undo()
+
+
+@pytest.mark.parametrize("ids", [1, 10_000])
+@pytest.mark.parametrize("probe", [True, False])
+@pytest.mark.parametrize("stories", [1, 2, 7])
+def test_a_thousand_copies_leave_one_posting_in_each_bucket(stories: int, probe: bool, ids: int) -> None:
+    """Stories that share buckets and are copied in turn stand once each, also replayed, or of one id."""
+    table = BandTable(8, OPEN)
+    for n in range(0, 1_000, 10):
+        add(table, *(item((n + j) % ids, (n + j) % stories, range(20)) for j in range(10)), probe=probe)
+    lengths = {len(list(chain(table, spread("bucket", b)))) for b in range(20)}
+    assert lengths == {stories}
+    assert table.counts()["copies"] == (1_000 - stories if probe and ids > 1 else 0)
+
+
+def test_a_copy_looks_for_the_one_before_it_no_further_than_a_probe() -> None:
+    """With more newer stories than the cap the old posting stays, dead, but where no probe comes."""
+    limits = OPEN._replace(bucket_candidates=3)
+    table, model = BandTable(8, limits), Model(limits)
+    items = [item(n, n % 8, "b") for n in range(40)] + [item(n, n, "b") for n in range(100, 120)]
+    for x in items:
+        assert add(table, x) == model.probe_add([x], True, True)
+        assert not dead_in(table, list(chain(table, spread("bucket", "b")))[:4])
+    assert table.counts() == model.counts
+    assert dead_in(table, chain(table, spread("bucket", "b"))) == 32
+
+
+def test_a_removed_copy_leaves_the_word_to_the_one_before_it() -> None:
+    """A removed story is reported by its newest copy that is left, and by nobody when none is."""
+    table = BandTable(8, OPEN)
+    add(table, item("a", 1, "x"), item("b", 1, "x"))
+    for name, met in (("b", [(0, 0, False)]), ("a", [])):
+        table.begin()
+        assert table.remove(batch([item(name, 0)])) == 1
+        table.commit()
+        assert listed(table.probe_add(batch([item("c", 2, "x")]), add=False)) == met
+
+
+def test_removing_counts_every_version() -> None:
+    """More versions of an id than the journal has room for are removed, counted once, back after undo."""
+    table = BandTable(8, OPEN)
+    for n in range(0, 1_000, 100):
+        add(table, *(item("a", (n, j)) for j in range(100)))
+    table._journal = band_table._new_journal(0)
+    table.begin()
+    assert table.remove(batch([item("a", 0)])) == 1_000
+    assert table.remove(batch([item("a", 0)])) == 0
+    table.undo()
+    table.begin()
+    assert table.remove(batch([item("a", 0)])) == 1_000
+
+
+def test_a_bucket_of_many_is_reported_whole() -> None:
+    """The room for candidates grows with what one batch meets, however high the cap."""
+    table = BandTable(8, OPEN._replace(bucket_candidates=int(NO_WINDOW)))
+    add(table, *(item(n, n, "b") for n in range(20_000)), probe=False)
+    met = table.probe_add(batch([item(n, n, "b") for n in range(-3, 0)]), add=False)
+    assert met.slots.tolist() == 3 * list(range(19_999, -1, -1))
+    assert met.items.tolist() == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
+
+
+@pytest.mark.parametrize("place", ["add_pages", "grow"])
+def test_a_step_that_ran_out_of_memory_can_be_undone(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever growth fails, after undo the same batch gives what it gives a new table."""
+    numbers = [(n // 2, 5_000 + n, *range(10_000 + n, 10_003 + n)) for n in range(1_500)]
+    items = [Item(str(n), n // 2, tuple(k << 23 for k in keys)) for n, keys in enumerate(numbers)]  # one segment
+    expected = add(BandTable(8, OPEN), *items)
+    real = getattr(band_table, place)
+    for growths in range(11 if place == "grow" else 3):
+        left = iter(range(growths))
+
+        def fail(*of: object, left: Iterator[int] = left) -> object:
+            if next(left, None) is None:
+                raise MemoryError
+            return real(*of)
+
+        monkeypatch.setattr(band_table, place, fail)
+        table = BandTable(8, OPEN)
+        table.begin()
+        with pytest.raises(MemoryError):
+            table.probe_add(batch(items))
+        table.undo()
+        monkeypatch.setattr(band_table, place, real)
+        assert table.documents == 0
+        assert add(table, *items) == expected
+
+
+@pytest.mark.parametrize("limits", [OPEN._replace(items=0), OPEN._replace(bucket_candidates=0)])
+def test_limits_that_cannot_work_are_refused(limits: Limits) -> None:
+    """A table for no items would wait for room for ever."""
+    with pytest.raises(AssertionError):
+        BandTable(8, limits)

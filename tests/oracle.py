@@ -1,0 +1,156 @@
+"""The truth the tests compare with: exact pairs of sets, exact binomial tails, and the texts of the real sets.
+
+Nothing here hashes to find anything: pairs come from the sets themselves. ``all_pairs`` looks at every pair there is;
+``joined_pairs`` looks only at those that share an element of their prefixes, which loses none, and is itself compared
+with ``all_pairs`` in the tests.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Sequence
+from itertools import combinations, pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import Config, Document
+from stream.normalize import code_points
+from stream.schemes import SCHEMES
+from stream.shingles import Shingles
+
+# The chance that a right program fails one of the many checks against it: about five standard deviations.
+NEVER = 1e-7
+
+Hashes = npt.NDArray[np.uint64]
+PairsOf = dict[tuple[int, int], float]
+
+
+def jaccard(a: Hashes, b: Hashes) -> float:
+    """Of two sorted arrays without repetitions."""
+    small, large = (a, b) if len(a) < len(b) else (b, a)
+    at = np.searchsorted(large, small)
+    common = int((large[np.minimum(at, len(large) - 1)] == small).sum())
+    return common / (len(a) + len(b) - common)
+
+
+def all_pairs(sets: Sequence[Hashes], threshold: float) -> PairsOf:
+    """Every pair i < j of sets with a similarity at or above the threshold."""
+    found = {(i, j): jaccard(sets[i], sets[j]) for i, j in combinations(range(len(sets)), 2)}
+    return {pair: similarity for pair, similarity in found.items() if similarity >= threshold}
+
+
+def joined_pairs(sets: Sequence[Hashes], threshold: float) -> PairsOf:
+    """The same by prefixes: with J >= t the first |x| - ceil(t |x|) + 1 elements of both, rarest first, have one in
+    common.
+    """
+    elements, counts = np.unique(np.concatenate(sets), return_counts=True)
+    rank = np.empty(len(elements), np.int64)
+    rank[np.argsort(counts, kind="stable")] = np.arange(len(elements))
+    index: dict[int, list[int]] = {}
+    out: PairsOf = {}
+    for j, x in enumerate(sets):
+        length = len(x) - math.ceil(threshold * len(x) - 1e-9) + 1
+        ranks = rank[np.searchsorted(elements, x)]
+        prefix = np.partition(ranks, length - 1)[:length].tolist() if length < len(x) else ranks.tolist()
+        for i in {i for element in prefix for i in index.setdefault(element, [])}:
+            if min(len(x), len(sets[i])) >= threshold * max(len(x), len(sets[i])) - 1e-9:
+                similarity = jaccard(sets[i], x)
+                if similarity >= threshold:
+                    out[i, j] = similarity
+        for element in prefix:
+            index[element].append(j)
+    return out
+
+
+class Corpus(NamedTuple):
+    """Documents with their exact sets and the number of their content: equal for equal bags of shingles."""
+
+    documents: list[Document]
+    sets: list[Hashes]
+    contents: list[int]
+
+    def distinct(self) -> tuple[list[Hashes], list[int]]:
+        """The set of each content, and which document came first with it."""
+        first: dict[int, int] = {}
+        for i, content in enumerate(self.contents):
+            first.setdefault(content, i)
+        return [self.sets[i] for i in first.values()], list(first.values())
+
+
+def shingles_of(texts: Sequence[str], config: Config) -> Shingles:
+    """The features of texts under a configuration."""
+    return SCHEMES[config.scheme].features(code_points(texts, config.normal_form), config.plan)
+
+
+def corpus(documents: Sequence[Document], config: Config) -> Corpus:
+    """Documents with their sets; those without a shingle are left out."""
+    values, starts = shingles_of([document.text for document in documents], config)
+    bags = [np.sort(values[a:b]) for a, b in pairwise(starts)]
+    kept = [i for i, bag in enumerate(bags) if len(bag)]
+    numbers: dict[bytes, int] = {}
+    contents = [numbers.setdefault(bags[i].tobytes(), len(numbers)) for i in kept]
+    return Corpus([documents[i] for i in kept], [np.unique(bags[i]) for i in kept], contents)
+
+
+def tail_below(n: int, p: float, x: int) -> float:
+    """The chance of at most x successes among n of chance p each, added up exactly."""
+    return math.fsum(_term(n, p, m) for m in range(min(x, n) + 1)) if x >= 0 else 0.0
+
+
+def tail_above(n: int, p: float, x: int) -> float:
+    """The chance of at least x successes."""
+    return math.fsum(_term(n, p, m) for m in range(max(x, 0), n + 1))
+
+
+def _term(n: int, p: float, m: int) -> float:
+    if p in (0.0, 1.0):
+        return float(m == n * p)
+    log = math.lgamma(n + 1) - math.lgamma(m + 1) - math.lgamma(n - m + 1)
+    return math.exp(log + m * math.log(p) + (n - m) * math.log1p(-p))
+
+
+def jsonl(path: Path) -> list[Document]:
+    """A set of texts, one JSON object a line."""
+    with path.open(encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines]
+    return [Document(str(row["id"]), row["text"]) for row in rows]
+
+
+def japanese_sentences(folder: Path) -> list[Document]:
+    """The sentences of both columns of the JGLUE files, named as the truth names them."""
+    out = []
+    for part in ("train", "valid", "test"):
+        with (folder / f"{part}-v1.3.json").open(encoding="utf-8") as lines:
+            for line in lines:
+                row = json.loads(line)
+                number = row["sentence_pair_id"]
+                out += [Document(f"{part}#{number}.{i}", row[f"sentence{i}"]) for i in (1, 2) if f"sentence{i}" in row]
+    return out
+
+
+def truth(path: Path) -> dict[frozenset[str], float]:
+    """The pairs of a truth file, with their similarity."""
+    with path.open(encoding="utf-8", newline="") as lines:
+        return {frozenset((row["a"], row["b"])): float(row["jaccard"]) for row in csv.DictReader(lines)}
+
+
+Reader = Callable[[Path], list[Document]]
+
+
+def pair_of_sets(union: int, similarity: float, seed: int) -> tuple[Hashes, Hashes, float]:
+    """Two random sets with ``union`` elements together and about this similarity; and the exact one.
+
+    What is not common is dealt to both in turn, so their sizes differ by at most one; neither is empty.
+    """
+    rng = np.random.default_rng([seed, union])
+    elements = rng.integers(0, 1 << 64, union, np.uint64)
+    common = max(round(similarity * union), 1 if union == 1 else 0)
+    rest = elements[common:]
+    a = np.concatenate([elements[:common], rest[0::2]])
+    b = np.concatenate([elements[:common], rest[1::2] if len(rest) > 1 or common else rest])
+    return a, b, common / union

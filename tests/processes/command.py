@@ -1,0 +1,60 @@
+"""The real command in a process of its own."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "workers.cli"]
+WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner"
+
+
+def clean_environment(**extra):
+    """The environment without settings of whoever runs the tests, wide enough that help does not wrap names."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
+
+
+@pytest.fixture
+def neardup(tmp_path):
+    """Run ``neardup`` with arguments in a folder of the test; returns the finished process."""
+
+    def run(*args, stdin=b"", environment=None, **options):
+        return subprocess.run(
+            [*COMMAND, *map(str, args)],
+            input=stdin,
+            capture_output="stdout" not in options,
+            cwd=tmp_path,
+            env=clean_environment(**(environment or {})),
+            timeout=60,
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start ``neardup`` with pipes on all sides; ended with the test."""
+    started = []
+
+    def run(*args):
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=clean_environment(),
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,13 @@
+"""Puts this folder on the import path, so that tests here say `from transport_laws import Harness`.
+
+Test folders have no `__init__.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from command import neardup, start  # noqa: F401 - fixtures of all tests here; found by the path above

@@ -1,0 +1,43 @@
+"""The harness of the transport laws for the transport in memory: time passes only in ``pass_session``."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+
+from workers.transport import Consumer, Transport
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+LOOKS_MAX = 50
+
+
+class MemoryHarness:
+    """See ``transport_harness.Harness``. Nothing waits: what is not so after 50 looks never will be."""
+
+    poll_seconds = 0.0
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        self._counter = itertools.count()
+
+    def name(self, prefix: str) -> str:
+        return f"{prefix}-{next(self._counter)}"
+
+    def make_topic(self, partitions: int) -> str:
+        topic = self.name("topic")
+        self.cluster.create(topic, partitions)
+        return topic
+
+    def transport(self) -> Transport:
+        return MemoryTransport(self.cluster)
+
+    def kill(self, consumer: Consumer) -> None:
+        """A consumer that is not called again is dead already."""
+
+    def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
+        assert any(is_so() for _ in range(LOOKS_MAX)), f"never so: {what}"
+
+    def pass_session(self, keep_alive: Callable[[], object]) -> None:
+        for _ in range(4):
+            keep_alive()
+            self.cluster.advance(self.cluster.session_seconds / 2.5)

@@ -1,0 +1,147 @@
+"""Groups of the cluster in memory, moment by moment: who owns what, and whose offsets are taken."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from memory_harness import MemoryHarness
+from transport_harness import Member, joined, settled
+
+from workers.transport import (
+    Committed,
+    FencedError,
+)
+from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.transports.memory_group import assign
+
+
+@pytest.fixture
+def harness() -> MemoryHarness:
+    """With a topic ``t`` of one partition."""
+    made = MemoryHarness()
+    made.cluster.create("t", 1)
+    return made
+
+
+@pytest.fixture
+def cluster(harness: MemoryHarness) -> MemoryCluster:
+    return harness.cluster
+
+
+@pytest.fixture
+def transport(cluster: MemoryCluster) -> MemoryTransport:
+    return MemoryTransport(cluster)
+
+
+def test_a_member_put_out_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+    """Its old membership is refused; its next poll reports everything revoked, and what comes back has no position."""
+    member = joined(harness, "t", "group")
+    cluster.append("t", 0, b"a")
+    zombie = member.present()
+    cluster.advance(cluster.session_seconds)
+    producer = harness.transport().producer("worker")
+    producer.begin()
+    with pytest.raises(FencedError, match="session"):
+        producer.send_offsets("t", {0: Committed(1, "")}, zombie)
+    polled = member.consumer.poll(0, 10)
+    assert (polled.revoked, polled.assigned, polled.records) == ((0,), (0,), [])
+    assert polled.membership.member != zombie.member
+    assert polled.membership.generation > zombie.generation
+    assert member.consumer.lag() == {}
+
+
+def test_a_replaced_instance_is_told_by_nobody(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+    """It polls on with its old membership and its partitions; only its offsets are refused."""
+    older = joined(harness, "t", "group", "one")
+    before = older.present()
+    newer = joined(harness, "t", "group", "one")
+    cluster.append("t", 0, b"a")
+    assert older.values() == newer.values() == [b"a"]
+    assert older.present() == before
+    assert before.generation == newer.present().generation
+    cluster.advance(cluster.session_seconds)
+    assert older.present() == before
+
+
+def test_a_partition_moves_in_two_steps(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+    """It is revoked from its owner first, and given to the newcomer in the generation after that."""
+    cluster.create("two", 2)
+    older = joined(harness, "two", "group", "older")
+    newer = harness.transport().consumer("two", "group", "newer")
+    assert newer.poll(0, 1).membership.generation == -1
+    polled = older.step()
+    assert (polled.revoked, polled.membership.generation) == ((1,), 2)
+    older.step()
+    polled = newer.poll(0, 1)
+    assert (polled.assigned, polled.membership.generation) == ((1,), 3)
+    assert older.present().generation == 3
+
+
+def test_a_partition_has_never_two_owners(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+    """While its owner has not yet learnt that it is to go, the newcomer has a generation, but not the partition."""
+    cluster.create("three", 3)
+    older, other = joined(harness, "three", "group", "older"), Member(harness, "three", "group", "other")
+    settled(harness, older, other, count=3)
+    newer = Member(harness, "three", "group", "newer")
+    for member in (newer, older, other, newer):
+        member.step()
+    assert newer.present().generation == other.present().generation > 0
+    assert newer.owned == set()
+    assert older.owned | other.owned == {0, 1, 2}
+    settled(harness, older, other, newer, count=3)
+
+
+def test_offsets_are_taken_until_the_rebalance_is_complete(harness: MemoryHarness) -> None:
+    """While others have yet to poll the old generation stands; once they have, it is refused."""
+    one = joined(harness, "t", "group", "one")
+    two = Member(harness, "t", "group", "two")
+    settled(harness, one, two, count=1)
+    harness.transport().consumer("t", "group", "three").poll(0, 1)
+    membership = one.present()
+    producer = harness.transport().producer("worker")
+    producer.begin()
+    producer.send_offsets("t", {0: Committed(0, "in time")}, membership)
+    two.step()
+    with pytest.raises(FencedError, match="generation"):
+        producer.send_offsets("t", {0: Committed(0, "late")}, membership)
+
+
+def test_a_partition_is_not_lost_with_the_owner_who_was_to_give_it_up(
+    harness: MemoryHarness, cluster: MemoryCluster
+) -> None:
+    """An instance replaced in mid-move cannot say what it revoked; the group moves on all the same."""
+    cluster.create("four", 4)
+    older = joined(harness, "four", "group", "older")
+    newer = Member(harness, "four", "group", "newer")
+    newer.step()
+    older.consumer.poll(0, 0)  # the rebalance is complete: two partitions are withheld
+    again = Member(harness, "four", "group", "older")
+    settled(harness, newer, again, count=4)
+
+
+def test_a_member_without_a_name_leaves_at_once(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+    """An empty instance is a dynamic member: closed, its partitions move without waiting for the session."""
+    cluster.create("two", 2)
+    leaving = Member(harness, "two", "group", "")
+    staying = Member(harness, "two", "group", "")
+    settled(harness, leaving, staying, count=2)
+    leaving.consumer.close()
+    harness.wait_until(lambda: staying.owns(0, 1), "the other owns everything")
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_assignments_are_complete_balanced_and_sticky(seed: int) -> None:
+    """Each partition has one owner, shares differ by at most one, and nobody below the share loses anything."""
+    random_source = random.Random(seed)
+    partitions, members = random_source.randrange(1, 20), random_source.randrange(1, 8)
+    owned: dict[str, list[int]] = {f"m{member}": [] for member in range(members)}
+    for partition in range(partitions):
+        if random_source.random() < 0.7:
+            owned[random_source.choice(list(owned))].append(partition)
+    assigned = assign(range(partitions), owned)
+    shares = [len(parts) for parts in assigned.values()]
+    assert sorted(partition for parts in assigned.values() for partition in parts) == list(range(partitions))
+    assert max(shares) - min(shares) <= 1
+    for name, parts in owned.items():
+        assert len(set(parts) - set(assigned[name])) == max(0, len(parts) - len(assigned[name]))

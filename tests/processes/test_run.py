@@ -1,0 +1,255 @@
+"""The real ``neardup run`` and ``neardup probe``: pairs, refusals, streams, signals, memory."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from command import WORDS
+
+from stream import Config, Deduplicator, Document
+from workers.exits import Exit
+
+TEXT = f"{WORDS}; " * 5
+NEARLY = TEXT.replace("seven", "eight", 1)
+
+
+def lines(*documents):
+    return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+
+def doc(id_, text=TEXT, **more):
+    return {"id": id_, "text": text, **more}
+
+
+def pairs(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def next_line(process, seconds=30.0):
+    """The next line that a process writes; fails when it does not come."""
+    found = []
+    reader = threading.Thread(target=lambda: found.append(process.stdout.readline()), daemon=True)
+    reader.start()
+    reader.join(seconds)
+    assert found, f"nothing written for {seconds} seconds"
+    return found[0]
+
+
+def test_a_small_session_reads_like_this(neardup, tmp_path):
+    """What is written where, byte for byte: pairs to standard output, refusals and the summary to standard error."""
+    good = lines(doc("a"), doc("b", NEARLY), doc("c", "something else entirely"), doc("d"), doc("e", "  "), {"id": "f"})
+    (tmp_path / "in.jsonl").write_bytes(good + b"\nnot json\n")
+    done = neardup("run", "in.jsonl", "--rejects", "bad", "--summary-json", "summary.json")
+    assert done.returncode == Exit.SUCCESS
+    assert done.stdout == (
+        b'{"older":"a","newer":"b","similarity":0.9363,"buckets":10}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
+    )
+    told = done.stderr.decode().splitlines()
+    assert told[:3] == [
+        "in.jsonl:5: the text is empty after normalisation",
+        "in.jsonl:6: the text field is missing",
+        "in.jsonl:8: the line is not JSON",
+    ]
+    assert told[3].startswith("documents: 4")
+    assert (tmp_path / "bad").read_bytes() == lines(doc("e", "  "), {"id": "f"}) + b"not json\n"
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert {name: summary[name] for name in ("ended", "documents", "copies", "refused", "blank_lines", "bytes")} == {
+        "ended": "success",
+        "documents": 4,
+        "copies": 1,
+        "refused": 3,
+        "blank_lines": 1,
+        "bytes": len(good) + 10,
+    }
+    assert summary["pairs"] == len(pairs(done.stdout))
+
+
+def test_the_command_finds_what_the_library_finds(neardup, tmp_path):
+    """In the same order, whatever the number of threads that sign."""
+    documents = [doc(f"d{i}", f"{i % 97} {i % 97 * 7919} " * 40 + f"{i % 13} {WORDS}") for i in range(1500)]
+    (tmp_path / "in.jsonl").write_bytes(lines(*documents))
+    found = Deduplicator(Config(threshold=0.9)).process([Document(d["id"], d["text"]) for d in documents])
+    done = neardup("run", "in.jsonl", "--threshold", "0.9", "--sign-threads", "3", "--quiet")
+    assert not done.stderr
+    assert [(p["older"], p["newer"], p["buckets"]) for p in pairs(done.stdout)] == [
+        (p.older, p.newer, p.buckets) for p in found
+    ]
+
+
+def test_files_folders_compressed_files_and_standard_input_are_read_in_order(neardup, tmp_path):
+    """Each file of a folder is a document; its id is its path."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "x.txt").write_text(TEXT)
+    (tmp_path / "one.txt").write_text(TEXT)
+    (tmp_path / "z.jsonl.gz").write_bytes(gzip.compress(lines(doc("z"))))
+    done = neardup("run", "z.jsonl.gz", "folder", "-", "one.txt", stdin=lines(doc("s")))
+    assert [(p["older"], p["newer"]) for p in pairs(done.stdout)] == [
+        ("z", "folder/x.txt"),
+        ("folder/x.txt", "s"),
+        ("s", "one.txt"),
+    ]
+
+
+def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
+    """Nothing waits for more input, nor for the end of it."""
+    process = start("run")
+    process.stdin.write(lines(doc("a")))
+    process.stdin.flush()
+    process.stdin.write(lines(doc("b")))
+    process.stdin.flush()
+    next_line(process)  # the kernels are loaded now
+    began = time.monotonic()
+    process.stdin.write(lines(doc("c")))
+    process.stdin.flush()
+    assert json.loads(next_line(process))["newer"] == "c"
+    assert time.monotonic() - began < 2
+
+
+def test_interrupted_it_tells_the_summary(start):
+    """Everything read is answered, and the exit code says how it ended."""
+    process = start("run")
+    process.stdin.write(lines(doc("a"), doc("b")))
+    process.stdin.flush()
+    next_line(process)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == Exit.INTERRUPTED
+    assert told.decode().splitlines()[0] == "documents: 2"
+    assert "ended: interrupted" in told.decode()
+    assert b"Traceback" not in told
+
+
+def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_path):
+    """A line counts when it is whole; SIGTERM ends it with the summary."""
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(lines(doc("a")))
+    process = start("run", "--follow", "--follow-seconds", "0.05", "log.jsonl")
+    with path.open("ab") as log:
+        log.write(lines(doc("b"))[:50])
+        log.flush()
+        time.sleep(0.2)
+        log.write(lines(doc("b"))[50:])
+    assert json.loads(next_line(process))["newer"] == "b"
+    path.write_bytes(lines(doc("c")))
+    assert json.loads(next_line(process))["newer"] == "c"
+    (tmp_path / "new").write_bytes(lines(doc("d")))
+    os.replace(tmp_path / "new", path)
+    assert json.loads(next_line(process))["newer"] == "d"
+    process.terminate()
+    _, told = process.communicate(timeout=30)
+    assert process.returncode == Exit.TERMINATED
+    assert told.decode().splitlines()[0] == "documents: 4"
+
+
+def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
+    """As in ``neardup run ... | head``: no traceback, no message, success."""
+    (tmp_path / "in.jsonl").write_bytes(lines(*(doc(f"d{i}") for i in range(20_000))))
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as closed:
+        done = neardup("run", "in.jsonl", stdout=closed, stderr=subprocess.PIPE)
+    assert (done.returncode, done.stderr) == (Exit.SUCCESS, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_an_output_that_is_full_ends_it_with_one_sentence(neardup):
+    """Pairs are never lost unnoticed."""
+    with open("/dev/full", "wb") as full:
+        done = neardup("run", "-q", stdin=lines(doc("a"), doc("b")), stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == Exit.OUTPUT
+    assert done.stderr == b"neardup: cannot write the pairs to standard output: No space left on device\n"
+
+
+def test_probe_answers_without_adding(neardup, tmp_path):
+    """Probed documents meet the index and never one another."""
+    (tmp_path / "index.jsonl").write_bytes(lines(doc("a"), doc("b", "something else entirely")))
+    (tmp_path / "asked.jsonl").write_bytes(lines(doc("x"), doc("y")))
+    done = neardup("probe", "--index", "index.jsonl", "asked.jsonl")
+    assert [(p["older"], p["newer"]) for p in pairs(done.stdout)] == [("a", "x"), ("a", "y")]
+
+
+def test_candidates_writes_those_below_the_cut_too(neardup):
+    """With their estimates, where without it nothing reaches the cut."""
+    stdin = lines(doc("a"), doc("b", NEARLY))
+    assert neardup("run", "--min-similarity", "0.99", stdin=stdin).stdout == b""
+    (pair,) = pairs(neardup("run", "--min-similarity", "0.99", "--candidates", stdin=stdin).stdout)
+    assert pair["similarity"] < 0.99
+
+
+def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_path):
+    """Every refused line is told with its place and written whole, in order; the good lines are all answered."""
+    bad = [
+        b"\xff\xfe",
+        b"[" * 50_000,
+        b'{"id":1,"text":"t"}',
+        b'{"id":"a","text":"\\ud800"}',
+        b'{"id":"a","text":"' + b"x" * 300_000 + b'"}',
+        b'{"id":"a","text":"t","timestamp":1e999}',
+        b'{"id":"' + b"i" * 2000 + b'","text":"t"}',
+        b"x" * 2_000_000,
+        b"\0\0\0",
+    ]
+    good = lines(doc("good"))[:-1]
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join([good, *bad, lines(doc("twin"))]))
+    done = neardup(
+        "run", "in.jsonl", "--rejects", "bad", "--text-characters-max", "200000", "--line-bytes-max", "1000000"
+    )
+    assert done.returncode == Exit.SUCCESS
+    assert len(pairs(done.stdout)) == 1
+    assert (tmp_path / "bad").read_bytes() == b"\n".join(bad) + b"\n"
+    told = done.stderr.decode().splitlines()
+    assert [line.split(": ")[0] for line in told[: len(bad)]] == [f"in.jsonl:{i + 2}" for i in range(len(bad))]
+    assert "refused: 9" in told
+
+
+def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
+    """The rest is counted."""
+    (tmp_path / "f").mkdir()
+    for i in range(30):
+        (tmp_path / "f" / f"{i:02}.bin").write_bytes(b"\0")
+    done = neardup("run", "f", "--rejects", "bad", "--walk-reports-max", "3")
+    told = done.stderr.decode().splitlines()
+    assert sum("is binary" in line for line in told) == 3
+    assert "refused: 30" in told
+    listed = [json.loads(line) for line in (tmp_path / "bad").read_bytes().splitlines()]
+    assert listed == [{"path": f"f/{i:02}.bin", "reason": "binary"} for i in range(30)]
+
+
+def test_memory_does_not_grow_with_the_input(tmp_path):
+    """A window of few documents, an eightfold input: the same memory, within what an allocator wastes."""
+    code = (
+        "import resource, sys; from workers import cli\n"
+        "try: cli.main()\n"
+        "finally: sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
+    )
+    peaks = []
+    for count in (2_500, 20_000):
+        path = tmp_path / f"{count}.jsonl"
+        with path.open("wb") as file:
+            file.writelines(lines(doc(f"{i}", os.urandom(1500).hex())) for i in range(count))
+        arguments = ["run", str(path), "--quiet", "--window-documents", "500"]
+        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, timeout=60)
+        peaks.append(int(done.stderr))
+    small, large = peaks
+    assert large < small * 1.25, f"{small} KiB for 2,500 documents, {large} for 20,000"
+
+
+def test_hostile_sets_are_read_to_their_end(neardup, tmp_path, real_data):
+    """Every line of the JSON test suite and every naughty string is answered, refused or blank; nothing crashes."""
+    suite = sorted((real_data("jsontestsuite") / "test_parsing").glob("*.json"))
+    strings = json.loads((real_data("blns") / "blns.json").read_text(encoding="utf-8"))
+    (tmp_path / "blns.jsonl").write_bytes(lines(*(doc(text, text) for text in strings)))
+    done = neardup("run", "--input-format", "lines", "--summary-json", "s.json", *suite, "blns.jsonl")
+    assert done.returncode == Exit.SUCCESS
+    assert b"Traceback" not in done.stderr
+    summary = json.loads((tmp_path / "s.json").read_text())
+    contents = [path.read_bytes() for path in (*suite, tmp_path / "blns.jsonl")]
+    count = sum(content.count(b"\n") + (not content.endswith(b"\n") and bool(content)) for content in contents)
+    assert summary["documents"] + summary["refused"] + summary["blank_lines"] == count
+    assert summary["documents"] > len(strings) * 0.9

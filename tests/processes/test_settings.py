@@ -1,0 +1,99 @@
+"""Settings from the command line, the environment and a file."""
+
+import pytest
+
+from stream.config import Config
+from stream.errors import ConfigError
+from workers.exits import Exit, Failure
+from workers.settings import FILE_DEFAULT, Settings, load
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """No settings of whoever runs the tests."""
+    import os
+
+    for name in list(os.environ):
+        if name.upper().startswith("NEARDUP_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def test_without_any_place_the_defaults_of_the_library_hold():
+    """Settings are a ``Config``, and equal to the default one."""
+    settings = load({})
+    assert isinstance(settings, Config)
+    assert {name: getattr(settings, name) for name in Config.model_fields} == Config().model_dump()
+
+
+def test_the_command_line_goes_before_the_environment_and_that_before_the_file(monkeypatch, tmp_path):
+    """Each setting on its own."""
+    (tmp_path / FILE_DEFAULT).write_text("threshold = 0.5\nrecall = 0.9\nseed = 7\n")
+    monkeypatch.setenv("NEARDUP_THRESHOLD", "0.6")
+    monkeypatch.setenv("NEARDUP_RECALL", "0.8")
+    settings = load({"threshold": 0.7})
+    assert (settings.threshold, settings.recall, settings.seed) == (0.7, 0.8, 7)
+
+
+def test_a_file_that_is_named_replaces_the_one_in_the_folder(tmp_path):
+    """They are not mixed."""
+    (tmp_path / FILE_DEFAULT).write_text("seed = 7\n")
+    (tmp_path / "other.toml").write_text('shingles = "words"\nlanguages = ["de", "en"]\nnfkc = false\n')
+    settings = load({}, "other.toml")
+    assert (settings.seed, settings.shingles, settings.languages, settings.nfkc) == (1, "words", ("de", "en"), False)
+
+
+def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatch):
+    """A variable in lower case is the same setting."""
+    monkeypatch.setenv("NEARDUP_LANGUAGES", "de, en")
+    monkeypatch.setenv("NEARDUP_THRESHOLD", "")
+    monkeypatch.setenv("neardup_hidden", "true")
+    settings = load({})
+    assert (settings.languages, settings.threshold, settings.hidden) == (("de", "en"), 0.8, True)
+
+
+def test_every_setting_can_come_from_every_place(monkeypatch, tmp_path):
+    """Fields of the library and of the reading alike."""
+    values = {name: value for name, value in Settings().model_dump().items() if value is not None}
+    rows = [f"{name} = {_toml(value)}" for name, value in values.items()]
+    (tmp_path / "all.toml").write_text("\n".join(rows))
+    assert load({}, "all.toml").model_dump() == Settings().model_dump()
+    for name, value in values.items():
+        monkeypatch.setenv(f"NEARDUP_{name.upper()}", ",".join(value) if isinstance(value, tuple) else str(value))
+    assert load({}).model_dump() == Settings().model_dump()
+
+
+def _toml(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(list(value)) if isinstance(value, tuple) else repr(value)
+
+
+def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
+    """With the nearest known one."""
+    (tmp_path / "bad.toml").write_text("window-seconds = 3\n")
+    with pytest.raises(ConfigError, match=r"unknown setting window-seconds in bad\.toml; did you mean window_seconds"):
+        load({}, "bad.toml")
+    monkeypatch.setenv("NEARDUP_TRESHOLD", "0.9")
+    with pytest.raises(ConfigError, match="NEARDUP_TRESHOLD in the environment; did you mean NEARDUP_THRESHOLD"):
+        load({})
+
+
+def test_a_value_that_cannot_work_says_where_it_came_from(monkeypatch, tmp_path):
+    """The value, the rule and the place."""
+    (tmp_path / FILE_DEFAULT).write_text("recall = 2\n")
+    monkeypatch.setenv("NEARDUP_SEED", "x")
+    with pytest.raises(
+        ConfigError, match=r"recall=2: .*with NEARDUP_SEED from the environment and recall from neardup"
+    ):
+        load({})
+
+
+def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path):
+    """One sentence each."""
+    with pytest.raises(Failure, match=r"cannot read the settings in none.toml: No such file") as failure:
+        load({}, "none.toml")
+    assert failure.value.code == Exit.INPUT
+    (tmp_path / "bad.toml").write_text("threshold =\n")
+    with pytest.raises(ConfigError, match=r"bad.toml is not TOML"):
+        load({}, "bad.toml")

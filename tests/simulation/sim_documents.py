@@ -1,0 +1,162 @@
+"""What goes into a simulated cluster, and what must become of each record: known by construction, not by decoding.
+
+Copies, near-duplicates, new versions of ids, tombstones, records that cannot be read, late, early and far-future times.
+An id always goes to the same partition of ``documents``, as takedowns need.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workers.topics import partition_of_key
+from workers.transports.memory import MemoryCluster
+
+MICROSECONDS = 1_000_000
+FAR_SECONDS = 5e6
+
+# (key, value) of records that nobody can use, with the reason that their dead letter must give.
+UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
+    ("not_json", b"k", b"{"),
+    ("not_json", b"k", b""),
+    ("not_utf8", b"k", b'{"text": "\xff"}'),
+    ("not_object", b"k", b"[1, 2]"),
+    ("no_text", b"k", b'{"id": "x"}'),
+    ("text_type", b"k", b'{"text": 5}'),
+    ("no_id", None, b'{"text": "something to read"}'),
+    ("no_id", b"\xff\xfe", b'{"text": "something to read"}'),
+    ("no_id", None, None),
+    ("id_type", b"k", b'{"id": 7, "text": "something to read"}'),
+    ("id_not_utf8", b"\xff\xfe", None),
+    ("id_too_long", b"k" * 2000, None),
+    ("id_too_long", b"k", json.dumps({"id": "k" * 2000, "text": "something to read"}).encode()),
+    ("id_surrogate", b"k", b'{"id": "\\ud800", "text": "something to read"}'),
+    ("surrogate", b"k", b'{"text": "some \\ud800 thing"}'),
+    ("empty", b"k", b'{"text": " \\u3000 "}'),
+    ("timestamp_type", b"k", b'{"text": "something to read", "timestamp": []}'),
+    ("timestamp_range", b"k", b'{"text": "something to read", "timestamp": -1e300}'),
+    ("timestamp_range", b"k", b'{"text": "something to read", "timestamp": 1e400}'),
+    ("too_deep", b"k", b"[" * 2000),
+]
+
+
+class Truth(NamedTuple):
+    """What a record of ``documents`` is. ``text`` is None for a tombstone, ``reason`` set for a dead letter."""
+
+    partition: int
+    offset: int
+    id: str
+    time: int  # microseconds, as the signer must leave it
+    text: str | None
+    reason: str | None = None
+
+
+@dataclass
+class Habits:
+    """What a feed likes to send: chances of each kind, and how far times lie apart."""
+
+    version: float = 0.0
+    resent: float = 0.0
+    tombstone: float = 0.0
+    unreadable: float = 0.03
+    far_future: float = 0.0
+    tie: float = 0.03
+    late_seconds: float = 0.0
+    early_seconds: float = 0.0
+    skew_seconds: float = 60.0
+
+
+def story_texts(rng: random.Random) -> list[str]:
+    """A few stories in a few variants each; variants differ in some words, so that some are pairs and some are not."""
+    words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(120)]
+    texts = []
+    for _ in range(rng.randint(2, 6)):
+        story = rng.choices(words, k=rng.randint(20, 40))
+        for _ in range(rng.randint(1, 6)):
+            variant = list(story)
+            for place in rng.sample(range(len(story)), rng.randint(0, 7)):
+                variant[place] = rng.choice(words)
+            texts.append(" ".join(variant))
+    return texts
+
+
+@dataclass
+class Feed:
+    """The outside producer of one run. Everything it wrote is in ``truths``, in order."""
+
+    rng: random.Random
+    cluster: MemoryCluster
+    topic: str
+    habits: Habits
+    texts: list[str] = field(init=False)
+    truths: list[Truth] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.texts = story_texts(self.rng)
+        self.partitions = self.cluster.partitions(self.topic)
+        self._count = 0
+
+    def send(self) -> Truth:
+        """Write one record of a random kind."""
+        rng, habits = self.rng, self.habits
+        known = [truth for truth in self.truths if truth.text is not None and truth.reason is None]
+        kinds = {
+            "unreadable": habits.unreadable,
+            "tombstone": habits.tombstone,
+            "version": habits.version,
+            "resent": habits.resent,
+            "far": habits.far_future,
+        }
+        kind = rng.choices([*kinds, "fresh"], [*kinds.values(), max(0.0, 1 - sum(kinds.values()))])[0]
+        self._count += 1
+        if kind == "unreadable":
+            reason, key, value = rng.choice(UNREADABLE)
+            return self._append(key, value, "", 0, "", reason)
+        if kind == "tombstone":
+            name = rng.choice(known).id if known and rng.random() < 0.9 else f"unknown-{self._count}"
+            return self.remove(name)
+        if kind == "resent" and known:
+            again = rng.choice(known)
+            return self.document(again.id, again.text or "", again.time / MICROSECONDS)
+        text = rng.choice(self.texts)
+        now = self.cluster.now_seconds
+        if kind == "far":
+            return self.document(f"far-{self._count}", text, now + FAR_SECONDS * rng.random() + habits.skew_seconds)
+        name = rng.choice(known).id if kind == "version" and known else f"d{self._count}"
+        seconds: float | None = round(now + rng.uniform(-habits.late_seconds, habits.early_seconds), 3)
+        seconds += self._count / MICROSECONDS  # so that (id, time) names a version
+        if kind == "fresh" and rng.random() < 0.05:
+            seconds = None
+        elif kind == "fresh" and known and rng.random() < habits.tie:
+            seconds = rng.choice(known).time / MICROSECONDS
+        return self.document(name, text, seconds)
+
+    def document(self, name: str, text: str, seconds: float | None = None, keyed: bool = True) -> Truth:
+        """Write one document; without a time it has that of its record."""
+        fields: dict[str, object] = {"id": name, "text": text}
+        arrived = int(self.cluster.now_seconds * 1000) / 1000
+        if seconds is not None:
+            fields["timestamp"] = seconds
+        kept = arrived if seconds is None else min(seconds, arrived + self.habits.skew_seconds)
+        if keyed and self.rng.random() < 0.5:
+            del fields["id"]  # the key is the id
+        return self._append(name.encode(), json.dumps(fields).encode(), name, round(kept * MICROSECONDS), text)
+
+    def remove(self, name: str) -> Truth:
+        """Write a tombstone."""
+        return self._append(name.encode(), None, name, 0, None)
+
+    def unreadable(self) -> Truth:
+        """Write one record that cannot be read."""
+        reason, key, value = self.rng.choice(UNREADABLE)
+        return self._append(key, value, "", 0, "", reason)
+
+    def _append(
+        self, key: bytes | None, value: bytes | None, name: str, time: int, text: str | None, reason: str | None = None
+    ) -> Truth:
+        partition = partition_of_key(key or b"", self.partitions)
+        offset = self.cluster.append(self.topic, partition, value, key)
+        self.truths.append(Truth(partition, offset, name, time, text, reason))
+        return self.truths[-1]

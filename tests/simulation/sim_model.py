@@ -1,0 +1,216 @@
+"""The oracles of the simulation: brute force over sketches, and lists in place of tables.
+
+Two questions, two models. *Did the matchers do what the log of ``bands`` says?* ``replayed`` plays each partition's log
+through lists, in order: the output must be equal to the last number. *Is it what was promised?* ``promised`` looks at
+the documents alone, in no order, and says which pairs of contents must be there exactly once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+from sim_documents import Truth
+
+from stream.config import Config
+from stream.documents import Document
+from stream.partitions import partitions_of
+from stream.pipeline import Signer
+from stream.schemes import SCHEMES
+from workers.topics import partition_of_key
+
+MICROSECONDS = 1_000_000
+
+
+class Row(NamedTuple):
+    """One document in a log of ``bands``."""
+
+    id: str
+    time: int
+    content: bytes
+
+
+class Said(NamedTuple):
+    """One pair as ``candidates`` says it; times in microseconds."""
+
+    older: str
+    newer: str
+    older_time: int
+    newer_time: int
+    similarity: float
+    buckets: int
+
+    def versions(self) -> frozenset[tuple[str, int]]:
+        """Which versions it is about, in no order."""
+        return frozenset({(self.older, self.older_time), (self.newer, self.newer_time)})
+
+
+class Event(NamedTuple):
+    """One message of ``bands``: its documents, then the ids removed after them."""
+
+    rows: list[Row]
+    removed: list[str]
+
+
+class Sketches:
+    """What two contents have in common, all against all, from their sketches byte by byte."""
+
+    def __init__(self, config: Config, partitions: int, texts: Iterable[str]) -> None:
+        self.texts = sorted(set(texts))
+        tuning = config.tuning
+        assert tuning.sketch_bits == 8, "a row is a byte here"
+        batch = Signer(config).sign([Document(str(i), text) for i, text in enumerate(self.texts)]).batch
+        assert batch.size == len(self.texts)
+        self.content_of = {text: row.tobytes() for text, row in zip(self.texts, batch.contents, strict=True)}
+        self.number = {row.tobytes(): i for i, row in enumerate(batch.contents)}
+        equal = batch.evidence[:, None, :] == batch.evidence[None, :, :]
+        bands = equal.reshape(*equal.shape[:2], tuning.bands, tuning.rows).all(axis=3)
+        self.first = np.where(bands.any(axis=2), bands.argmax(axis=2), -1)
+        self.buckets = bands.sum(axis=2)
+        chance = 2.0**-tuning.sketch_bits
+        self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, 1)
+        self.pairs = (self.first >= 0) & (self.similarity >= tuning.cut)
+        self.places = partitions_of(SCHEMES[config.scheme].keys(batch.evidence, config.plan), partitions)
+
+    def owner(self, a: int, b: int) -> int:
+        """The partition that publishes a pair of contents."""
+        return int(self.places[a, 0 if a == b else self.first[a, b]])
+
+
+@dataclass
+class _Entry:
+    row: Row
+    content: int
+    removed: bool = False
+
+
+@dataclass
+class Replayed:
+    """What one partition of ``bands`` leads to, and how it stands in the end."""
+
+    said: list[Said] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+    live: list[_Entry] = field(default_factory=list)
+    stream: int | None = None
+    late: int = 0
+    expired: int = 0
+    evicted: int = 0
+    copies_max: int = 0
+
+
+def replayed(events: Sequence[Event], partition: int, partitions: int, config: Config, sketches: Sketches) -> Replayed:
+    """Play the log of a partition through a list: no table, no buckets, every content against every other."""
+    out = Replayed()
+    window, lateness = (round((seconds or 0) * MICROSECONDS) for seconds in _spans(config))
+    for event in events:
+        for row in event.rows:
+            content = sketches.number[row.content]
+            _pass_time(out, row.time, window, lateness, config.window_documents)
+            for found in _met(out.live, row, content, window, partition, sketches):
+                out.said.append(_said(row, content, found, sketches))
+            out.live.append(_Entry(row, content))
+        for name in event.removed:
+            for entry in out.live:
+                entry.removed |= entry.row.id == name
+            if partition_of_key(name.encode(), partitions) == partition:
+                out.notices.append(name)
+    return out
+
+
+def _spans(config: Config) -> tuple[float, float]:
+    assert config.window_seconds is not None
+    return config.window_seconds, config.lateness_seconds
+
+
+def _pass_time(out: Replayed, time: int, window: int, lateness: int, items: int) -> None:
+    out.stream = time if out.stream is None else max(out.stream, time)
+    out.late += time < out.stream - lateness
+    while out.live and out.live[0].row.time < out.stream - window - lateness:
+        out.live.pop(0)
+        out.expired += 1
+    while len(out.live) >= items:
+        out.live.pop(0)
+        out.evicted += 1
+
+
+def _met(
+    live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches
+) -> list[_Entry]:
+    """Whom a new item pairs with here: the newest copy that may, else the newest that may of each other content."""
+    newest: dict[int, _Entry] = {}
+    for entry in live:
+        if not entry.removed and entry.row.id != row.id and abs(entry.row.time - row.time) <= window:
+            newest[entry.content] = entry
+    if content in newest:
+        return [newest[content]] if sketches.owner(content, content) == partition else []
+    return [
+        entry
+        for other, entry in newest.items()
+        if sketches.pairs[content, other] and sketches.owner(content, other) == partition
+    ]
+
+
+def _said(row: Row, content: int, found: _Entry, sketches: Sketches) -> Said:
+    older, newer = sorted([found.row, row], key=lambda r: (r.time, r.id))
+    similarity = 1.0 if found.content == content else float(np.round(sketches.similarity[content, found.content], 4))
+    buckets = int(sketches.buckets[content, found.content])
+    return Said(older.id, newer.id, older.time, newer.time, similarity, buckets)
+
+
+@dataclass
+class Promise:
+    """What must be published, told from the documents alone."""
+
+    pairs: set[frozenset[int]]  # pairs of contents that must be published once, by any documents of theirs
+    none: set[frozenset[int]]  # pairs of contents of which it must be none
+    links: dict[int, list[Truth]]  # contents whose copies must be joined into one tree
+
+
+def promised(truths: Sequence[Truth], config: Config, sketches: Sketches) -> Promise:
+    """Pairs of contents for which the promise holds whatever the order of arrival.
+
+    A content is *settled* if every document with it has an id of its own, which no other document and no tombstone has.
+    Of settled contents, those are promised whose documents all lie within one window of each other. For what is left
+    (versions, removals, copies at the edge of a window) it depends on the order which document stands for a content.
+    """
+    ids = Counter(truth.id for truth in truths if truth.reason is None)
+    documents: dict[int, list[Truth]] = defaultdict(list)
+    for truth in truths:
+        if truth.reason is None and truth.text is not None:
+            documents[sketches.number[sketches.content_of[truth.text]]].append(truth)
+    window = round((config.window_seconds or 0) * MICROSECONDS)
+    settled = {content for content, group in documents.items() if all(ids[truth.id] == 1 for truth in group)}
+    out = Promise(set(), set(), {})
+    for content in settled:
+        if _apart(documents[content]) <= window:
+            out.links[content] = documents[content]
+    for a, b in combinations(sorted(settled), 2):
+        together = documents[a] + documents[b]
+        if not sketches.pairs[a, b]:
+            out.none.add(frozenset((a, b)))
+        elif _apart(together) <= window:
+            out.pairs.add(frozenset((a, b)))
+    return out
+
+
+def _apart(documents: Sequence[Truth]) -> int:
+    times = [truth.time for truth in documents]
+    return max(times) - min(times)
+
+
+def trees(edges: Iterable[tuple[str, str]]) -> Counter[str]:
+    """The sizes of connected components by their root; links of n copies must make one of n."""
+    root: dict[str, str] = {}
+
+    def find(name: str) -> str:
+        while root.setdefault(name, name) != name:
+            name = root[name]
+        return name
+
+    for a, b in edges:
+        root[find(a)] = find(b)
+    return Counter(find(name) for name in list(root))
