@@ -148,7 +148,7 @@ def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
 def main() -> None:
     """Run the command line; every foreseen failure is one sentence on standard error and its exit code."""
     if sys.stderr is None:  # closed by whoever started the process: nothing is told then
-        sys.stderr = Path(os.devnull).open("w")
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
     sys.exit(_main())
 
 

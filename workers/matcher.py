@@ -2,7 +2,8 @@
 
 A partition goes through these states; only this loop changes them:
 
-- *assigned*: paused, without position. Its committed offset is read, and with it where its window begins.
+- *waiting*: assigned, paused, without position. Its committed offset is read, and with it where its window begins; as
+  long as it cannot be (a predecessor's transaction is pending, the broker is away), the next turn asks again.
 - *restoring*: the log from there to the committed offset is applied without publishing, one stretch at a time between
   polls, so that the member keeps its place in the group and the other partitions go on.
 - *running*: its records are matched, and every step commits its pairs with its offsets.
@@ -20,18 +21,31 @@ or this member was put out, all tables are dropped and the worker starts anew.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 from typing import NamedTuple
 
 from stream.config import Config
 from stream.partitions import Partition
-from workers.observe import Observer
-from workers.partition_table import PartitionTable, Window, decode_window
+from workers.observe import Observer, stage
+from workers.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from workers.signer import told_offset
 from workers.step import Message, transact
 from workers.topics import Envelope, Topics, encode_candidates, encode_removal, partition_of_key
-from workers.transport import AbortedError, Consumer, OffsetGoneError, Polled, Producer, Record, Transport
+from workers.transport import (
+    AbortedError,
+    Committed,
+    Consumer,
+    Membership,
+    OffsetGoneError,
+    Polled,
+    Producer,
+    Record,
+    Transport,
+    UnreachableError,
+)
 
 
 class MatchPlan(NamedTuple):
@@ -46,6 +60,11 @@ class MatchPlan(NamedTuple):
     allow_gap: bool  # go on when the beginning of a window is no longer in the log
 
 
+# Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
+_SAMPLED_DOCUMENTS = 16
+_MICROSECONDS = 1e6
+
+
 class _Restore(NamedTuple):
     table: PartitionTable
     stretches: Iterator[list[Record]]
@@ -57,55 +76,84 @@ class MatchWorker:
     """The loop of one matcher; ``turn`` is one pass through it. See the module for the states."""
 
     def __init__(
-        self, transport: Transport, consumer: Consumer, producer: Producer, plan: MatchPlan, observer: Observer
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: MatchPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
-        self.plan, self.observer = plan, observer
-        self.tables: dict[int, PartitionTable] = {}
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.joined = False
+        self.aborted_in_row = 0
+        self.waiting: set[int] = set()
         self.restoring: dict[int, _Restore] = {}
+        self.tables: dict[int, PartitionTable] = {}
 
     @property
     def ready(self) -> bool:
         """Whether every assigned partition is running."""
-        return not self.restoring
+        return not self.waiting and not self.restoring
+
+    @property
+    def running(self) -> set[int]:
+        """The partitions whose records are matched."""
+        return set(self.tables)
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, restore a stretch of each partition that needs it, match what came; returns the records taken.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``WireError``, ``ConfigError``,
-        ``OffsetGoneError`` (stop: nothing a restart could mend).
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
         """
-        polled = self.consumer.poll(0.0 if self.restoring else timeout_seconds, records_max)
+        with stage(self.observer, "poll"):
+            polled = self.consumer.poll(0.0 if self.restoring else timeout_seconds, records_max)
+        self.joined = polled.membership.generation >= 0
         for partition in polled.revoked:
-            self.tables.pop(partition, None)
+            self.waiting.discard(partition)
             self.restoring.pop(partition, None)
-        for partition in polled.assigned:
-            self._assign(partition)
+            self.tables.pop(partition, None)
+        self.waiting.update(polled.assigned)
+        for partition in sorted(self.waiting):
+            # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            with suppress(UnreachableError, AbortedError):
+                self._assign(partition, polled.membership)
+                self.waiting.remove(partition)
         for partition in list(self.restoring):
-            self._restore(partition)
+            with stage(self.observer, "restore"):
+                self._restore(partition)
         if polled.records:
             self._step(polled)
         return len(polled.records)
 
-    def _assign(self, partition: int) -> None:
-        """Read what is committed, and begin to restore the window that it names."""
+    def _assign(self, partition: int, membership: Membership) -> None:
+        """Read what is committed, and begin to restore the window that it names.
+
+        Without anything committed, where it was told to start is committed at once: the end of today is not that of
+        the next worker, if this one dies. Under other settings than the commit's, all that the log holds is replayed.
+        """
+        topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
         committed = self.consumer.committed(partition)
         if committed is None:
-            end = told_offset(lambda: self.transport.bounds(self.plan.topics.bands), partition, self.plan.start)
-            window = Window(end, None, "")
-        else:
-            window, end = decode_window(committed.metadata), committed.offset
+            end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
+            committed = Committed(end, encode_window(Window(end, None, fingerprint)))
+            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+        window, end = decode_window(committed.metadata), committed.offset
+        first, _ = self.transport.bounds(topic)[partition]
+        if window.fingerprint != fingerprint:
+            window = Window(min(first, end), None, fingerprint)
+        if window.start < first:
+            self._check_gap(partition, window.start, first)
+            window, end = window._replace(start=first), max(first, end)
         table = PartitionTable(self.plan.config, Partition(partition, self.plan.partitions), window)
-        start = self._available(partition, window.start, end)
-        stretches = self.transport.read(self.plan.topics.bands, partition, start, end)
-        self.restoring[partition] = _Restore(table, stretches, start, end)
+        stretches = self.transport.read(topic, partition, window.start, end)
+        self.restoring[partition] = _Restore(table, stretches, window.start, end)
 
-    def _available(self, partition: int, start: int, end: int) -> int:
-        first, _ = self.transport.bounds(self.plan.topics.bands)[partition]
-        if start >= min(first, end):
-            return start
+    def _check_gap(self, partition: int, start: int, first: int) -> None:
         if self.plan.allow_gap:
-            return first
+            return
         raise OffsetGoneError(
             f"the window of partition {partition} begins at offset {start}, "
             f"the log of {self.plan.topics.bands} at {first}: pairs with the documents between would be missed; "
@@ -115,49 +163,81 @@ class MatchWorker:
     def _restore(self, partition: int) -> None:
         """Apply one stretch of the log; after the last one, take records."""
         restore = self.restoring[partition]
-        stretch = next(restore.stretches, None)
+        try:
+            stretch = next(restore.stretches, None)
+        except UnreachableError:
+            # A reader that has failed is at its end, and so would the restore be: another one goes on where it stood.
+            again = self.transport.read(self.plan.topics.bands, partition, restore.table.next, restore.end)
+            self.restoring[partition] = restore._replace(stretches=again)
+            return
         for record in stretch or ():
             applied = restore.table.apply(record, publish=False)
             self.observer.count("restored_documents", applied.documents)
         restore.table.commit()
         if stretch:
             done = (stretch[-1].offset + 1 - restore.start) / max(1, restore.end - restore.start)
-            self.observer.set("restore_progress", done, str(partition))
+            self.observer.set("restore_progress_ratio", done, str(partition))
         else:
             del self.restoring[partition]
             restore.table.seek(restore.end)
+            restore.table.increments()  # of the replay, which are not told again
             self.tables[partition] = restore.table
             self.consumer.seek(partition, restore.end)
             self.consumer.resume([partition])
-            self.observer.set("restore_progress", 1.0, str(partition))
+            self.observer.set("restore_progress_ratio", 1.0, str(partition))
 
     def _step(self, polled: Polled) -> None:
         messages: list[Message] = []
         touched: dict[int, int] = {}
-        for partition, records in groupby(polled.records, lambda record: record.partition):
-            table = self.tables[partition]
-            for record in records:
-                touched.setdefault(partition, record.offset)
-                messages += self._match(table, partition, record)
+        done: list[Applied] = []
+        with stage(self.observer, "match"):
+            for partition, records in groupby(polled.records, lambda record: record.partition):
+                for record in records:
+                    touched.setdefault(partition, record.offset)
+                    done.append(self.tables[partition].apply(record, publish=True))
+                    messages += self._messages(partition, done[-1])
         offsets = {partition: self.tables[partition].position() for partition in touched}
         try:
-            transact(self.producer, messages, self.plan.topics.bands, offsets, polled.membership)
+            transact(self.producer, messages, self.plan.topics.bands, offsets, polled.membership, self.observer)
         except AbortedError:
             for partition, first in touched.items():
                 self.tables[partition].undo()
                 self.consumer.seek(partition, first)
-            self.observer.count("transactions", 1, "aborted")
+            self.aborted_in_row += 1
             return
+        self.aborted_in_row = 0
         for partition in touched:
             self.tables[partition].commit()
-        self.observer.count("transactions", 1, "committed")
+        pairs = sum(len(applied.matches.older) for applied in done)
+        self.observer.count("pairs", pairs)
+        self.observer.count("removals", len(messages) - pairs)
+        self._report(polled.records, touched, done)
 
-    def _match(self, table: PartitionTable, partition: int, record: Record) -> Iterator[Message]:
-        """The messages that one message of ``bands`` leads to: its pairs, and the removals this partition announces."""
-        applied = table.apply(record, publish=True)
-        self.observer.count("documents", applied.documents)
-        self.observer.count("pairs", len(applied.matches.older))
-        self.observer.sample("similarity", applied.matches.similarity.tolist())
+    def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
+        """Tell of a step that was committed."""
+        now = self.clock()
+        self.observer.count("bytes", sum(len(record.value or b"") for record in records))
+        for applied in done:
+            self.observer.count("documents", applied.documents)
+            if applied.matches.older:
+                self.observer.sample("similarity_ratio", applied.matches.similarity)
+                self.observer.sample("end_to_end_seconds", now - applied.matches.newer_times / _MICROSECONDS)
+        for partition in touched:
+            for name, amount in self.tables[partition].increments().items():
+                self.observer.count(name, amount)
+
+    def observe(self) -> None:
+        """Tell of the tables: what they hold, how far behind they are, how long the buckets of the newest are."""
+        for partition, held in self.tables.items():
+            table, label = held.matcher.table, str(partition)
+            self.observer.set("table_documents", table.documents, label)
+            self.observer.set("table_bytes", table.memory_bytes()[1], label)
+            self.observer.sample("bucket_length", table.bucket_lengths(_SAMPLED_DOCUMENTS))
+            if held.stream_time is not None:
+                self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
+
+    def _messages(self, partition: int, applied: Applied) -> Iterator[Message]:
+        """What one message of ``bands`` leads to: its pairs, and the removals that this partition announces."""
         plan = self.plan
         out = encode_candidates(applied.matches, plan.envelope)
         # Every partition hears of a removal; one of them tells the readers.
@@ -174,7 +254,9 @@ class MatchWorker:
         before = {}
         for partition in self.tables:
             committed = self.consumer.committed(partition)
-            if committed is not None:
-                before[partition] = decode_window(committed.metadata).start
+            window = None if committed is None else decode_window(committed.metadata)
+            # Until the first commit under these settings, the window of others says nothing of what they need.
+            if window is not None and window.fingerprint == self.plan.config.matching_fingerprint:
+                before[partition] = window.start
         if before:
             self.transport.trim(self.plan.topics.bands, before)

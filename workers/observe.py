@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Protocol
 
 
@@ -18,6 +20,9 @@ class Observer(Protocol):
     def sample(self, name: str, values: Sequence[float], label: str = "") -> None:
         """Add values to a histogram."""
 
+    def forget(self, label: str) -> None:
+        """Drop every gauge of a label value that is no more: a partition that went to another member."""
+
 
 class Silent:
     """An observer that keeps nothing."""
@@ -30,3 +35,19 @@ class Silent:
 
     def sample(self, name: str, values: Sequence[float], label: str = "") -> None:
         """Keep nothing."""
+
+    def forget(self, label: str) -> None:
+        """There is nothing to forget."""
+
+
+SILENT = Silent()
+
+
+@contextmanager
+def stage(observer: Observer, name: str) -> Iterator[None]:
+    """Count the seconds that the block takes, also when it raises, as those of one stage."""
+    started = time.perf_counter()
+    try:
+        yield
+    finally:
+        observer.count("stage_seconds", time.perf_counter() - started, name)

@@ -28,6 +28,8 @@ from stream.wire import decode
 from workers.transport import Committed, Record
 
 _METADATA_VERSION = 1
+# What is told of a table's own counts; the others are known better elsewhere.
+COUNTED = ("candidates", "copies", "cuts", "evicted", "late", "expired", "postings")
 
 
 class Window(NamedTuple):
@@ -62,6 +64,7 @@ class PartitionTable:
         self._added = 0
         self._next = window.start if window else 0
         self._open = False
+        self._told = dict.fromkeys(COUNTED, 0)
         if window is not None and window.stream_time is not None:
             self.matcher.table.set_stream_time(window.stream_time)
 
@@ -75,7 +78,7 @@ class PartitionTable:
             self.matcher.table.begin()
             self._open, self._added = True, 0
         message = decode(record.value, self.config.signing_fingerprint)
-        before = self._stream_time()
+        before = self.stream_time
         matches = self.matcher.match(message.batch, probe=publish)
         for id_ in message.removed:
             self.matcher.remove(id_)
@@ -84,7 +87,9 @@ class PartitionTable:
         self._next = record.offset + 1
         return Applied(matches, message.removed, message.batch.size)
 
-    def _stream_time(self) -> int | None:
+    @property
+    def stream_time(self) -> int | None:
+        """The greatest event time seen, in microseconds; none before the first."""
         time = self.matcher.table.stream_time
         return None if time == NO_TIME else time
 
@@ -93,8 +98,13 @@ class PartitionTable:
         oldest = self.matcher.table.oldest
         first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
         start = first.offset if first else self._next
-        time = first.stream_time if first else self._stream_time()
+        time = first.stream_time if first else self.stream_time
         return Committed(self._next, encode_window(Window(start, time, self.config.matching_fingerprint)))
+
+    @property
+    def next(self) -> int:
+        """The offset of the next message to take."""
+        return self._next
 
     def seek(self, offset: int) -> None:
         """The log goes on at ``offset``: what lies before it was taken, or holds no record."""
@@ -108,6 +118,14 @@ class PartitionTable:
         oldest = self.matcher.table.oldest
         while self._marks and self._marks[0].slot_end <= oldest:
             self._marks.popleft()
+
+    def increments(self) -> dict[str, int]:
+        """By how much each count of ``COUNTED`` has grown since this was last asked, between steps."""
+        counts = self.matcher.table.counts()
+        now = {name: counts[name] for name in COUNTED}
+        grown = {name: now[name] - self._told[name] for name in COUNTED}
+        self._told = now
+        return grown
 
     def undo(self) -> None:
         """End the step as if it had not been."""

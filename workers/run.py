@@ -127,7 +127,7 @@ class _Session:
         """Report and keep what was refused, in the order of the input."""
         if not signed.refusals and len(chunk.documents) == len(chunk.entries):
             return
-        reasons = {refusal.index: refusal.reason for refusal in signed.refusals}
+        reasons = {at: reason for at, _, reason in signed.refusals}
         place = 0
         for entry in chunk.entries:
             if isinstance(entry.found, str):

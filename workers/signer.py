@@ -14,7 +14,9 @@ A step, in this order, and what a crash after each of its parts leaves behind:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +30,15 @@ from stream.partitions import partitions_of, route, take
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
 from stream.wire import BandMessage, encode
-from workers.observe import Observer
+from workers.observe import SILENT, Observer, stage
 from workers.step import Message, transact
-from workers.topics import Topics, encode_dead, partition_of_key
-from workers.transport import AbortedError, Committed, Consumer, Producer, Record
+from workers.topics import DEAD_KEY_BYTES_MAX, Topics, encode_dead, partition_of_key
+from workers.transport import AbortedError, Committed, Consumer, Membership, Producer, Record, UnreachableError
 
 # Bytes of a message of bands at most: well below the megabyte that brokers take by default.
 MESSAGE_BYTES_MAX = 512 << 10
+# Bytes of removed ids in it beside that, at most: together, and with the one item or id too many, still below.
+REMOVED_BYTES_MAX = 256 << 10
 _MILLISECONDS = 1e3
 # First offset and end of each partition of a topic.
 Bounds = Callable[[], dict[int, tuple[int, int]]]
@@ -87,44 +91,66 @@ class SignWorker:
         self.consumer, self.producer, self.bounds = consumer, producer, bounds
         self.plan, self.observer = plan, observer
         self.signer = Signer(plan.config)
-        self.ready = True
+        self.waiting: set[int] = set()  # assigned, but where to start is not known yet
+        self.running: set[int] = set()
+        self.joined = False
+        self.aborted_in_row = 0
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is read."""
+        return not self.waiting
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, sign what came, publish it; returns the records taken.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``ConfigError`` (stop).
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        ``ConfigError`` (stop).
         """
-        polled = self.consumer.poll(timeout_seconds, records_max)
-        for partition in polled.assigned:
-            self.consumer.seek(partition, start_offset(self.consumer, self.bounds, partition, self.plan.start))
-            self.consumer.resume([partition])
+        with stage(self.observer, "poll"):
+            polled = self.consumer.poll(timeout_seconds, records_max)
+        self.joined = polled.membership.generation >= 0
+        self.running -= set(polled.revoked)
+        self.waiting = (self.waiting - set(polled.revoked)) | set(polled.assigned)
+        for partition in sorted(self.waiting):
+            # Where that cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            with suppress(UnreachableError, AbortedError):
+                self.consumer.seek(partition, self._start(partition, polled.membership))
+                self.consumer.resume([partition])
+                self.waiting.remove(partition)
+                self.running.add(partition)
         if not polled.records:
             return 0
-        signings = sign_records(polled.records, self.signer, self.plan)
+        signings = sign_records(polled.records, self.signer, self.plan, self.observer)
         firsts: dict[int, int] = {}
         offsets: dict[int, Committed] = {}
         for record in polled.records:
             firsts.setdefault(record.partition, record.offset)
             offsets[record.partition] = Committed(record.offset + 1, "")
         try:
-            transact(self.producer, signings.messages, self.plan.topics.documents, offsets, polled.membership)
+            topic = self.plan.topics.documents
+            transact(self.producer, signings.messages, topic, offsets, polled.membership, self.observer)
         except AbortedError:
             for partition, first in firsts.items():
                 self.consumer.seek(partition, first)
-            self.observer.count("transactions", 1, "aborted")
+            self.aborted_in_row += 1
             return 0
-        self.observer.count("transactions", 1, "committed")
+        self.aborted_in_row = 0
         _report(signings.report, self.observer)
         return len(polled.records)
 
+    def _start(self, partition: int, membership: Membership) -> int:
+        """Where to begin in a partition: at the committed offset, else where it was told to.
 
-def start_offset(consumer: Consumer, bounds: Bounds, partition: int, start: str | None) -> int:
-    """Where a signer begins in a partition: at the committed offset, else where it was told to.
-
-    Raises ``ConfigError`` when the group has no offset and nothing was told: no silent beginning or end.
-    """
-    committed = consumer.committed(partition)
-    return committed.offset if committed is not None else told_offset(bounds, partition, start)
+        The latter is committed at once: the end of today is not that of the next worker, if this one dies.
+        Raises ``ConfigError`` when the group has no offset and nothing was told: no silent beginning or end.
+        """
+        committed = self.consumer.committed(partition)
+        if committed is None:
+            committed = Committed(told_offset(self.bounds, partition, self.plan.start), "")
+            topic = self.plan.topics.documents
+            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+        return committed.offset
 
 
 def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
@@ -148,12 +174,23 @@ def _report(report: SignReport, observer: Observer) -> None:
         observer.count("refused", count, reason)
 
 
-def sign_records(records: Sequence[Record], signer: Signer, plan: SignPlan) -> Signings:
+def sign_records(records: Sequence[Record], signer: Signer, plan: SignPlan, observer: Observer = SILENT) -> Signings:
     """Everything that records of ``documents`` become; deterministic, no input or output."""
     messages: list[Message] = []
     refused: dict[str, int] = {}
+    with stage(observer, "decode"):
+        segments, clamped = _segments(records, plan, messages, refused)
+    with stage(observer, "sign"):
+        documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
+    size = sum(len(record.value or b"") for record in records)
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+
+
+def _sign_segments(
+    segments: Sequence[_Segment], signer: Signer, plan: SignPlan, messages: list[Message], refused: dict[str, int]
+) -> tuple[int, int, int]:
+    """Sign the segments into ``messages``; returns how many documents, shingles and removals there were."""
     documents = shingles = removals = 0
-    segments, clamped = _segments(records, plan, messages, refused)
     for segment in segments:
         batches = []
         first = 0
@@ -167,8 +204,7 @@ def sign_records(records: Sequence[Record], signer: Signer, plan: SignPlan) -> S
             batches.append(signed.batch)
         removals += len(segment.removed)
         messages += _band_messages(batches, list(segment.removed), plan)
-    size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+    return documents, shingles, removals
 
 
 def _segments(
@@ -179,9 +215,10 @@ def _segments(
     clamped = 0
     for record in records:
         if record.value is None:
-            if record.key is None or not _is_text(record.key):
-                _refuse(record, "no_id" if record.key is None else "id_not_utf8", plan, messages, refused)
-            else:
+            reason = _no_removal(record.key, plan.config.id_bytes_max)
+            if reason is not None:
+                _refuse(record, reason, plan, messages, refused)
+            elif record.key is not None:
                 segments[-1].removed[record.key] = None
             continue
         key = record.key.decode() if record.key is not None and _is_text(record.key) else None
@@ -192,7 +229,7 @@ def _segments(
         arrived = record.timestamp_ms / _MILLISECONDS
         if document.timestamp is None:
             document = document._replace(timestamp=arrived)
-        elif document.timestamp > arrived + plan.skew_seconds:
+        elif arrived + plan.skew_seconds < document.timestamp < math.inf:
             document = document._replace(timestamp=arrived + plan.skew_seconds)
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
@@ -207,14 +244,15 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
     fingerprint = plan.config.signing_fingerprint
     batch = concatenate(batches) if batches else _empty_batch(plan.config)
     keys = SCHEMES[plan.config.scheme].keys(batch.evidence, plan.config.plan)
+    gone = _split_removed(removed)
     for partition, rows in enumerate(route(partitions_of(keys, plan.partitions), plan.partitions)):
-        parts = [take(batch, part) for part in _split(batch, rows)]
-        for i, part in enumerate(parts):
-            gone = removed if i == len(parts) - 1 else []  # removals come after every document
-            yield Message(plan.topics.bands, partition, encode(BandMessage(part, gone), fingerprint))
-        if removed and not parts:
-            message = BandMessage(take(batch, rows), removed)
-            yield Message(plan.topics.bands, partition, encode(message, fingerprint))
+        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        if contents and gone:  # removals come after every document
+            contents[-1] = contents[-1]._replace(removed=gone[0])
+        nothing = take(batch, rows[:0])
+        contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
+        for content in contents:
+            yield Message(plan.topics.bands, partition, encode(content, fingerprint))
 
 
 def _split(batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
@@ -227,6 +265,28 @@ def _split(batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
     return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
 
 
+def _split_removed(removed: list[bytes]) -> list[list[bytes]]:
+    """Ids in lists of which none is longer than a message may be."""
+    parts: list[list[bytes]] = []
+    size = REMOVED_BYTES_MAX
+    for id_ in removed:
+        if size >= REMOVED_BYTES_MAX:
+            parts.append([])
+            size = 0
+        parts[-1].append(id_)
+        size += 2 + len(id_)
+    return parts
+
+
+def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
+    """Why the key of a tombstone names no id that can have been taken, or ``None``."""
+    if key is None:
+        return "no_id"
+    if not _is_text(key):
+        return "id_not_utf8"
+    return "id_too_long" if len(key) > id_bytes_max else None
+
+
 def _empty_batch(config: Config) -> Batch:
     return Signer(config).sign([]).batch
 
@@ -234,9 +294,8 @@ def _empty_batch(config: Config) -> Batch:
 def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:
     refused[reason] = refused.get(reason, 0) + 1
     partition = partition_of_key(record.key or b"", plan.dead_partitions)
-    messages.append(
-        Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), record.key)
-    )
+    key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
+    messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))
 
 
 def _is_text(key: bytes) -> bool:

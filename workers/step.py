@@ -10,10 +10,27 @@ log).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from workers.transport import Committed, Membership, OutcomeUnknownError, Producer, TransportError
+from workers.observe import SILENT, Observer, stage
+from workers.transport import (
+    AbortedError,
+    Committed,
+    FencedError,
+    Membership,
+    OutcomeUnknownError,
+    Producer,
+    TransportError,
+)
+
+# How a transaction ended that did not commit, in the words of the metrics.
+_OUTCOMES: dict[type[TransportError], str] = {
+    AbortedError: "aborted",
+    FencedError: "fenced",
+    OutcomeUnknownError: "unknown",
+}
 
 
 class Message(NamedTuple):
@@ -31,20 +48,45 @@ def transact(
     topic: str,
     offsets: Mapping[int, Committed],
     membership: Membership,
+    observer: Observer = SILENT,
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
-    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError`` as the module says.
+    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError`` as the module says. Whatever failed, ``begin``
+    and ``commit`` included, leaves a transaction that must be aborted before the next one.
     """
-    producer.begin()
     try:
-        for message in messages:
-            producer.send(message.topic, message.partition, message.value, message.key)
-        producer.flush()
-        producer.send_offsets(topic, offsets, membership)
+        _publish(producer, messages, topic, offsets, membership, observer)
+    except TransportError as error:
+        observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
+        raise
+    observer.count("transactions", 1, "committed")
+    observer.count("sent_messages", len(messages))
+    observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
+
+
+def _publish(
+    producer: Producer,
+    messages: Sequence[Message],
+    topic: str,
+    offsets: Mapping[int, Committed],
+    membership: Membership,
+    observer: Observer,
+) -> None:
+    try:
+        with stage(observer, "send"):
+            producer.begin()
+            for message in messages:
+                producer.send(message.topic, message.partition, message.value, message.key)
+        with stage(observer, "flush"):
+            producer.flush()
+        with stage(observer, "commit"):
+            started = time.perf_counter()
+            producer.send_offsets(topic, offsets, membership)
+            producer.commit()
+            observer.sample("commit_seconds", [time.perf_counter() - started])
     except OutcomeUnknownError:
         raise
     except TransportError:
         producer.abort()  # raises OutcomeUnknownError if even that cannot be told
         raise
-    producer.commit()

@@ -22,6 +22,8 @@ from workers.transport import Record
 
 # A dead letter carries at most this much of the document; its origin tells where the whole one stands.
 DEAD_BYTES_MAX = 128 << 10
+# And of its key, which is the letter's own key as well: a record may be all key, and the letter must fit a message.
+DEAD_KEY_BYTES_MAX = 64 << 10
 _MICROSECONDS = 1e6
 
 
@@ -90,7 +92,7 @@ def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
 
 def encode_dead(record: Record, topic: str, reason: str) -> bytes:
     """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64."""
-    value = record.value or b""
+    key, value = record.key or b"", record.value or b""
     return orjson.dumps(
         {
             "reason": reason,
@@ -99,7 +101,8 @@ def encode_dead(record: Record, topic: str, reason: str) -> bytes:
             "partition": record.partition,
             "offset": record.offset,
             "timestamp_ms": record.timestamp_ms,
-            "key": None if record.key is None else base64.b64encode(record.key).decode(),
+            "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
+            "key_bytes": len(key),
             "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
             "value_bytes": len(value),
         }

@@ -56,14 +56,16 @@ def picture(tuning: Tuning, *, colour: bool) -> str:
 
     figure = plotext.figure
     figure.clear()
-    figure.theme("default" if colour else "colorless")
+    figure.theme("simple" if colour else "colorless")
     figure.plot_size(_PICTURE_COLUMNS, _PICTURE_ROWS)
     for label, values, marker in _curves(tuning):
         signal = figure.signal(*values, marker=marker)
         signal.lines()
         signal.label(label)
         figure.draw(signal)
-    figure.line(tuning.threshold, "vertical", style="dotted")
+    threshold = figure.signal([tuning.threshold] * 2, [0, 1], marker="┊")
+    threshold.lines()
+    figure.draw(threshold)
     figure.label("similarity (the dotted line is the threshold)", "x")
     figure.ruler("x").lim(0, 1)
     figure.ruler("x").ticks([tenth / 10 for tenth in range(11)])

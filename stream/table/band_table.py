@@ -243,7 +243,18 @@ class BandTable:
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
-        return {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
+        counts = {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
+        return {**counts, "postings": int(self._store.state[POSTING_END])}
+
+    def bucket_lengths(self, items: int) -> npt.NDArray[np.int64]:
+        """How many postings each bucket of the newest ``items`` items holds, the item's own counted, as ``int64[m]``.
+
+        Older postings only: exact for the newest item of a bucket. Counted up to ``bucket_candidates`` of the limits.
+        """
+        first = max(self.oldest, self.slot_end - items)
+        out = np.empty(self._store.state[POSTING_END] - self._first_posting(first), np.int64)
+        count = step.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._kept, out)
+        return out[:count]
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""

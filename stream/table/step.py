@@ -293,6 +293,23 @@ def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
+def bucket_lengths(store, first, most, kept, out):  # type: ignore[no-untyped-def]
+    """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
+    live = first_posting(store, store.state[OLDEST], kept)
+    n = 0
+    for slot in range(first, store.state[SLOT_END]):
+        for posting in range(first_posting(store, slot, kept) + KEYS, first_posting(store, slot + 1, kept)):
+            length = np.int64(0)
+            at = np.int64(posting)
+            while at != NONE and length < most:
+                length += 1
+                at = older(store, at, live)
+            out[n] = length
+            n += 1
+    return n
+
+
+@raw_kernel
 def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
     """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
     live = first_posting(store, store.state[OLDEST], kept)

@@ -1,18 +1,22 @@
 """A member of a Kafka group: ``poll`` in a loop, rebalances noted, positions only where the worker put them.
 
-Theory of operation. Two threads: the worker's, which alone calls the methods here, and the client's own, which fetches,
-sends heartbeats and calls the listener while the worker's thread waits in the client's ``poll``. They share ``_changes``,
-a list to which the listener appends and from which ``poll`` takes.
+Theory of operation. Two threads: the worker's, which alone calls the methods here, and the client's own, which
+fetches, sends heartbeats, and calls the assignor and the listener while the worker's thread waits in the client's
+``poll``. What these note in ``_Notes``, the worker's thread takes from there after each of the client's polls.
 
-A partition is *held* from the moment the listener saw it assigned. The listener pauses it and gives it a position of 0,
-from which nothing is ever fetched: without any, the client would ask for the committed offset in every ``poll`` (waiting
-there for open transactions) and raise when there is none. It becomes *placed* by ``seek``; records are taken of placed,
-resumed partitions only. What goes away loses both, and its records of the same ``poll`` are dropped.
+A partition is *held* from the moment it is assigned. It is paused then, with a position of 0 from which nothing is ever
+fetched: without any, the client would ask for the committed offset in every ``poll`` (waiting there for open
+transactions) and raise when there is none. It becomes *placed* by ``seek``; records are taken of placed, resumed
+partitions only. What goes away loses both, and its records of the same ``poll`` are dropped.
 
-A member that the group put out (it did not poll in time, or its session ended) has generation -1 until the client joins
-again, in its next ``poll``: every partition is then revoked, and those it gets back are assigned anew. A static member
-whose instance was taken over is told nothing by the client, which only stops its heartbeats: that shows here after
-``_SILENCE_SECONDS`` and is final, as is every error that the client might spin on.
+The **membership** is noted when an assignment is complete. While the client joins, its own view runs ahead: it has the
+new generation before the assignment. A join is never begun with records in hand: they go out first, so that their step
+can be committed by the generation that polled them; the broker takes it until this member joins.
+
+A member that the group put out (it did not poll in time, or its session ended) joins again in the client's next poll:
+every partition is then revoked, and those it gets back are assigned anew. A static member whose instance was taken over
+is told nothing by the client, which only stops its heartbeats: that shows here after ``_SILENCE_SECONDS`` and is final,
+as is every error that the client might spin on.
 
 Crash: the group keeps the place of a named instance for the session; an unnamed member leaves when it closes.
 """
@@ -28,6 +32,7 @@ from typing import Any, NamedTuple
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.base import MemberState
 
 from workers.transport import (
     Committed,
@@ -37,7 +42,6 @@ from workers.transport import (
     Polled,
     Record,
     TransportError,
-    UnreachableError,
 )
 from workers.transports.kafka_settings import KafkaSettings, as_transport_error, is_fenced, is_passing, milliseconds
 
@@ -51,36 +55,105 @@ _SILENCE_SECONDS = 1.0
 _AWAY_SECONDS = 2.0
 _NO_GENERATION = -1
 
-_new_record = tuple.__new__
-
 
 class _Change(NamedTuple):
     came: bool
-    partitions: tuple[int, ...]
+    partitions: frozenset[int]
+
+
+class _Notes:
+    """What the client's thread tells the worker's: the last complete assignment's membership, and changes in order."""
+
+    def __init__(self) -> None:
+        self.client: KafkaConsumer = None
+        self.membership = Membership("", _NO_GENERATION, "", None)
+        self.changes: list[_Change] = []
+
+    def came(self, places: Iterable[TopicPartition]) -> None:
+        """Keep partitions still, with a position that is never used, and note them."""
+        new = list(places)
+        self.client.pause(*new)
+        for place in new:
+            self.client.seek(place, 0)
+        self.changes.append(_Change(True, frozenset(place.partition for place in new)))
+
+    def went(self, places: Iterable[TopicPartition]) -> None:
+        """Note partitions that are held no more."""
+        self.changes.append(_Change(False, frozenset(place.partition for place in places)))
+
+    def live(self) -> Membership:
+        """The client's own view at this moment."""
+        seen = self.client.group_metadata()
+        return Membership(seen.group_id, seen.generation_id, seen.member_id, seen)
+
+
+class _Assignor(CooperativeStickyAssignor):  # type: ignore[misc]
+    """The client's assignor, which also notes each complete assignment, and notices when one was missed.
+
+    The client tells the listener that everything was lost only when the group puts the member out between rebalances.
+    Put out in the middle of one, it joins as new and keeps its positions, although others had the partitions meanwhile.
+    So generations must follow one another under one member id; else all that is assigned came anew.
+    """
+
+    def __init__(self, notes: _Notes) -> None:
+        super().__init__()
+        self._notes = notes
+
+    def on_assignment(self, assignment: Any, generation: int) -> None:
+        """Runs on the client's thread, after the assignment has taken effect and before the listener is called."""
+        super().on_assignment(assignment, generation)
+        before, now = self._notes.membership, self._notes.live()
+        self._notes.membership = now
+        follows = now.member == before.member and now.generation == before.generation + 1
+        if before.generation != _NO_GENERATION and not follows:
+            self._notes.came(self._notes.client.assignment())
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes changes and keeps new partitions still. Runs on the thread of the heartbeats: nothing here waits (rule 4)."""
+    """Notes changes. Runs on the thread that sends heartbeats, so nothing here waits (rule 4)."""
 
-    def __init__(self, client: KafkaConsumer, changes: list[_Change]) -> None:
-        self._client = client
-        self._changes = changes
+    def __init__(self, notes: _Notes) -> None:
+        self._notes = notes
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Pause what came, with a position that is never used, and note it."""
-        came = tuple(assigned)
-        self._client.pause(*came)
-        for place in came:
-            self._client.seek(place, 0)
-        self._changes.append(_Change(True, tuple(place.partition for place in came)))
+        """Partitions came."""
+        self._notes.came(assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Note what went."""
-        self._changes.append(_Change(False, tuple(place.partition for place in revoked)))
+        """Partitions went, to another member."""
+        self._notes.went(revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Note what went: the group put this member out."""
-        self.on_partitions_revoked(lost)
+        """Partitions went, because the group put this member out."""
+        self._notes.went(lost)
+
+
+def _keep_finished_joins(coordinator: Any) -> None:
+    """Let the client use a join that ended between two polls.
+
+    It throws such a join away and begins another, which makes every other member join again: members that spend more
+    time in their steps than in ``poll`` then never settle. The lines are the client's own for a join that ended in time.
+    """
+    join = coordinator.join_group_async
+
+    async def join_group_async(timeout_ms: float | None = None) -> bool:
+        task = coordinator._join_task
+        if task is None or not task.succeeded():
+            joined: bool = await join(timeout_ms=timeout_ms)
+            return joined
+        coordinator._join_task = None
+        with coordinator._lock:
+            coordinator.rejoining = False
+            coordinator.rejoin_needed = False
+            coordinator.state = MemberState.STABLE
+            coordinator._enable_heartbeat()
+        generation = coordinator._generation
+        await coordinator._on_join_complete_async(
+            generation.generation_id, generation.member_id, generation.protocol, task.value
+        )
+        return True
+
+    coordinator.join_group_async = join_group_async
 
 
 class KafkaGroupConsumer:
@@ -95,7 +168,7 @@ class KafkaGroupConsumer:
         self._topic = topic
         self._name = f"member {instance!r} of group {group!r} on {topic!r}"
         self._over: TransportError | None = None
-        self._changes: list[_Change] = []
+        self._notes = _Notes()
         self._held: set[int] = set()
         self._placed: set[int] = set()
         self._silent_since: float | None = None
@@ -110,32 +183,33 @@ class KafkaGroupConsumer:
                 session_timeout_ms=milliseconds(settings.session_timeout_seconds),
                 heartbeat_interval_ms=milliseconds(settings.heartbeat_seconds),
                 max_poll_interval_ms=milliseconds(settings.poll_interval_seconds_max),
-                partition_assignment_strategy=[CooperativeStickyAssignor],  # the class, not its name (rule 9)
+                partition_assignment_strategy=[_Assignor(self._notes)],  # an object, not a name (rule 9)
             )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name} cannot start", error) from error
-        self._client.subscribe([topic], listener=_Listener(self._client, self._changes))
+        self._notes.client = self._client
+        _keep_finished_joins(self._client._coordinator)
+        self._client.subscribe([topic], listener=_Listener(self._notes))
+        self._learn_topic()
 
     def poll(self, timeout_seconds: float, records_max: int) -> Polled:
         """Take up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
 
-        The snapshot is taken after each of the client's polls that brought records or a change, never later: the
-        client's own is live, and one taken at commit time lets a zombie through. Records that came before a change
-        are kept if their partition was never away, and go with the newer membership.
-        Nothing comes while the broker is away. Raises ``FencedError``, ``OffsetGoneError``; either with records in
-        hand waits for the next call, which raises it again.
+        Returns early on a change of assignment, and with what it has when the group calls for a rebalance. Records that
+        came before a change are kept if their partition was never away, and go with the newer membership. While the
+        broker is away nothing comes. An ``OffsetGoneError`` with records in hand waits for the next call, where the
+        client raises it again. ``FencedError`` is final: make a new consumer.
         """
         self._raise_if_over()
         deadline = time.monotonic() + timeout_seconds
         held_before = frozenset(self._held)
-        kept = set(held_before)
+        kept = set(held_before)  # without a break
         records: list[Record] = []
-        membership = self._membership()
         while True:
             left = max(0.0, deadline - time.monotonic())
             try:
                 found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
-            except TransportError:
+            except OffsetGoneError:
                 if not records:
                     raise
                 break
@@ -143,19 +217,17 @@ class KafkaGroupConsumer:
             if gone:
                 kept -= gone
                 records = [record for record in records if record.partition not in gone]
-            if found or gone or len(kept) != len(self._held):
-                membership = self._membership()
-                if membership.generation == _NO_GENERATION:
-                    # Put out since; the next of the client's polls says so to the listener.
-                    records, found = [], {}
             for place, batch in found.items():
                 if place.partition in kept:
-                    records += _converted(place.partition, batch)
-            if left <= 0 or len(records) >= records_max or kept != self._held or kept != held_before:
+                    records += converted(place.partition, batch)
+            changed = kept != self._held or kept != held_before
+            joins = bool(records) and self._client._coordinator.rejoin_needed
+            if changed or joins or left <= 0 or len(records) >= records_max:
                 break
+        self._check_place(bool(records))
         self._watch()
         assigned, revoked = self._held - kept, held_before - kept
-        return Polled(records, membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
+        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
 
     def committed(self, partition: int) -> Committed | None:
         """What the group has committed; waits for a pending transaction, which it sees as read-committed only (rule 8).
@@ -209,6 +281,27 @@ class KafkaGroupConsumer:
             timeout = milliseconds(self._settings.close_timeout_seconds)
             self._client.close(autocommit=False, timeout_ms=timeout)
 
+    def _learn_topic(self) -> None:
+        """Wait until the client has heard of the topic.
+
+        When it subscribes while it asks for metadata already, it takes that answer, without the topic, for the one it
+        wanted. As leader of the group it then assigns nothing to anyone until metadata is five minutes old.
+        """
+        deadline = time.monotonic() + self._settings.connect_timeout_seconds
+        cluster = self._client._cluster
+        while cluster.partitions_for_topic(self._topic) is None:
+            left = deadline - time.monotonic()
+            try:
+                if left <= 0:
+                    raise client_errors.KafkaTimeoutError(f"nothing about {self._topic!r}")
+                self._client._net.run(self._client._manager.wait_for, cluster.request_update(), milliseconds(left))
+            except client_errors.KafkaError as error:
+                if is_passing(error) and left > 0:
+                    time.sleep(min(left, _SLICE_SECONDS))
+                    continue
+                self.close()
+                raise as_transport_error(f"{self._name} cannot start", error) from error
+
     def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Any]]:
         """One poll of the client, its errors told in the words of the protocol."""
         try:
@@ -230,21 +323,26 @@ class KafkaGroupConsumer:
         return found
 
     def _take_changes(self) -> set[int]:
-        """Follow what the listener noted, in order; returns every partition that went, even if it came back."""
+        """Follow what was noted, in order; returns every partition that went, even if it came back."""
         gone: set[int] = set()
-        while self._changes:
-            change = self._changes.pop(0)
+        while self._notes.changes:
+            change = self._notes.changes.pop(0)
+            gone |= change.partitions
+            self._placed -= change.partitions
             if change.came:
-                self._held.update(change.partitions)
+                self._held |= change.partitions
             else:
-                self._held.difference_update(change.partitions)
-                gone.update(change.partitions)
-            self._placed.difference_update(change.partitions)
+                self._held -= change.partitions
         return gone
 
-    def _membership(self) -> Membership:
-        taken = self._client.group_metadata()
-        return Membership(taken.group_id, taken.generation_id, taken.member_id, taken)
+    def _check_place(self, has_records: bool) -> None:
+        """Refuse records of a member that was put out since its client polled them (rule 2)."""
+        noted, live = self._notes.membership, self._notes.live()
+        if has_records and (live.generation, live.member) != (noted.generation, noted.member):
+            self._over = FencedError(
+                f"{self._name} was put out of generation {noted.generation}: start anew from the committed offsets"
+            )
+            raise self._over
 
     def _watch(self) -> None:
         """Notice that the instance was taken over, and log once that the broker went away or came back.
@@ -289,9 +387,7 @@ class KafkaGroupConsumer:
             raise type(self._over)(str(self._over)) from self._over
 
 
-def _converted(partition: int, batch: list[Any]) -> list[Record]:
-    """The client's records as ours, at half the price of calling ``Record``."""
-    return [_new_record(Record, (partition, r.offset, r.timestamp, r.key, r.value)) for r in batch]
-
-
-__all__ = ["KafkaGroupConsumer", "UnreachableError"]
+def converted(partition: int, batch: list[Any]) -> list[Record]:
+    """The client's records as ours, for less than the price of calling ``Record``."""
+    new = tuple.__new__
+    return [new(Record, (partition, r.offset, r.timestamp, r.key, r.value)) for r in batch]

@@ -31,7 +31,6 @@ The client's own commit waits without a limit, and when the coordinator's connec
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Literal
@@ -47,12 +46,14 @@ from workers.transport import (
     OutcomeUnknownError,
     TransportError,
     UnknownTopicError,
+    UnreachableError,
 )
 from workers.transports.kafka_settings import (
     KafkaSettings,
     TooLargeError,
     as_transport_error,
     is_fenced,
+    is_producer_fenced,
     milliseconds,
 )
 
@@ -67,17 +68,19 @@ METADATA_CHARACTERS_MAX = 4000
 class KafkaTransactionalProducer:
     """See ``workers.transport.Producer`` and the theory of operation above. Used by one thread.
 
-    Raises ``UnreachableError`` at construction when no broker answers. A call that the state does not allow is a bug of
-    the caller: ``AssertionError``.
+    ``partitions`` tells how many a topic has. Raises ``UnreachableError`` when no broker answers. A call that the state
+    does not allow is a bug of the caller: ``AssertionError``.
     """
 
-    def __init__(self, settings: KafkaSettings, transactional_id: str) -> None:
+    def __init__(self, settings: KafkaSettings, transactional_id: str, partitions: Callable[[str], int]) -> None:
         self._settings = settings
         self._id = transactional_id
+        self._partitions = partitions
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
-        self._stale = False
-        self._topics: dict[str, int] = {}
+        self._stale = False  # make a new client at the next begin
+        self._left = False  # the client was let go: ask it nothing more
+        self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
         self._futures: list[Any] = []
         self.message_bytes_max = settings.message_bytes_max
         try:
@@ -86,16 +89,16 @@ class KafkaTransactionalProducer:
             raise as_transport_error(f"producer {transactional_id!r} cannot start", error) from error
 
     def begin(self) -> None:
-        """Open a transaction; ``AbortedError`` when the broker cannot be reached to make the client anew."""
+        """Open a transaction; ``AbortedError`` when the client has to be made anew and no broker answers."""
         self._expect("begin", "ready")
         self._state = "open"
         try:
             if self._stale:
+                self._leave_behind()
                 self._client = self._connect()
                 self._stale = False
             self._client.begin_transaction()
         except client_errors.KafkaError as error:
-            self._leave_behind()
             raise self._fail("begin", error) from error
 
     def send(
@@ -108,23 +111,22 @@ class KafkaTransactionalProducer:
         self._expect("send", "open", "failed")
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
-        if len(value or b"") + len(key or b"") > self.message_bytes_max:
+        bytes_sent = len(value or b"") + len(key or b"")
+        if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
-                f"a record of {len(value or b'') + len(key or b'')} bytes for {topic}-{partition} is over the limit of "
-                f"{self.message_bytes_max}: send less at once, or raise request_bytes_max and the topic's own limit"
+                f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max}: "
+                "send less at once, or raise request_bytes_max and the topic's own limit"
             )
         if self._state == "failed":
             return
         try:
-            if not 0 <= partition < (self._topics.get(topic) or self._learn(topic)):
-                raise UnknownTopicError(
-                    f"{topic!r} has no partition {partition}: it has {self._topics[topic]}, from 0; create it anew"
-                )
+            count = self._counts.get(topic) or self._learn(topic)
+            if not 0 <= partition < count:
+                raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
             self._futures.append(
                 self._client.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms)
             )
-        except client_errors.KafkaError as error:
-            self._stale = True
+        except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)
 
     def flush(self) -> None:
@@ -136,42 +138,38 @@ class KafkaTransactionalProducer:
             self._client.flush(timeout=self._settings.flush_timeout_seconds)
             for future in futures:
                 if not future.succeeded():
-                    raise future.exception or client_errors.KafkaTimeoutError("not acknowledged")
-        except Exception as error:
-            self._stale = True
+                    raise future.exception or client_errors.KafkaTimeoutError("a record was not acknowledged")
+        except client_errors.KafkaError as error:
             raise self._fail("flush", error) from error
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2)."""
+        """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2).
+
+        Raises ``FencedError`` for an older membership; the transaction can then be aborted.
+        """
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
-        if membership.generation < 0:
-            raise self._fail(
-                "send_offsets", client_errors.CommitFailedError(f"{membership.group!r}: it is in no generation")
-            )
-        client_offsets = {}
+        found = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
                 raise AssertionError(
                     f"metadata of {topic}-{partition} has {len(committed.metadata)} characters; the limit is "
                     f"{METADATA_CHARACTERS_MAX}"
                 )
-            place = TopicPartition(topic, partition)
-            client_offsets[place] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
+            found[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
         manager = self._client._transaction_manager
         try:
-            result = manager.send_offsets_to_transaction(client_offsets, membership.handle)
-            if not self._answered(result, self._settings.commit_timeout_seconds):
-                self._leave_behind()
-                raise client_errors.KafkaTimeoutError("no answer")
-        except Exception as error:
-            raise self._fail("send_offsets", error) from error
+            if membership.generation < 0:
+                raise client_errors.CommitFailedError("the member is in no generation")
+            self._wait(manager.send_offsets_to_transaction(found, membership.handle), self._commit_seconds)
+        except client_errors.KafkaError as error:
+            raise self._fail(f"send_offsets of {membership.group!r}", error) from error
 
     def commit(self) -> None:
         """Make the transaction visible, if all of it arrived; after anything has failed in it, that failure again.
 
-        ``FencedError`` says what the last answer said. If an earlier answer was lost on the way, the step may have
-        happened; so start anew from the committed offsets after either error.
+        ``FencedError`` is what the last answer said. If an earlier one was lost on the way the step may have happened, so
+        after either error start anew from the committed offsets.
         """
         self._expect("commit", "open", "failed")
         self._raise_failure()
@@ -180,41 +178,123 @@ class KafkaTransactionalProducer:
         try:
             result = self._client._transaction_manager.begin_commit()
         except client_errors.KafkaError as error:
-            self._stale = True
             raise self._fail("commit", error) from error
         try:
-            if self._answered(result, self._settings.commit_timeout_seconds):
-                self._state = "ready"
-                return
-            cause: Exception = client_errors.KafkaTimeoutError(f"in {self._settings.commit_timeout_seconds} s")
+            self._wait(result, self._commit_seconds)
         except Exception as error:
-            cause = error
-        self._state = "lost"
-        self._leave_behind()
-        kind: type[TransportError] = FencedError if is_fenced(cause) else OutcomeUnknownError
-        self._failure = kind(
-            f"producer {self._id!r}: the commit was not confirmed ({cause}); drop what the step touched and start anew "
-            "from the committed offsets"
-        )
-        raise self._failure from cause
+            self._state = "lost"
+            self._leave_behind()
+            kind: type[TransportError] = FencedError if is_fenced(error) else OutcomeUnknownError
+            self._failure = kind(
+                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step touched and start "
+                "anew from the committed offsets"
+            )
+            raise self._failure from error
+        self._state = "ready"
 
     def abort(self) -> None:
         """Undo the transaction; without an answer it is left to the broker, which can only undo it.
 
-        Raises ``FencedError`` where another producer took over.
+        Raises ``FencedError`` where another producer of the id took over.
         """
         self._expect("abort", "open", "failed")
         self._futures.clear()
-        if not self._stale or not self._client._closed:
-            self._try_abort()
+        if not self._left:
+            try:
+                self._wait(self._client._transaction_manager.begin_abort(), self._settings.request_timeout_seconds)
+            except Exception as error:
+                if self._is_fenced(error):
+                    raise self._fail("abort", error) from error
+                _log.warning("producer %r: no answer to an abort (%s); the next transaction ends it", self._id, error)
+                self._leave_behind()
         self._state, self._failure = "ready", None
 
     def close(self) -> None:
         """Abort what is open, if the broker answers soon, and free the client; never raises."""
-        if self._state in ("open", "failed") and not self._client._closed:
+        if self._state in ("open", "failed") and not self._left:
             with suppress(Exception):
-                result = self._client._transaction_manager.begin_abort()
-                self._answered(result, self._settings.close_timeout_seconds)
+                self._wait(self._client._transaction_manager.begin_abort(), self._settings.close_timeout_seconds)
         self._state = "lost"
-        thread = self._leave_behind()
-        thread.join(self._settings.close_timeout_seconds)
+        self._leave_behind()
+        self._client._sender.join(self._settings.close_timeout_seconds)
+
+    @property
+    def _commit_seconds(self) -> float:
+        return self._settings.commit_timeout_seconds
+
+    def _connect(self) -> KafkaProducer:
+        """A client of our id, and with it the end of what any earlier one left open (rule 8: the id is stable)."""
+        settings = self._settings
+        client = KafkaProducer(
+            **settings.options(),
+            client_id=f"neardup-{self._id}",
+            transactional_id=self._id,
+            transaction_timeout_ms=milliseconds(settings.transaction_timeout_seconds),
+            delivery_timeout_ms=milliseconds(settings.flush_timeout_seconds),
+            max_block_ms=milliseconds(settings.connect_timeout_seconds),
+            retry_backoff_ms=_RETRY_BACKOFF_MILLISECONDS,
+            linger_ms=settings.linger_milliseconds,
+            batch_size=settings.batch_bytes,
+            compression_type=settings.compression,
+            max_request_size=settings.request_bytes_max,
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+        )
+        self._counts.clear()
+        try:
+            client.init_transactions()
+        except BaseException:
+            _let_go(client)
+            raise
+        self._left = False
+        return client
+
+    def _learn(self, topic: str) -> int:
+        """Ask for the topic once: a send to one that the client has not heard of would wait for it."""
+        count = self._partitions(topic)
+        self._client.partitions_for(topic)
+        self._counts[topic] = count
+        return count
+
+    def _wait(self, result: Any, seconds: float) -> None:
+        """Let the sender work on a request and wait for its end, but not for ever (rule 5)."""
+        self._client._sender.wakeup()
+        if not result.wait(timeout_ms=milliseconds(seconds)):
+            raise client_errors.KafkaTimeoutError(f"no answer in {seconds:g} s")
+
+    def _leave_behind(self) -> None:
+        self._stale = self._left = True
+        _let_go(self._client)
+
+    def _fail(self, call: str, error: Exception) -> TransportError:
+        """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""
+        self._stale = True
+        if self._is_fenced(error):
+            self._state = "lost"
+            self._leave_behind()
+        else:
+            self._state = "failed"
+        kind: type[TransportError] = FencedError if self._state == "lost" or is_fenced(error) else AbortedError
+        self._failure = kind(f"{call}, producer {self._id!r}: {error}; nothing of the step was committed")
+        return self._failure
+
+    def _is_fenced(self, error: BaseException) -> bool:
+        return is_producer_fenced(error) or is_producer_fenced(self._client._transaction_manager.last_error)
+
+    def _expect(self, call: str, *states: str) -> None:
+        if self._state == "lost":
+            self._raise_failure()
+            raise OutcomeUnknownError(f"{call}: producer {self._id!r} was closed; make a new one")
+        if self._state not in states:
+            raise AssertionError(f"{call} is not allowed when producer {self._id!r} is {self._state}")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(str(self._failure)) from self._failure
+
+
+def _let_go(client: KafkaProducer) -> None:
+    """Stop a client's sender, which then frees its sockets by itself: its own close flushes first, and may raise."""
+    client._closed = True
+    client._unregister_cleanup()
+    client._sender.force_close()

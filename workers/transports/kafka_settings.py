@@ -31,9 +31,10 @@ _SECURITY_OPTIONS = tuple(
     for name in KafkaConsumer.DEFAULT_CONFIG
     if name.startswith(("ssl_", "sasl_")) or name in ("security_protocol", "proxy_url")
 )
+# Another producer of the same transactional id, or the broker because the transaction took too long.
+_PRODUCER_FENCED = (client_errors.ProducerFencedError, client_errors.InvalidProducerEpochError)
 _FENCED = (
-    client_errors.ProducerFencedError,
-    client_errors.InvalidProducerEpochError,
+    *_PRODUCER_FENCED,
     client_errors.FencedInstanceIdError,
     client_errors.CommitFailedError,
     client_errors.UnknownMemberIdError,
@@ -91,7 +92,9 @@ class KafkaSettings:
                     "the first must be above 0 and not above the second"
                 )
         if self.request_bytes_max <= _MESSAGE_OVERHEAD_BYTES:
-            raise ConfigError(f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}")
+            raise ConfigError(
+                f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}"
+            )
 
     @property
     def message_bytes_max(self) -> int:
@@ -132,13 +135,14 @@ def milliseconds(seconds: float) -> int:
 
 
 def is_fenced(error: BaseException | None) -> bool:
-    """Whether the error, or one that it wraps, says that another one took this place.
+    """Whether the error, or one that it wraps, says that another one took this place: in the group or as the producer."""
+    return is_producer_fenced(error) or any(isinstance(one, _FENCED) for one in _chain(error))
 
-    The client often keeps only the text of the error that put a producer out.
-    """
-    return any(
-        isinstance(one, _FENCED) or any(kind.__name__ in str(one) for kind in _FENCED[:3]) for one in _chain(error)
-    )
+
+def is_producer_fenced(error: BaseException | None) -> bool:
+    """Whether it says that the producer's epoch is over. The client often keeps only the text of that error."""
+    names = [kind.__name__ for kind in _PRODUCER_FENCED]
+    return any(isinstance(one, _PRODUCER_FENCED) or any(name in str(one) for name in names) for one in _chain(error))
 
 
 def is_passing(error: BaseException) -> bool:

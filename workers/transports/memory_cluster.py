@@ -156,6 +156,11 @@ class MemoryCluster:
         with self.lock:
             self._faults.append(_Fault(call, transactional_id or instance, times, raises))
 
+    def clear_faults(self) -> None:
+        """Forget the faults that have not struck."""
+        with self.lock:
+            self._faults.clear()
+
     def append(
         self,
         topic: str,
