@@ -24,6 +24,13 @@ from stream.kernels import kernel
 UNICODE_VERSION: str = unicodedata.unidata_version
 
 
+_BLANK = np.uint8(0x20)
+# First and number of the ASCII capitals, and of the two blocks of ASCII white space other than the blank.
+_CAPITAL_A, _CAPITALS, _TO_SMALL = np.uint8(0x41), np.uint8(26), np.uint8(0x20)
+_TAB, _TABS = np.uint8(0x09), np.uint8(5)
+_SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
+
+
 class CodePoints(NamedTuple):
     """Normalised texts of one batch.
 
@@ -77,8 +84,7 @@ def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
     raw_narrow = np.frombuffer("".join(ascii_parts).encode("ascii"), np.uint8)
     raw_wide = np.frombuffer("".join(wide_parts).encode("utf-32-le"), np.uint32)
     narrow, wide = np.empty_like(raw_narrow), np.empty_like(raw_wide)
-    table = _ASCII_FOLD[form.fold_case, form.fold_space]
-    _fold(raw_narrow, raw_wide, starts, lengths, is_wide, table, form.fold_space, narrow, wide)
+    _fold(raw_narrow, raw_wide, starts, lengths, is_wide, form.fold_case, form.fold_space, narrow, wide)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
 
 
@@ -117,22 +123,6 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
 }
 
 
-def _ascii_fold(fold_case: bool, fold_space: bool) -> npt.NDArray[np.uint8]:
-    table = np.arange(256, dtype=np.uint8)
-    for code in range(128):
-        if fold_space and chr(code).isspace():
-            table[code] = ord(" ")
-        elif fold_case:
-            table[code] = ord(chr(code).casefold())
-    return table
-
-
-# (fold_case, fold_space) -> what each byte of an ASCII text becomes.
-_ASCII_FOLD: dict[tuple[bool, bool], npt.NDArray[np.uint8]] = {
-    (case, space): _ascii_fold(case, space) for case in (False, True) for space in (False, True)
-}
-
-
 @kernel
 def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
     """Starts of the texts in their two buffers."""
@@ -158,22 +148,37 @@ def _is_space(c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_narrow(codes, table, fold_space, out):  # type: ignore[no-untyped-def]
-    """Fold one ASCII text; returns its new length."""
-    if not fold_space:
-        for p in range(len(codes)):
-            out[p] = table[codes[p]]
-        return len(codes)
+def _fold_narrow(codes, fold_case, fold_space, out):  # type: ignore[no-untyped-def]
+    """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
+    n = len(codes)
+    for p in range(n):
+        c = codes[p]
+        capital = np.uint8(c - _CAPITAL_A) < _CAPITALS
+        space = (np.uint8(c - _TAB) < _TABS) | (np.uint8(c - _SEPARATOR) < _SEPARATORS)
+        c = c + _TO_SMALL if capital and fold_case else c
+        out[p] = _BLANK if space and fold_space else c
+    if n == 0 or not fold_space:
+        return n
+    runs = 0
+    here, further = out[: n - 1], out[1:n]
+    for p in range(n - 1):
+        runs += (here[p] == _BLANK) & (further[p] == _BLANK)
+    if runs or out[0] == _BLANK:
+        return _fold_runs(out)
+    return n - (out[n - 1] == _BLANK)
+
+
+@kernel
+def _fold_runs(codes):  # type: ignore[no-untyped-def]
+    """Leave one blank of each run, none at the ends, in place; returns the new length."""
     j = 0
-    before = np.uint8(0x20)  # a run of white space at the start is dropped, later ones leave one blank
+    before = _BLANK  # a run at the start is dropped, later ones leave one blank
     for p in range(len(codes)):
-        c = table[codes[p]]
-        out[j] = c  # and overwrite it if it is to be dropped: no branch that words would mispredict
-        j += (c != 0x20) | (before != 0x20)
+        c = codes[p]
+        codes[j] = c  # and overwrite it if it is to be dropped: no branch that words would mispredict
+        j += (c != _BLANK) | (before != _BLANK)
         before = c
-    if j > 0 and before == 0x20:
-        j -= 1
-    return j
+    return j - 1 if j > 0 and before == _BLANK else j
 
 
 @kernel
@@ -196,11 +201,11 @@ def _fold_wide(codes, fold_space, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, table, fold_space, narrow, wide):  # type: ignore[no-untyped-def]
+def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, fold_case, fold_space, narrow, wide):  # type: ignore[no-untyped-def]
     """Fold case (ASCII) and white space; each text keeps its start and gets its new length."""
     for i in range(len(starts)):
         start, end = starts[i], starts[i] + lengths[i]
         if is_wide[i]:
             lengths[i] = _fold_wide(raw_wide[start:end], fold_space, wide[start:end])
         else:
-            lengths[i] = _fold_narrow(raw_narrow[start:end], table, fold_space, narrow[start:end])
+            lengths[i] = _fold_narrow(raw_narrow[start:end], fold_case, fold_space, narrow[start:end])

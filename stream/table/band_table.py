@@ -198,14 +198,15 @@ class BandTable:
     # What is in it
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
-        """The ids of kept slots."""
+        """The ids of kept slots. In a flood the same few slots come again and again: each is decoded once."""
         store, out = self._store, []
-        for place in self._places(slots).tolist():
+        distinct, back = np.unique(slots, return_inverse=True)
+        for place in self._places(distinct).tolist():
             start, length = int(store.id_starts[place]), int(store.id_lengths[place])
             page = int(store.byte_map[(start >> BYTE_PAGE_BITS) % len(store.byte_map)])
             at = (page << BYTE_PAGE_BITS) | (start & ((1 << BYTE_PAGE_BITS) - 1))
             out.append(store.bytes[at : at + length].tobytes().decode())
-        return out
+        return [out[i] for i in back.tolist()]
 
     def evidence(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The evidence of kept slots, ``uint8[m, width]``."""
@@ -243,8 +244,12 @@ class BandTable:
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
-        counts = {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
-        return {**counts, "postings": int(self._store.state[POSTING_END])}
+        return {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
+
+    @property
+    def posting_end(self) -> int:
+        """How many postings were ever added, those of contents and ids included."""
+        return int(self._store.state[POSTING_END])
 
     def bucket_lengths(self, items: int) -> npt.NDArray[np.int64]:
         """How many postings each bucket of the newest ``items`` items holds, the item's own counted, as ``int64[m]``.

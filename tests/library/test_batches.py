@@ -15,10 +15,11 @@ from stream.table import NO_TIME
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=10)
 EDGE = 2**62 // 10**6  # whole seconds, 146,000 years
+SIGNER = Signer(Config())
 
 
 def batch_of(*documents: Document) -> Batch:
-    return Signer(Config()).sign(documents).batch
+    return SIGNER.sign(documents).batch
 
 
 def columns(batch: Batch) -> list[list[object]]:

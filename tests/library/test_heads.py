@@ -33,7 +33,7 @@ class Map:
         while (segment := make_room(self.heads, array, self.kept, self.end)) != NONE:
             self.heads = add_pages(self.heads, segment, len(keys))
         for key in array:
-            assert self.heads.used[int(key) >> 55] < 0.85 * self.heads.places[int(key) >> 55]
+            assert self.heads.used[int(key) >> 55] < h._LOAD_MAX * self.heads.places[int(key) >> 55]
             _, place = locate(self.heads, key, self.kept, self.end)
             put_at(self.heads, key, place, self.end, self.kept)
             self.newest[int(key)] = self.end

@@ -70,11 +70,12 @@ def test_normalize_is_the_chain_of_python_methods() -> None:
 
 
 def test_folding_can_undo_nfkc_so_it_is_done_twice() -> None:
-    """The text is the same when it is normalised again, for every single code point."""
+    """What comes out is in NFKC and the same when it is normalised again, for every single code point."""
     form = NormalForm()
     for c in map(chr, range(sys.maxunicode + 1)):
         if unicodedata.category(c) != "Cs":
             once = normalize(c, form)
+            assert unicodedata.is_normalized("NFKC", once), hex(ord(c))
             assert normalize(once, form) == once, hex(ord(c))
 
 

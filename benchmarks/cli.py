@@ -1,0 +1,91 @@
+"""S7: ``neardup run`` end to end, JSON lines in and pairs out, beside the library on the same texts.
+
+The command is timed as a user sees it: from the start of the process to its end, with the start of Python in it,
+reading from a file and writing the pairs to another. The library has its documents in memory already.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.measure import interleaved
+from benchmarks.report import Result, Size, Target, checksum
+from benchmarks.texts import documents
+from stream import Config, Deduplicator, Document, Pair
+
+SEED = 7
+ID = "S7-command"
+SHARE_MIN = 0.5
+_DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 60_000, "large": 200_000}
+_REPEATS: dict[Size, int] = {"smoke": 1, "default": 2, "large": 3}
+_COMMAND = [sys.executable, "-c", "from workers.cli import main; main()", "run", "--quiet"]
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Throughput of the command as a share of the library's."""
+    name = "throughput of the command over the library's"
+    if importlib.util.find_spec("workers") is None or importlib.util.find_spec("workers.cli") is None:
+        yield Result(ID, name, None, "", details={"note": "the command is not there yet"})
+        return
+    stream = documents("5kb", _DOCUMENTS[size], SEED)
+    with tempfile.TemporaryDirectory() as folder:
+        yield from _compare(name, stream, Path(folder), _REPEATS[size])
+
+
+def _compare(name: str, stream: list[Document], folder: Path, repeats: int) -> Iterator[Result]:
+    whole, one = folder / "documents.jsonl", folder / "one.jsonl"
+    for path, part in ((whole, stream), (one, stream[:1])):
+        path.write_text("".join(json.dumps({"id": d.id, "text": d.text}) + "\n" for d in part), encoding="utf-8")
+    found: dict[str, list[Pair]] = {}
+
+    def library() -> None:
+        found["library"] = Deduplicator(Config()).process(stream)
+
+    runs: dict[str, Callable[[], None]] = {
+        "library": library,
+        "command": lambda: command(whole, folder / "pairs.jsonl"),
+        "start": lambda: command(one, folder / "none.jsonl"),
+    }
+    if repeats > 1:
+        runs["start"]()  # compiles, where nothing was compiled yet
+    best = {name: min(times) for name, times in interleaved(runs, dict.fromkeys(runs, repeats)).items()}
+    pairs = [Pair(**json.loads(line)) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
+    rounded = [_rounded(pair) for pair in found["library"]]
+    assert sorted(map(_rounded, pairs)) == sorted(rounded), "the command and the library disagree"
+    details = {
+        "library documents/s": round(len(stream) / best["library"]),
+        "command documents/s": round(len(stream) / best["command"]),
+        "start of the command s": best["start"],
+        "share without the start": best["library"] / max(best["command"] - best["start"], 1e-9),
+        "MB/s": whole.stat().st_size / best["command"] / 1e6,
+        "pairs": len(pairs),
+        "checksum": checksum(rounded),
+    }
+    share = best["library"] / best["command"]
+    yield Result(ID, name, share, "times", Target("at least", SHARE_MIN) if len(stream) >= 10_000 else None, details)
+
+
+def _rounded(pair: Pair) -> tuple[str, str, float, int]:
+    return pair.older, pair.newer, round(pair.similarity, 3), pair.buckets
+
+
+def command(source: Path, target: Path) -> None:
+    """``neardup run`` over a file; raises when it fails."""
+    with target.open("wb") as out:
+        done = subprocess.run(
+            [*_COMMAND, str(source)], stdout=out, stderr=subprocess.PIPE, cwd=source.parent,
+            env=os.environ | {"PYTHONPATH": str(_ROOT)}, check=False,
+        )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"neardup run ended with {done.returncode}: {done.stderr.decode()[-300:]}")
+
+
+SCENARIOS = {ID: run}

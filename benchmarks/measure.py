@@ -1,0 +1,65 @@
+"""How things are measured: interleaved contenders, the best of repeats, resident memory of a process of its own."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+_ROOT = Path(__file__).resolve().parent.parent
+# One thread each: what the peers use for their thread pools.
+ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Wall-clock seconds of one call, with the garbage of others collected before it."""
+    gc.collect()
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def interleaved(runs: Mapping[str, Callable[[], object]], repeats: Mapping[str, int]) -> dict[str, list[float]]:
+    """Seconds of each run of each contender: all once, then all again, as often as ``repeats`` says for each.
+
+    A machine that is busy for a while is busy for all of them.
+    """
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(max(repeats.values(), default=0)):
+        for name, run in runs.items():
+            if turn < repeats[name]:
+                times[name].append(seconds(run))
+    return times
+
+
+def resident_bytes() -> int:
+    """Resident memory of this process, after a collection."""
+    gc.collect()
+    statm = Path("/proc/self/statm")
+    if statm.exists():
+        return int(statm.read_text().split()[1]) * resource.getpagesize()
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # elsewhere the peak has to do
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def in_subprocess(module: str, *arguments: str) -> dict[str, Any]:
+    """The JSON object that ``python -m module arguments`` prints last, with one thread for everybody."""
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        env=os.environ | ONE_THREAD,
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{module} {' '.join(arguments)} failed: {done.stderr.strip().splitlines()[-1:]}")
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer

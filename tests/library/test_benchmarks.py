@@ -1,0 +1,212 @@
+"""The benchmarks run, at smoke size, and what they answer is right. Never a word about time."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from benchmarks import __main__ as runner
+from benchmarks import cli, contenders, floods, floor, peers, real, recall, table
+from benchmarks.report import Result, Target, checksum
+from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
+from stream import Config, Deduplicator
+
+
+def test_texts_follow_from_their_seed() -> None:
+    """The same seed gives the same documents, another seed others; ids have 20 bytes and stand once."""
+    first, again, other = (documents("5kb", 12, seed) for seed in (1, 1, 2))
+    assert first == again
+    assert not {d.text for d in first} & {d.text for d in other}
+    assert {len(d.id) for d in first} == {20}
+    assert len({d.id for d in first}) == len({d.text for d in first}) == 12
+    assert checksum(first) == "b5262c2fce6d4f1f"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_are_in_normal_form(kind: str) -> None:
+    """No contender has to normalise them: ASCII, lower case, single blanks, of the length that their kind says."""
+    for document in documents(kind, 20, seed=1):
+        assert document.text == " ".join(document.text.lower().split())
+        assert document.text.isascii()
+        assert abs(len(document.text) - 5000) < 50 if kind == "5kb" else len(document.text.split()) == KINDS[kind].words
+
+
+@pytest.mark.parametrize(("kind", "cut"), [("20w", char_shingles), ("300w", word_shingles)])
+@pytest.mark.parametrize("threshold", [0.5, 0.8])
+def test_the_oracle_finds_what_brute_force_finds(kind: str, cut: object, threshold: float) -> None:
+    """The join over rarest shingles misses no pair and invents none."""
+    sets = shingle_sets([d.text for d in documents(kind, 150, seed=9, edited_share=0.5)], cut)  # type: ignore[arg-type]
+    sets += [sets[3], sets[5][:0], sets[5][:0]]
+    found = similar_pairs(sets, threshold)
+    assert found == pytest.approx(all_pairs(sets, threshold))
+    assert len(found) > 10
+    assert found[3, 150] == 1.0
+
+
+def test_planted_copies_surround_the_threshold() -> None:
+    """Edited copies lie on both sides of .8, so that recall and precision say something."""
+    sets = shingle_sets([d.text for d in documents("5kb", 120, seed=1)], char_shingles)
+    similarities = np.array(list(similar_pairs(sets, 0.6).values()))
+    assert (similarities >= 0.8).sum() >= 5
+    assert (similarities < 0.8).sum() >= 5
+
+
+@pytest.mark.parametrize("name", contenders.CONTENDERS)
+def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
+    """Every contender that is installed answers with the copy, once, older id first, and with nothing else."""
+    row = contenders.CONTENDERS[name]
+    if row.version is None:
+        pytest.skip(f"{row.package} is not installed")
+    stream = documents("5kb", 4, seed=11, edited_share=0.0)
+    copy = stream[1]._replace(id="copy")
+    for shingles in row.shingles:
+        assert row.start(shingles, *row.shape)([*stream, copy]) == [(stream[1].id, "copy")]
+
+
+def test_missing_peers_are_reported_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A peer that is not installed is a row that says so, and no error; the others run."""
+    ours = contenders.CONTENDERS["neardup"]
+    absent = ours._replace(title="nobody", package="no-such-distribution")
+    monkeypatch.setattr(peers, "CONTENDERS", {"neardup": ours, "nobody": absent})
+    first, second = peers.run("S2-300w-words3", "smoke")
+    assert first.verdict == ""
+    assert second.verdict == "absent"
+    assert "not installed" in second.details["note"]
+
+
+def test_peers_scenarios_find_the_planted_pairs() -> None:
+    """Recall over the planted pairs is what 18 bands of 7 rows promise; the answers have a fixed checksum."""
+    results = {result.name: result for result in peers.run("S2-300w-words3", "smoke")}
+    ours = results["neardup"]
+    assert ours.details["recall"] == 1.0
+    assert ours.details["pairs"] == 4
+    assert ours.details["checksum"] == "79ad60ba4f6112c9"
+    assert {result.value is None for name, result in results.items() if "neardup" in name} == {False}
+
+
+def test_table_scenarios_keep_count() -> None:
+    """Random keys never meet; a full window pushes one out for each that comes."""
+    growth = list(table.SCENARIOS[table.GROWTH]("smoke"))
+    assert [r.details["items"] for r in growth if "cost" in r.name] == list(table.GROWTH_SIZES["smoke"])
+    assert {r.details["candidates"] for r in growth if "cost" in r.name} == {0}
+    cost, live, ratio = table.SCENARIOS[table.WINDOW]("smoke")
+    size = table.WINDOW_SIZES["smoke"][0]
+    assert cost.details["evicted"] == cost.details["items"] - size
+    assert live.value is not None
+    assert ratio.value is not None
+    assert ratio.value >= 1.0
+
+
+def test_copies_cost_one_pair_each() -> None:
+    """n copies of one document are n - 1 pairs."""
+    rate, pairs = floods.SCENARIOS[floods.COPIES]("smoke")
+    assert rate.value is not None
+    assert pairs.verdict == "reached"
+    assert pairs.details["distinct documents' pairs"] == 0
+    assert pairs.details["checksum"] == "80eecc3a1669a21a"
+
+
+def test_documents_that_differ_in_a_word_are_cut_and_counted() -> None:
+    """No two of them are equal, each pairs with the newest ones, and the cuts of the buckets are counted."""
+    _, cuts = floods.SCENARIOS[floods.ONE_WORD]("smoke")
+    assert cuts.details["copies"] == 0
+    assert cuts.details["candidates"] > 320 * 100
+    dedup = Deduplicator()
+    pairs = dedup.process(floods.one_word_apart(300, floods.SEED))
+    assert dedup.counts()["cuts"] > 0
+    assert len({frozenset(pair[:2]) for pair in pairs}) == len(pairs)
+
+
+def test_the_bare_loops_compute_the_shingles() -> None:
+    """The floor sums the very hashes that the shingles are (asserted within); sketches have a fixed checksum."""
+    results = {result.name: result for result in floor.run("smoke")}
+    assert results["shingles and signatures"].details["checksum"] == "55ef8848560b62ff"
+
+
+def test_recall_scenarios_reach_their_targets() -> None:
+    """Recall at the threshold and bias lie within binomial bounds, for a fixed seed."""
+    results = list(recall.run("smoke"))
+    assert {result.verdict for result in results} == {"reached"}
+    assert any(name.startswith("minhash") for name in (result.name for result in results))
+
+
+def test_recall_on_real_sets_reaches_its_target() -> None:
+    """Every smoke set is found, or says that it is not there."""
+    if not real.DATA.exists():
+        pytest.skip("the folder of real data, shared/data beside the project, is not there")
+    results = list(real.run("smoke"))
+    assert {result.verdict for result in results} == {"reached"}
+    assert {result.details["edge"] for result in results} == {0}
+
+
+def test_absent_real_data_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    """Without the folder each set is a row that says so."""
+    monkeypatch.setattr(real, "DATA", tmp_path)
+    assert {result.verdict for result in real.run("smoke")} == {"absent"}
+
+
+def test_the_command_finds_what_the_library_finds() -> None:
+    """The pairs are compared within the scenario."""
+    (result,) = cli.run("smoke")
+    if result.verdict == "absent":
+        pytest.skip(str(result.details["note"]))
+    assert result.details["pairs"] > 0
+
+
+def test_packed_shingles_are_distinct_hashes() -> None:
+    """Packing five characters loses nothing."""
+    text = documents("5kb", 1, seed=1)[0].text
+    hashes = contenders.packed(text)
+    assert len(hashes) == len(char_shingles(text))
+    assert len(set(hashes.tolist())) == len(set(char_shingles(text)))
+
+
+def test_contenders_differ_in_nothing_but_the_shape() -> None:
+    """The timed configuration is the default one: its keys are those of a configuration that was chosen."""
+    assert contenders.config("chars", 18, 7).signing_fingerprint == Config().signing_fingerprint
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "reached"),
+    [
+        (Target("at least", 4), 4.0, True),
+        (Target("at least", 4), 3.9, False),
+        (Target("at least", 0.95, 0.02), 0.94, True),
+        (Target("at most", 2), 2.1, False),
+        (Target("at most", 0.0, 0.01), 0.009, True),
+        (Target("equal to", 3), 3, True),
+    ],
+)
+def test_targets_are_kept_or_missed(target: Target, value: float, reached: bool) -> None:
+    """A bound is inclusive, and chance is allowed for on the right side of it."""
+    assert Result("id", "what", value, "", target).verdict == ("reached" if reached else "missed")
+
+
+def test_results_are_written_as_json_lines(tmp_path: object, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for the environment with the seeds, one a result, each with id, value, target and verdict."""
+    path = f"{tmp_path}/deep/results.jsonl"
+    assert runner.main(["--size", "smoke", "--only", "S4-copies", "--json", path]) == 0
+    with open(path, encoding="utf-8") as file:
+        about, *rows = [json.loads(line) for line in file]
+    assert about["environment"]["seeds"]["floods"] == floods.SEED
+    assert [row["scenario"] for row in rows] == ["S4-copies", "S4-copies"]
+    assert rows[1]["value"] == rows[1]["target"]["bound"]
+    assert rows[1]["verdict"] == "reached"
+    assert "S4-copies" in capsys.readouterr().out
+
+
+def test_unknown_scenarios_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    """The message lists those that there are."""
+    with pytest.raises(SystemExit):
+        runner.main(["--only", "S99"])
+    assert "S1-5kb-chars5" in capsys.readouterr().err
+
+
+def test_scenario_ids_are_permanent() -> None:
+    """An id names the same measurement for ever: new ones are added, none is renamed."""
+    assert list(runner.SCENARIOS) == [
+        "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
+        "S6-recall-generated", "S6-recall-real", "S7-command",
+    ]  # fmt: skip

@@ -1,0 +1,74 @@
+"""Kernels: what the decorators promise, and the guard of these tests against compiled code of an older edit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_cache import drop_stale_kernels
+
+from stream import banding, hashing, normalize, shingles
+from stream.kernels import inlined, kernel, raw_kernel
+
+
+def squares(values, out):  # type: ignore[no-untyped-def]
+    """Of each value."""
+    for i in range(len(values)):
+        out[i] = values[i] * values[i]
+
+
+@pytest.mark.parametrize("decorator", [kernel, raw_kernel, inlined])
+def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ignore[no-untyped-def]
+    """Compiled it gives what Python gives, it holds no interpreter lock, and it is kept on disk."""
+    compiled = decorator(squares)
+    out = np.empty(4, np.uint64)
+    compiled(np.arange(4, dtype=np.uint64), out)
+    assert out.tolist() == [0, 1, 4, 9]
+    assert compiled.targetoptions["nogil"]
+    assert type(compiled._cache).__name__ == "FunctionCache"
+
+
+@pytest.mark.parametrize("module", [banding, hashing, normalize, shingles])
+def test_no_kernel_of_the_library_needs_the_interpreter_lock(module) -> None:  # type: ignore[no-untyped-def]
+    """So threads sign at the same time."""
+    compiled = [value for value in vars(module).values() if hasattr(value, "targetoptions")]
+    assert compiled
+    assert all(value.targetoptions["nogil"] for value in compiled)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Two modules written at second 100, a kernel of each cached at 200 and 300."""
+    cache = tmp_path / "part" / "__pycache__"
+    cache.mkdir(parents=True)
+    times = {"inner.py": 100, "part/outer.py": 100}
+    times |= {f"part/__pycache__/{name}.{end}": second for name, second in (("a", 200), ("b", 300)) for end in ENDS}
+    for name, second in times.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (second, second))
+    return tmp_path
+
+
+ENDS = ("nbi", "1.nbc")
+
+
+def test_kernels_newer_than_every_module_stay(package: Path) -> None:
+    """Nothing is compiled twice for nothing."""
+    assert drop_stale_kernels(package) == 0
+    assert len(list(package.rglob("*.nb?"))) == 4
+
+
+def test_an_edit_of_any_module_drops_the_kernels_of_all(package: Path) -> None:
+    """Also of those whose own file is as it was, and those compiled after the edit: who inlines whom is not known."""
+    os.utime(package / "inner.py", (250, 250))
+    assert drop_stale_kernels(package) == 4
+    assert list(package.rglob("*.nb?")) == []
+    assert len(list(package.rglob("*.py"))) == 2
+
+
+def test_a_package_without_kernels_has_none_to_drop(tmp_path: Path) -> None:
+    """As after a fresh clone."""
+    (tmp_path / "module.py").touch()
+    assert drop_stale_kernels(tmp_path) == 0

@@ -1,0 +1,195 @@
+"""Style: sizes, the direction of imports, what the library may not touch, documentation. There are no exemptions."""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("stream", "workers", "benchmarks", "tests")
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+
+# Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
+# after the ground, knows no scheme and no measure, and siblings in a row never import each other.
+LAYERS: list[set[str]] = [
+    {"errors", "kernels"},
+    {"table.pages"},
+    {"table.heads"},
+    {"table.chains"},
+    {"table.step"},
+    {"table.band_table"},
+    {"table"},
+    {"hashing", "documents", "normalize"},
+    {"words", "measures"},
+    {"shingles"},
+    {"signatures"},
+    {"signatures.minhash", "signatures.one_permutation"},
+    {"banding", "tuning"},
+    {"schemes"},
+    {"config", "batches"},
+    {"partitions"},
+    {"pipeline"},
+    {"codecs", "wire"},
+    {""},
+]
+# What the library may not import -> what to do instead.
+BANNED_IMPORTS = {
+    "workers": "workers use the library, never the reverse",
+    "benchmarks": "benchmarks use the library, never the reverse",
+    "tests": "tests use the library, never the reverse",
+    "asyncio": "return values; workers decide when to run",
+    "io": "take and return bytes or str; workers read and write",
+    "kafka": "give workers/transports the values to send",
+    "logging": "count it in the table's state, or raise an error of errors.py",
+    "multiprocessing": "kernels run without the interpreter lock; workers start threads and processes",
+    "os": "take a setting as a field of Config",
+    "pathlib": "take and return bytes or str; workers read and write",
+    "prometheus_client": "return counts; workers publish them",
+    "random": "derive numbers from Config.seed with hashing.derive_seed",
+    "secrets": "derive numbers from Config.seed with hashing.derive_seed",
+    "socket": "take and return bytes; workers/transports hold the connections",
+    "subprocess": "take and return values; workers start processes",
+    "sys": "take and return values; workers own the process",
+    "threading": "kernels run without the interpreter lock; workers start threads and processes",
+    "time": "take the time as a value: an event time, or a number of seconds",
+}
+# What the library may not use -> what to do instead.
+BANNED_NAMES = {
+    "open": "take and return bytes or str; workers read and write",
+    "print": "return the value; workers print",
+    "input": "take the value as an argument",
+    "hash": "stream.hashing: Python's hash differs from process to process",
+    "id": "name things by their own ids: addresses differ from process to process",
+    "datetime.now": "take the time as a value",
+    "datetime.today": "take the time as a value",
+    "datetime.utcnow": "take the time as a value",
+    "date.today": "take the time as a value",
+    "np.random": "derive numbers from Config.seed with hashing.derive_seed",
+    "os.environ": "take a setting as a field of Config",
+}
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def module_of(path: Path) -> str:
+    """``table.heads`` for ``stream/table/heads.py``, ``table`` for its package, nothing for ``stream`` itself."""
+    parts = path.relative_to(ROOT / "stream").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of every import, those inside functions too; ``from a import b`` is ``a.b`` and ``a``."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)}:{node.lineno}: a relative import; write it in full"
+            assert node.module
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield node.lineno, whole if whole in MODULES else node.module
+
+
+MODULES = {f"stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
+
+
+def uses(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of every plain name and of every attribute of one that is read."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_module_has_at_most_400_lines(path: Path) -> None:
+    """Someone new reads it in one sitting."""
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MODULE_LINES_MAX, f"{named(path)} has {lines} lines, at most {MODULE_LINES_MAX}: split it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_function_has_at_most_60_lines(path: Path) -> None:
+    """It fits on a screen, its docstring included."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            where = f"{named(path)}:{node.lineno}: {node.name}"
+            assert lines <= FUNCTION_LINES_MAX, f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX}: split it"
+
+
+def test_every_module_of_the_library_has_a_row() -> None:
+    """And every row has its modules: the list is what there is."""
+    rows = [module for layer in LAYERS for module in layer]
+    assert sorted(rows) == sorted(module_of(path) for path in LIBRARY)
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
+    """No arrow runs back, or sideways."""
+    row = {module: i for i, layer in enumerate(LAYERS) for module in layer}
+    own = row[module_of(path)]
+    for line, name in imports(path):
+        if name == "stream" or name.startswith("stream."):
+            other = name.removeprefix("stream").removeprefix(".")
+            assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_the_library_touches_nothing_of_the_world(path: Path) -> None:
+    """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
+    for line, name in imports(path):
+        top = name.partition(".")[0]
+        assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
+    for line, name in uses(path):
+        assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
+def test_every_public_name_is_documented(path: Path) -> None:
+    """Modules, classes, functions and methods that do not begin with an underscore; a property where it is read."""
+    module = tree(path)
+    assert ast.get_docstring(module), f"{named(path)}: no docstring"
+    for owner in [module, *(node for node in module.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")]:
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+                setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+                where = f"{named(path)}:{node.lineno}: {node.name}"
+                assert setter or ast.get_docstring(node), f"{where} has no docstring"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=named)
+def test_every_test_says_its_fact(path: Path) -> None:
+    """In the first line of its docstring."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            fact = (ast.get_docstring(node) or "").partition("\n")[0]
+            assert fact, f"{named(path)}:{node.lineno}: {node.name} has no docstring"
+            assert len(node.name.split("_")) > 2, f"{named(path)}:{node.lineno}: {node.name} is no sentence"
+
+
+def test_test_folders_are_no_packages() -> None:
+    """``tests/stream/__init__.py`` would hide the package ``stream``."""
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_the_linter_asks_for_documentation_everywhere_but_in_tests() -> None:
+    """The rule stands in the configuration, with no file of the product taken out of it."""
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    assert "D1" in lint["select"]
+    undocumented = [files for files, rules in lint["per-file-ignores"].items() if any(r[0] == "D" for r in rules)]
+    assert undocumented == ["tests/**"]
