@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+sys.path.insert(0, str(Path(__file__).parent))
+
+from kernel_cache import drop_stale_kernels
+
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 # No deadline: the first example of a test may compile a kernel. A failure prints what reproduces it.
 settings.register_profile("neardup", deadline=None, print_blob=True)
@@ -26,23 +28,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Drop stale kernels before anything imports ``stream``; under pytest-xdist once, before there are workers."""
     if not hasattr(config, "workerinput"):
         drop_stale_kernels(ROOT / "stream")
-
-
-def drop_stale_kernels(package: Path) -> int:
-    """Delete the cached kernels of a package if one of its modules is newer than the oldest of them; how many files.
-
-    Numba compiles a kernel anew when the file that holds it changes, and only then. A kernel of one module is compiled
-    into the kernels of others (``mix64`` into every signature), whose files stay as they were: they would go on with
-    the old code, and tests of the new code would pass or fail on it.
-    """
-    modules = [path.stat().st_mtime for path in package.rglob("*.py")]
-    indexes = [path.stat().st_mtime for path in package.rglob("*.nbi")]
-    if not modules or not indexes or max(modules) <= min(indexes):
-        return 0
-    stale = [path for pattern in ("*.nbi", "*.nbc") for path in package.rglob(pattern)]
-    for path in stale:
-        path.unlink(missing_ok=True)  # another run may be doing the same
-    return len(stale)
 
 
 @pytest.fixture(scope="session")

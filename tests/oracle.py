@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -114,18 +114,18 @@ def _term(n: int, p: float, m: int) -> float:
     return math.exp(log + m * math.log(p) + (n - m) * math.log1p(-p))
 
 
-def jsonl(path: Path) -> list[Document]:
+def json_lines(path: Path) -> list[Document]:
     """A set of texts, one JSON object a line."""
     with path.open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line in lines]
     return [Document(str(row["id"]), row["text"]) for row in rows]
 
 
-def japanese_sentences(folder: Path) -> list[Document]:
+def jglue_sentences(folder: Path) -> list[Document]:
     """The sentences of both columns of the JGLUE files, named as the truth names them."""
     out = []
-    for part in ("train", "valid", "test"):
-        with (folder / f"{part}-v1.3.json").open(encoding="utf-8") as lines:
+    for part in ("train", "valid"):  # the truth is of these two
+        with (folder / "jsts-v1.3" / f"{part}-v1.3.json").open(encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
                 number = row["sentence_pair_id"]
@@ -133,13 +133,10 @@ def japanese_sentences(folder: Path) -> list[Document]:
     return out
 
 
-def truth(path: Path) -> dict[frozenset[str], float]:
+def truth_of(path: Path) -> dict[frozenset[str], float]:
     """The pairs of a truth file, with their similarity."""
     with path.open(encoding="utf-8", newline="") as lines:
         return {frozenset((row["a"], row["b"])): float(row["jaccard"]) for row in csv.DictReader(lines)}
-
-
-Reader = Callable[[Path], list[Document]]
 
 
 def pair_of_sets(union: int, similarity: float, seed: int) -> tuple[Hashes, Hashes, float]:

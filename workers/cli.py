@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``neardup probe`` and ``neardup tune``.
+"""The command line: ``neardup run``, ``probe`` and ``tune``, and the commands on Kafka (``commands_stream``).
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from workers.commands_stream import register
 from workers.exits import Exit, Failure, exit_codes_help
 from workers.options import ConfigCommand, SettingsCommand, given
 
@@ -125,6 +126,9 @@ def tune_command(
     from workers.tune import show
 
     show(load(given(ctx), config), plot=plot, as_json=as_json)
+
+
+register(app, _EPILOG)
 
 
 def _or_stdin(paths: list[str] | None) -> list[str]:

@@ -14,17 +14,29 @@ class Exit(IntEnum):
     INPUT = 3
     OUTPUT = 4
     CAPACITY = 5
+    BROKER = 6
+    TOPIC = 7
+    GAP = 8
+    GENERATION = 9
+    FENCED = 10
+    STUCK = 11
     INTERRUPTED = 130
     TERMINATED = 143
 
 
 MEANINGS: dict[Exit, str] = {
-    Exit.SUCCESS: "all input was read; also when whoever read the output has closed it",
+    Exit.SUCCESS: "all input was read, or workers stopped as asked; also when whoever read the output has closed it",
     Exit.BROKEN: "an invariant of the program is broken: a bug, please report it with the traceback",
     Exit.USAGE: "an unknown option, or a setting or a setting's file that cannot work",
     Exit.INPUT: "an input that was named is missing or cannot be opened",
     Exit.OUTPUT: "an output cannot be written",
     Exit.CAPACITY: "a limit that the design fixes was reached; the message says how to stay below it",
+    Exit.BROKER: "the broker refuses what was asked, or does not answer a command that does not wait for it",
+    Exit.TOPIC: "a topic is missing, has not the partitions that it must have, or has settings that lose live state",
+    Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
+    Exit.GENERATION: "a message of bands was signed under another configuration",
+    Exit.FENCED: "another process took this worker's place again and again: give each its own --instance",
+    Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance for stall_seconds_max",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

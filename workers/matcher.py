@@ -135,13 +135,14 @@ class MatchWorker:
         the next worker, if this one dies. Under other settings than the commit's, all that the log holds is replayed.
         """
         topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
+        # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
+        first, _ = self.transport.bounds(topic)[partition]
         committed = self.consumer.committed(partition)
         if committed is None:
             end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
             committed = Committed(end, encode_window(Window(end, None, fingerprint)))
             transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
         window, end = decode_window(committed.metadata), committed.offset
-        first, _ = self.transport.bounds(topic)[partition]
         if window.fingerprint != fingerprint:
             window = Window(min(first, end), None, fingerprint)
         if window.start < first:
@@ -169,6 +170,12 @@ class MatchWorker:
             # A reader that has failed is at its end, and so would the restore be: another one goes on where it stood.
             again = self.transport.read(self.plan.topics.bands, partition, restore.table.next, restore.end)
             self.restoring[partition] = restore._replace(stretches=again)
+            return
+        except OffsetGoneError:
+            # Trimmed under the restore. If this member slept and another trimmed by its commits, the next poll takes
+            # the partition away; if not, what is committed is read again, and a gap is told.
+            del self.restoring[partition]
+            self.waiting.add(partition)
             return
         for record in stretch or ():
             applied = restore.table.apply(record, publish=False)

@@ -10,7 +10,7 @@ Histograms that are fed by the step take whole arrays, so what a metric costs do
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +24,7 @@ from prometheus_client.core import (
 )
 
 from stream.documents import REASONS
+from workers.observe import Values
 
 PREFIX = "neardup_"
 SIGN, MATCH = "sign", "match"
@@ -129,7 +130,7 @@ class _Histogram:
         self.counts = np.zeros(len(bounds) + 1, np.int64)
         self.sum = 0.0
 
-    def add(self, values: Sequence[float]) -> None:
+    def add(self, values: Values) -> None:
         array = np.asarray(values, np.float64)
         places = np.searchsorted(self.bounds, array)
         self.counts += np.bincount(places, minlength=len(self.counts))
@@ -169,7 +170,7 @@ class Metrics:
         with self._lock:
             self._numbers[name][label] = value
 
-    def sample(self, name: str, values: Sequence[float], label: str = "") -> None:
+    def sample(self, name: str, values: Values, label: str = "") -> None:
         """Add values to a histogram."""
         with self._lock:
             self._histograms[name].add(values)
@@ -202,7 +203,7 @@ class Metrics:
             histogram = self._histograms[row.name]
             return HistogramMetricFamily(name, row.help, buckets=histogram.buckets(), sum_value=histogram.sum)
         kind = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}[row.kind]
-        family = kind(name, row.help, labels=labels)
+        family: CounterMetricFamily | GaugeMetricFamily = kind(name, row.help, labels=labels)
         for label, value in self._numbers[row.name].items():
             family.add_metric([label] if row.label else [], value)
         return family

@@ -5,7 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+Values = Sequence[float] | npt.NDArray[Any]
 
 
 class Observer(Protocol):
@@ -17,7 +21,7 @@ class Observer(Protocol):
     def set(self, name: str, value: float, label: str = "") -> None:
         """Set a gauge."""
 
-    def sample(self, name: str, values: Sequence[float], label: str = "") -> None:
+    def sample(self, name: str, values: Values, label: str = "") -> None:
         """Add values to a histogram."""
 
     def forget(self, label: str) -> None:
@@ -33,7 +37,7 @@ class Silent:
     def set(self, name: str, value: float, label: str = "") -> None:
         """Keep nothing."""
 
-    def sample(self, name: str, values: Sequence[float], label: str = "") -> None:
+    def sample(self, name: str, values: Values, label: str = "") -> None:
         """Keep nothing."""
 
     def forget(self, label: str) -> None:

@@ -39,7 +39,7 @@ class ConfigCommand(TyperCommand):
         """The options made from the fields."""
         from stream.config import Config
 
-        return _params(Config, "Settings: what is a near-duplicate")
+        return model_params(Config, "Settings: what is a near-duplicate")
 
 
 class SettingsCommand(ConfigCommand):
@@ -49,11 +49,11 @@ class SettingsCommand(ConfigCommand):
         """The options made from the fields of both models."""
         from workers.settings import Options
 
-        return [*super().setting_params(), *_params(Options, "Settings: how input is read")]
+        return [*super().setting_params(), *model_params(Options, "Settings: how input is read")]
 
 
 @functools.cache
-def _params(model: type[BaseModel], panel: str) -> list[Any]:
+def model_params(model: type[BaseModel], panel: str) -> list[Any]:
     """Parameters of the command line for the fields of a model, made by typer from a signature."""
     parameters = [_parameter(name, field, panel) for name, field in model.model_fields.items()]
 
@@ -76,7 +76,7 @@ def _parameter(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     dashed = option_name(name)
     option = typer.Option(
         f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,
-        help=f"{field.description}" if value is None else f"{field.description} (default {shown})",
+        help=f"{field.description}" if value in (None, "") else f"{field.description} (default {shown})",
         show_default=False,
         callback=_keep,
         expose_value=False,

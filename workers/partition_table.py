@@ -121,7 +121,7 @@ class PartitionTable:
 
     def increments(self) -> dict[str, int]:
         """By how much each count of ``COUNTED`` has grown since this was last asked, between steps."""
-        counts = self.matcher.table.counts()
+        counts = {**self.matcher.table.counts(), "postings": self.matcher.table.posting_end}
         now = {name: counts[name] for name in COUNTED}
         grown = {name: now[name] - self._told[name] for name in COUNTED}
         self._told = now

@@ -2,8 +2,9 @@
 
 The command line goes before the environment (``NEARDUP_THRESHOLD=0.9``), the environment before a TOML file
 (``threshold = 0.9``), the file before the defaults. The file is the one named by ``--config``, else ``neardup.toml``
-in the working folder if there is one. Names that are no setting are refused in each place. An empty variable is no
-setting; ``NEARDUP_LANGUAGES`` takes several values with commas between.
+in the working folder if there is one. Names that are no setting are refused in each place; those of other commands
+may stand in the file and in the environment, which all commands share. Secrets are refused in the file. An empty
+variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas between.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, Field, SecretStr, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -92,22 +93,34 @@ class _Environment(EnvSettingsSource):
         return [part.strip() for part in value.split(",")]
 
 
-def load(given: Mapping[str, Any], file: str | None = None) -> Settings:
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
     """The settings with those of the command line in ``given`` and the TOML file ``file``.
 
     Raises ``ConfigError`` for unknown names and values that cannot work, ``Failure`` for a file that cannot be read.
     """
     path = Path(file or FILE_DEFAULT)
-    from_file = _from_file(path) if file is not None or path.is_file() else {}
-    _refuse_unknown_variables()
-    from_environment = _Environment(Settings)()
+    known = _known_fields()
+    from_file = _from_file(path, known) if file is not None or path.is_file() else {}
+    from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
+    _refuse_unknown_variables(known)
+    from_environment = _Environment(kind)()
     try:
-        return Settings(**{**from_file, **from_environment, **given})
+        return kind(**{**from_file, **from_environment, **given})
     except ConfigError as error:
         raise ConfigError(f"{error}{_places(from_file, from_environment, given, path)}") from None
 
 
-def _from_file(path: Path) -> dict[str, Any]:
+def _known_fields() -> dict[str, FieldInfo]:
+    """The settings of all commands."""
+    from workers.stream_settings import StreamSettings  # which is made from what stands here
+
+    return StreamSettings.model_fields
+
+
+def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
     try:
         with path.open("rb") as opened:  # the source skips a file that is missing; a named one must be there
             opened.read(1)
@@ -116,13 +129,19 @@ def _from_file(path: Path) -> dict[str, Any]:
         raise input_failure(f"the settings in {path}", error) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
-    _refuse_unknown(values, str(path), Settings.model_fields)
+    _refuse_unknown(values, str(path), known)
+    for name in values:
+        if SecretStr in get_args(known[name].annotation):
+            raise ConfigError(
+                f"{name} is a secret and stands in {path}: set {ENVIRONMENT_PREFIX}{name.upper()} in the environment, "
+                f"or name a file that holds nothing else with {name}_file"
+            )
     return dict(values)
 
 
-def _refuse_unknown_variables() -> None:
+def _refuse_unknown_variables(known: Mapping[str, FieldInfo]) -> None:
     names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
-    _refuse_unknown(names, "the environment", [ENVIRONMENT_PREFIX + name.upper() for name in Settings.model_fields])
+    _refuse_unknown(names, "the environment", [ENVIRONMENT_PREFIX + name.upper() for name in known])
 
 
 def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> None:

@@ -75,7 +75,8 @@ class Signings(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Documents, then removals of ids: within it, order among different ids makes no difference."""
+    """Documents, then removals of ids. So a document may meet an earlier one whose removal stood before it in the same
+    poll, as it may when the two come by different partitions; what is kept is the order of what concerns one id."""
 
     documents: list[Document]
     records: list[Record]

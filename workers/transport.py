@@ -1,6 +1,7 @@
 """The transport: topics with partitions and offsets, consumer groups, transactions. The protocol, and its errors.
 
-What every transport guarantees (``tests/processes/test_transport_laws.py`` runs the list on each):
+What every transport guarantees (``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` hold it as a
+list of laws, which runs on each):
 
 - **Log.** A partition is a sequence of records with growing offsets, with gaps where control records stood. Records of
   one producer keep their order within a partition. ``trim`` moves the first offset up; nothing else removes a record.
@@ -52,6 +53,10 @@ class UnreachableError(TransportError):
     """The broker did not answer in time; trying again later may work."""
 
 
+class TooLargeError(TransportError):
+    """A record is longer than the broker takes; nothing was sent, and the transaction is as it was."""
+
+
 class UnknownTopicError(TransportError):
     """The topic does not exist, or has not the partitions that it must have."""
 
@@ -97,12 +102,16 @@ class Consumer(Protocol):
     def poll(self, timeout_seconds: float, records_max: int) -> Polled:
         """Wait until there are ``records_max`` records or the time is over; at once on a change of assignment.
 
-        Takes no records of partitions revoked since. Raises ``FencedError`` when the group has put this member out,
-        ``OffsetGoneError``, ``UnreachableError``.
+        Takes no records of partitions revoked since. A member that was put out learns it by ``revoked``, and joins
+        again; a partition in both tuples came back void. A member whose instance was taken over by another process is
+        told by nobody but ``send_offsets``. Raises ``OffsetGoneError``, ``UnreachableError``.
         """
 
     def committed(self, partition: int) -> Committed | None:
-        """What the group has committed for an assigned partition; waits for a pending transaction to end."""
+        """What the group has committed for an assigned partition; waits a while for a pending transaction to end.
+
+        Raises ``UnreachableError`` if it does not end in time: ask again after another ``poll``.
+        """
 
     def seek(self, partition: int, offset: int) -> None:
         """Set the position of an assigned partition."""
@@ -116,8 +125,15 @@ class Consumer(Protocol):
     def lag(self) -> dict[int, int]:
         """Records between the position and the end of each assigned partition, as far as the client knows."""
 
+    def positions(self) -> dict[int, int]:
+        """The offset of the next record to take, of each assigned partition that has a position; asks nobody.
+
+        It passes what is not for readers too: control records, and those of aborted transactions.
+        """
+
     def close(self) -> None:
-        """Leave the group and free what is held; never raises."""
+        """Free what is held; never raises. A named instance keeps its partitions until its session ends, a nameless one
+        leaves at once."""
 
 
 class Producer(Protocol):
@@ -129,7 +145,10 @@ class Producer(Protocol):
     def send(
         self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
     ) -> None:
-        """Append to the transaction; asynchronous: ``flush`` tells whether it worked."""
+        """Append to the transaction; asynchronous: ``flush`` tells whether it worked.
+
+        Raises ``TooLargeError``, and then the transaction is as it was.
+        """
 
     def flush(self) -> None:
         """Wait until every record is acknowledged; raises ``AbortedError`` if one is not (call ``abort`` next)."""
@@ -138,7 +157,7 @@ class Producer(Protocol):
         """Put the group's offsets into the transaction."""
 
     def commit(self) -> None:
-        """Make the transaction visible; ``OutcomeUnknownError`` if no answer came."""
+        """Make the transaction visible; ``OutcomeUnknownError`` if no answer came, or an earlier failure again."""
 
     def abort(self) -> None:
         """Undo the transaction; raises ``OutcomeUnknownError`` if that cannot be told."""
@@ -160,13 +179,19 @@ class Transport(Protocol):
         """A producer that fences every earlier one of the same id."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records of ``[start, end)`` in order, without a group; raises ``OffsetGoneError``."""
+        """The committed records of ``[start, end)`` in order, without a group.
+
+        Raises ``OffsetGoneError``; ``UnreachableError`` where it would have to wait for an open transaction.
+        """
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
+
+    def leave(self, group: str, instance: str) -> None:
+        """Give up the place of an instance that has closed: others need not wait for the end of its session."""
 
     def close(self) -> None:
         """Free what is held; never raises."""

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from stream import Config, Deduplicator, Document, Matcher, Pair, Refusal, Signer
+from stream.banding import estimate
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
@@ -205,6 +206,24 @@ def test_candidates_below_the_cut_are_emitted_on_request() -> None:
     assert len(candidates) > len(pairs)
     assert few.counts() == all_.counts()
     assert len(candidates) == all_.counts()["candidates"] + all_.counts()["copies"]
+
+
+def test_a_pair_at_the_cut_is_emitted() -> None:
+    """An estimate of just ``min_similarity``, 1 included: equal sets of shingles in bags that differ."""
+    dedup = Deduplicator(Config(min_similarity=1.0))
+    often, more_often = ("the cat and the dog, " * n for n in (5, 9))
+    assert dedup.process([Document("a", often), Document("b", more_often)]) == [Pair("a", "b", 1.0, 18)]
+    assert dedup.counts()["copies"] == 0
+
+
+@pytest.mark.parametrize("bits", [8, 16, 32])
+def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
+    """The estimate of them is the cut to the last digit; of one row less it is below."""
+    for threshold in np.linspace(0.55, 1, 10):
+        tuning = Config(threshold=threshold, recall=0.5, sketch_bits=bits).tuning
+        rows, least = tuning.bands * tuning.rows, tuning.agreements_min
+        below, at = estimate(np.array([least - 1, least], np.int32), rows, bits)
+        assert below < tuning.cut <= at
 
 
 def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

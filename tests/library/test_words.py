@@ -69,12 +69,7 @@ WORD_LIKE = regex.compile(
 
 # A few of every class, and those on which rules meet: pictographs that are letters, marks that are letters.
 RICH = (
-    "abzAéßя한ב\u05ea"
-    + "019٣"
-    + "アイ\u30fc"
-    + "_\u203f"
-    + "'\u2019.\uff0e:\u00b7,;\u066c\""
-    + "\r\n\x0b\u2028"
+    "abzAéßя한ב\u05ea" + "019٣" + "アイ\u30fc" + "_\u203f" + "'\u2019.\uff0e:\u00b7,;\u066c\"" + "\r\n\x0b\u2028"
     " \u3000\t" + "\u0308\u0301\u0e31\uff9e\U0001f3fd" + "\u00ad\u2060" + "\u200d\u200d" + "🇩🇪🇫"
     "👩😀❤ℹ🅰" + "漢字あのกไ½②" + "-!/\u02c2\ud800\U0010ffff"
 )
@@ -222,9 +217,7 @@ def test_the_property_table_is_read_only_and_has_every_class() -> None:
     assert not table.flags.writeable
     assert "".join(map(symbol_of, "!\r\n\x0b\u0308\u00ad\u200d aא1ア_🇩'\".:,😀🅰")) == SYMBOLS + "PB"
     assert set(np.unique(table & 0x1F)) == set(range(len(SYMBOLS)))
-    like = [
-        char for char in "aא1アあ漢ก½②🅰_-'\u0308\u0e31\u200d\uff9e😀🇩\u02c2\ud800" if table[ord(char)] & 0x40
-    ]
+    like = [char for char in "aא1アあ漢ก½②🅰_-'\u0308\u0e31\u200d\uff9e😀🇩\u02c2\ud800" if table[ord(char)] & 0x40]
     assert like == list("aא1アあ漢ก½②🅰")
 
 

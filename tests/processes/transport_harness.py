@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
-from workers.transport import Consumer, Membership, Polled, Producer, Record, Transport
+from workers.transport import Consumer, Membership, Polled, Producer, Record, Transport, UnreachableError
 
 RECORDS_MAX = 1000
 
@@ -44,17 +45,22 @@ class Member:
         self.consumer = harness.transport().consumer(topic, group, instance)
         self.records: list[Record] = []
         self.owned: set[int] = set()
+        self.unplaced: set[int] = set()  # paused, for want of a position
 
     def step(self) -> Polled:
         polled = self.consumer.poll(self.poll_seconds, RECORDS_MAX)
         self.owned -= set(polled.revoked)
+        self.unplaced -= set(polled.revoked)
         assert {record.partition for record in polled.records} <= self.owned  # none of a revoked or a paused one
         assert self.owned.isdisjoint(polled.assigned)
         self.owned |= set(polled.assigned)
-        for partition in polled.assigned:
-            committed = self.consumer.committed(partition)
-            self.consumer.seek(partition, committed.offset if committed else 0)
-            self.consumer.resume([partition])
+        self.unplaced |= set(polled.assigned)
+        for partition in sorted(self.unplaced):
+            with suppress(UnreachableError):  # asked again after the next poll
+                committed = self.consumer.committed(partition)
+                self.consumer.seek(partition, committed.offset if committed else 0)
+                self.consumer.resume([partition])
+                self.unplaced.discard(partition)
         self.records += polled.records
         return polled
 

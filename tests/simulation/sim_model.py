@@ -137,9 +137,7 @@ def _pass_time(out: Replayed, time: int, window: int, lateness: int, items: int)
         out.evicted += 1
 
 
-def _met(
-    live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches
-) -> list[_Entry]:
+def _met(live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches) -> list[_Entry]:
     """Whom a new item pairs with here: the newest copy that may, else the newest that may of each other content."""
     newest: dict[int, _Entry] = {}
     for entry in live:

@@ -49,6 +49,7 @@ FILE_REASONS: dict[str, str] = {
     "special": "it is neither a file nor a folder",
     "unreadable": "it cannot be read",
     "corrupt": "the compressed data is damaged or cut off",
+    "message_too_large": "the document is larger than request_bytes_max",
 }
 
 

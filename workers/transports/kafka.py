@@ -1,9 +1,9 @@
 """The transport on Apache Kafka, through kafka-python; only the modules named ``kafka*`` of this folder import it.
 
-``KafkaTransport(settings)`` holds no connection until it is asked for something, so it may be made before a fork; clients
-are made after it (rule 9). The parts: ``kafka_settings`` (limits, errors), ``kafka_consumer`` (a member of a group),
-``kafka_producer`` (the safe order of a transaction), ``kafka_admin`` (topics). ``read`` makes a client of its own, so that
-a restore may run on a thread beside the member that polls.
+``KafkaTransport(settings)`` holds no connection until it is asked for something, so it may be made before a fork;
+clients are made after it (rule 9). The parts: ``kafka_settings`` (limits, errors), ``kafka_consumer`` (a member of
+a group), ``kafka_producer`` (the safe order of a transaction), ``kafka_admin`` (topics). ``read`` makes a client of
+its own, so that a restore may run on a thread beside the member that polls.
 
 The numbers of rules in docstrings are those of the list in ``docs/ARCHITECTURE.md``.
 """
@@ -21,9 +21,9 @@ from workers.transport import Consumer, OffsetGoneError, Producer, Record, Unrea
 from workers.transports.kafka_admin import KafkaAdmin, TopicDescription, TopicSpec
 from workers.transports.kafka_consumer import KafkaGroupConsumer, converted
 from workers.transports.kafka_producer import KafkaTransactionalProducer
-from workers.transports.kafka_settings import KafkaSettings, TooLargeError, as_transport_error
+from workers.transports.kafka_settings import KafkaSettings, as_transport_error
 
-__all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TooLargeError", "TopicDescription", "TopicSpec"]
+__all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
 # A position that moves past control records alone shows only between two of the client's polls.
 _READ_SLICE_MILLISECONDS = 20
@@ -62,8 +62,8 @@ class KafkaTransport:
         """The committed records of ``[start, end)``, until the position has reached ``end``.
 
         Never until "the last record was ``end`` - 1": control and aborted records leave gaps. Raises
-        ``OffsetGoneError``, and ``UnreachableError`` without progress for ``read_timeout_seconds``, be the broker away or
-        a transaction open before ``end``.
+        ``OffsetGoneError``, and ``UnreachableError`` without progress for ``read_timeout_seconds``, be the broker
+        away or a transaction open before ``end``.
         """
         if start >= end:
             return
@@ -84,6 +84,10 @@ class KafkaTransport:
         """Drop the records below the given offsets."""
         self.admin.trim(topic, before)
 
+    def leave(self, group: str, instance: str) -> None:
+        """Give up the place of an instance that has closed; the client does not when it closes."""
+        self.admin.leave(group, instance)
+
     def close(self) -> None:
         """Free what is held; never raises. Consumers and producers are closed by who made them."""
         self.admin.close()
@@ -92,8 +96,8 @@ class KafkaTransport:
         first, log_end = self.admin.log_bounds(place.topic, place.partition)
         if start < first or end > log_end:
             raise OffsetGoneError(
-                f"{start} to {end} of {place.topic}-{place.partition} is outside its log, which holds {first} to {log_end};"
-                " start where it begins, if what was trimmed may be missed"
+                f"{start} to {end} of {place.topic}-{place.partition} is outside its log, which holds {first} to"
+                f" {log_end}; start where it begins, if what was trimmed may be missed"
             )
 
     def _reader(self, place: TopicPartition, start: int) -> KafkaConsumer:
@@ -120,7 +124,7 @@ class KafkaTransport:
             except Exception as error:
                 raise as_transport_error(what, error) from error
             for batch in found.values():
-                records = converted(place.partition, batch)
+                records = converted(batch)
                 yield records if records[-1].offset < end else [record for record in records if record.offset < end]
             if now != position:
                 position, moved = now, time.monotonic()

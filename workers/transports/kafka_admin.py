@@ -1,7 +1,8 @@
 """Topics of Kafka as such: what they are, where they begin and end, and their making. No records pass here.
 
-One client is made at the first call, kept, and made anew in a forked child, whose copy has lost its thread (rule 9). Calls
-from several threads take turns. Each is repeated until ``request_timeout_seconds`` are over while the broker is away.
+One client is made at the first call, kept, and made anew in a forked child, whose copy has lost its thread (rule
+9). Calls from several threads take turns. Each is repeated until ``request_timeout_seconds`` are over while the
+broker is away.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec, TopicPartition
 from kafka import errors as client_errors
-from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
 from stream.errors import ConfigError
 from workers.transport import OffsetGoneError, UnknownTopicError
@@ -29,7 +31,7 @@ _UNKNOWN_TOPIC = 3  # an error code of the broker
 
 
 class TopicSpec(NamedTuple):
-    """A topic to make; ``replication`` -1 is the broker's default. Keys of ``configs`` are Kafka's, values its texts."""
+    """A topic to make; ``replication`` -1 is the broker's default, ``configs`` are Kafka's names and texts."""
 
     name: str
     partitions: int
@@ -80,6 +82,11 @@ class KafkaAdmin:
                 f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to offsets that were read"
             ) from error
 
+    def leave(self, group: str, instance: str) -> None:
+        """Take an instance out of its group, if it is in."""
+        members = [MemberToRemove(group_instance_id=instance)]
+        self._call(f"take {instance!r} out of {group!r}", lambda client: client.remove_group_members(group, members))
+
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Make the topics that do not exist; returns their names. Those that do exist are left as they are.
 
@@ -87,18 +94,8 @@ class KafkaAdmin:
         """
         made = []
         for spec in specs:
-            request = {
-                spec.name: {
-                    "num_partitions": spec.partitions,
-                    "replication_factor": spec.replication,
-                    "configs": dict(spec.configs),
-                }
-            }
             try:
-                self._call(
-                    f"create {spec.name!r}",
-                    lambda client, new=request: client.create_topics(new, wait_for_metadata=True),
-                )
+                self._call(f"create {spec.name!r}", partial(_create, spec))
                 made.append(spec.name)
             except client_errors.TopicAlreadyExistsError:
                 continue
@@ -133,8 +130,8 @@ class KafkaAdmin:
 
     def _bounds(self, places: list[TopicPartition], isolation: IsolationLevel) -> dict[int, tuple[int, int]]:
         def ask(client: KafkaAdminClient) -> dict[int, tuple[int, int]]:
-            firsts = client.list_partition_offsets({place: OffsetSpec.EARLIEST for place in places}, isolation)
-            ends = client.list_partition_offsets({place: OffsetSpec.LATEST for place in places}, isolation)
+            firsts = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST), isolation)
+            ends = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST), isolation)
             return {place.partition: (firsts[place].offset, ends[place].offset) for place in places}
 
         try:
@@ -172,6 +169,15 @@ class KafkaAdmin:
         if client is not None and self._process == os.getpid():
             with suppress(Exception):
                 client.close()
+
+
+def _create(spec: TopicSpec, client: KafkaAdminClient) -> None:
+    settings = {
+        "num_partitions": spec.partitions,
+        "replication_factor": spec.replication,
+        "configs": dict(spec.configs),
+    }
+    client.create_topics({spec.name: settings}, wait_for_metadata=True)
 
 
 _REFUSED = (

@@ -7,8 +7,8 @@ A step is committed by this list; the client allows other orders, and each of th
 2. ``send`` to explicit partitions. The client acknowledges later, on its own thread.
 3. ``flush``: every record must have been acknowledged. The client's own flush returns normally when some were not, and
    its commit then succeeds without them (rule 1); so each record's future is looked at.
-4. ``send_offsets`` with the membership of the ``poll`` that gave the records; generation -1 is refused here, because the
-   broker accepts it (rule 2).
+4. ``send_offsets`` with the membership of the ``poll`` that gave the records; generation -1 is refused here,
+   because the broker accepts it (rule 2).
 5. ``commit``. No answer within the deadline: nobody knows, the producer is lost. A crash after the broker has it: the
    step happened, and the next ``committed`` says so.
 
@@ -44,13 +44,13 @@ from workers.transport import (
     FencedError,
     Membership,
     OutcomeUnknownError,
+    TooLargeError,
     TransportError,
     UnknownTopicError,
     UnreachableError,
 )
 from workers.transports.kafka_settings import (
     KafkaSettings,
-    TooLargeError,
     as_transport_error,
     is_fenced,
     is_producer_fenced,
@@ -59,7 +59,8 @@ from workers.transports.kafka_settings import (
 
 _log = logging.getLogger(__name__)
 
-# The client's default of 100 ms is slept once a transaction, while the broker ends the one before: 112 ms instead of 10.
+# The client's default of 100 ms is slept once a transaction, while the broker ends the one before: 112 ms instead
+# of 10.
 _RETRY_BACKOFF_MILLISECONDS = 4
 # The broker refuses, for good, 4,097 characters.
 METADATA_CHARACTERS_MAX = 4000
@@ -114,8 +115,8 @@ class KafkaTransactionalProducer:
         bytes_sent = len(value or b"") + len(key or b"")
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
-                f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max}: "
-                "send less at once, or raise request_bytes_max and the topic's own limit"
+                f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"
+                " send less at once, or raise request_bytes_max and the topic's own limit"
             )
         if self._state == "failed":
             return
@@ -168,8 +169,8 @@ class KafkaTransactionalProducer:
     def commit(self) -> None:
         """Make the transaction visible, if all of it arrived; after anything has failed in it, that failure again.
 
-        ``FencedError`` is what the last answer said. If an earlier one was lost on the way the step may have happened, so
-        after either error start anew from the committed offsets.
+        ``FencedError`` is what the last answer said. If an earlier one was lost on the way the step may have
+        happened, so after either error start anew from the committed offsets.
         """
         self._expect("commit", "open", "failed")
         self._raise_failure()
@@ -186,8 +187,8 @@ class KafkaTransactionalProducer:
             self._leave_behind()
             kind: type[TransportError] = FencedError if is_fenced(error) else OutcomeUnknownError
             self._failure = kind(
-                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step touched and start "
-                "anew from the committed offsets"
+                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step touched and"
+                " start anew from the committed offsets"
             )
             raise self._failure from error
         self._state = "ready"

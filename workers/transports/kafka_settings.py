@@ -1,7 +1,8 @@
 """How to reach Kafka, the limits of every wait, and what the client's errors mean in the words of the protocol.
 
-The waits nest, and ``KafkaSettings`` refuses values that do not: a request may be lost and sent again before the flush gives
-up, the flush gives up before the broker ends the transaction, and a heartbeat may be lost without losing the session.
+The waits nest, and ``KafkaSettings`` refuses values that do not: a request may be lost and sent again before the
+flush gives up, the flush gives up before the broker ends the transaction, and a heartbeat may be lost without
+losing the session.
 """
 
 from __future__ import annotations
@@ -15,11 +16,6 @@ from kafka import errors as client_errors
 
 from stream.errors import ConfigError
 from workers.transport import FencedError, TransportError, UnreachableError
-
-
-class TooLargeError(TransportError, ValueError):
-    """A record above ``message_bytes_max``; nothing of it was sent and the transaction is as it was."""
-
 
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 _MESSAGE_OVERHEAD_BYTES = 256
@@ -45,7 +41,7 @@ _CHAIN_LENGTH_MAX = 16
 
 @dataclass(frozen=True)
 class KafkaSettings:
-    """Addresses, limits and sizes; ``client`` holds the security options (``security_protocol``, ``ssl_*``, ``sasl_*``).
+    """Addresses, limits and sizes; ``client`` holds the security options: ``security_protocol``, ``ssl_*``, ``sasl_*``.
 
     ``repr`` leaves ``client`` out and no message shows a value of it. Raises ``ConfigError``.
     """
@@ -65,12 +61,13 @@ class KafkaSettings:
     read_timeout_seconds: float = 30.0  # without progress
     close_timeout_seconds: float = 2.0
     linger_milliseconds: int = 5
-    batch_bytes: int = 256 << 10
+    batch_bytes: int = 512 << 10
     compression: str | None = "lz4"
-    # Below the broker's message.max.bytes (1,048,588), which holds for the compressed batch: what passes here fits there.
+    # Below the broker's message.max.bytes (1,048,588), which holds for the compressed batch: what passes here fits
+    # there.
     request_bytes_max: int = 1_000_000
     fetch_bytes_max: int = 32 << 20
-    fetch_partition_bytes_max: int = 4 << 20
+    fetch_partition_bytes_max: int = 2 << 20
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -114,7 +111,8 @@ class KafkaSettings:
     def consumer_options(self) -> dict[str, Any]:
         """What every consumer is made with, in a group or not: read-committed, without deserializers (rule 3).
 
-        A deserializer that raises would make the next ``poll`` of the client spin for ever, so bytes go out as they came.
+        A deserializer that raises would make the next ``poll`` of the client spin for ever, so bytes go out as they
+        came.
         """
         return {
             **self.options(),
@@ -135,7 +133,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def is_fenced(error: BaseException | None) -> bool:
-    """Whether the error, or one that it wraps, says that another one took this place: in the group or as the producer."""
+    """Whether the error, or one that it wraps, says that another one took this place, in the group or as producer."""
     return is_producer_fenced(error) or any(isinstance(one, _FENCED) for one in _chain(error))
 
 

@@ -104,6 +104,11 @@ class MemoryTransport:
             for partition, offset in before.items():
                 self._cluster.log(topic, partition).trim(offset)
 
+    def leave(self, group: str, instance: str) -> None:
+        """Give up the place of an instance that has closed."""
+        with self._cluster.lock:
+            self._cluster.leave(group, instance)
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -190,6 +195,11 @@ class MemoryConsumer:
         """Offsets between the position and the end of each partition that has a position."""
         with self._cluster.lock:
             return {p: max(0, self._end(p) - at) for p, at in self._positions().items()}
+
+    def positions(self) -> dict[int, int]:
+        """The offset of the next record to take, of each partition that has a position."""
+        with self._cluster.lock:
+            return self._positions()
 
     def close(self) -> None:
         """Stop. An instance keeps its place until its session ends; a member without a name leaves at once."""

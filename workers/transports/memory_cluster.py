@@ -189,6 +189,12 @@ class MemoryCluster:
 
     # What clients call, with the lock held.
 
+    def leave(self, group: str, instance: str) -> None:
+        """Take the member of an instance out of its group, if there is one."""
+        member = self._groups[group].holder(instance) if group in self._groups else None
+        if member is not None:
+            self._groups[group].leave(member.member)
+
     def check(self, call: str, who: str | None = None) -> None:
         """Raise what was asked for by ``fail_next``, or that the broker is away."""
         for fault in self._faults:

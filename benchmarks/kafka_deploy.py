@@ -1,0 +1,261 @@
+"""What the measurements on a broker share: the broker, a deployment of its own for each, documents, worker processes.
+
+Workers run in processes of their own (``python -m benchmarks.kafka_worker``) where several compete for the cores, or
+where the load must not share an interpreter with them. Each tells of every turn in a line of JSON on its standard
+output: the monotonic clock, which all processes of a machine share, documents so far, and seconds of processor.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+
+from benchmarks.measure import ONE_THREAD
+from benchmarks.report import Size
+from benchmarks.texts import draw_words
+from workers.connection import connect
+from workers.observe import Values
+from workers.stream_settings import StreamSettings, load_stream, names_of
+from workers.topic_rules import topic_plans
+from workers.topics import partition_of_key
+from workers.transports.kafka import KafkaTransport, TopicSpec
+
+ROOT = Path(__file__).resolve().parent.parent
+_BROKER = ROOT / "tests" / "kafka" / "broker.py"
+# Texts are made of pieces of this many words, drawn from a pool of so many: 25 pieces are a text of 4 kB.
+_PIECE_WORDS, _POOL_PIECES, PIECES = 29, 8_000, 25
+_TRANSACTION_DOCUMENTS = 2_000
+WAIT_SECONDS_MAX = 240.0
+_PARTITIONS = 8
+# Events so far apart keep the window wide open and the whole log alive.
+_WINDOW_SECONDS = 1e9
+
+
+class Bench(NamedTuple):
+    """What a scenario is run with."""
+
+    bootstrap: str
+    broker_pid: int | None
+    size: Size
+
+
+def broker_module() -> ModuleType:
+    """The launcher of the tests, by its path: it is no package."""
+    spec = importlib.util.spec_from_file_location("benchmarks_broker", _BROKER)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@contextmanager
+def served(size: Size) -> Iterator[Bench]:
+    """A broker: that of ``KAFKA_BOOTSTRAP_SERVERS``, else one started here, and ended with the block."""
+    given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
+    if given:
+        yield Bench(given, None, size)
+        return
+    with broker_module().Broker() as broker:
+        yield Bench(broker.bootstrap, broker.pid, size)
+
+
+def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
+    """Settings of a deployment of its own, with its topics made."""
+    base: dict[str, object] = {
+        "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
+        "window_seconds": _WINDOW_SECONDS, "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
+        "candidates_partitions": _PARTITIONS,
+    }  # fmt: skip
+    settings = load_stream({**base, **given})
+    transport = connect(settings)
+    transport.admin.create_topics([TopicSpec(plan.name, plan.partitions, -1, plan.configs)
+                                   for plan in topic_plans(settings)])  # fmt: skip
+    transport.close()
+    return settings
+
+
+def with_group(settings: StreamSettings, group: str, instance: str = "0") -> StreamSettings:
+    """The same topics for another group, which reads them anew."""
+    return load_stream({**settings.model_dump(exclude_unset=True), "group": group, "instance": instance})
+
+
+def texts(count: int, seed: int, edited_share: float = 0.1, pieces: int = PIECES) -> Iterator[str]:
+    """Texts of ``pieces`` pieces of 160 bytes; ``edited_share`` of them a recent one with one piece replaced.
+
+    Two others share a piece in a hundred at most, so only the edited ones are pairs. Made faster than they are signed.
+    """
+    rng = np.random.default_rng(seed)
+    words = draw_words(rng, _PIECE_WORDS * _POOL_PIECES, punctuation=True)
+    pool = [" ".join(words[i : i + _PIECE_WORDS]) for i in range(0, len(words), _PIECE_WORDS)]
+    last: list[int] = []
+    for _ in range(count):
+        if last and rng.random() < edited_share:
+            chosen = [*last[:-1], int(rng.integers(_POOL_PIECES))]
+        else:
+            chosen = last = rng.integers(_POOL_PIECES, size=pieces).tolist()
+        yield " ".join(pool[i] for i in chosen)
+
+
+def values(count: int, seed: int, timestamp: Callable[[], float] = time.time) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of documents."""
+    for i, text in enumerate(texts(count, seed)):
+        id_ = f"doc-{seed:04d}-{i:011d}"
+        yield id_.encode(), orjson.dumps({"id": id_, "text": text, "timestamp": timestamp()})
+
+
+def load(settings: StreamSettings, count: int, seed: int) -> int:
+    """Documents to the topic, in transactions; returns their bytes."""
+    transport = connect(settings)
+    topic = names_of(settings).topics.documents
+    producer = transport.producer(f"{settings.topic_prefix}load")
+    stream, total = values(count, seed), 0
+    while batch := list(itertools.islice(stream, _TRANSACTION_DOCUMENTS)):
+        producer.begin()
+        for key, value in batch:
+            producer.send(topic, partition_of_key(key, _PARTITIONS), value, key)
+            total += len(value)
+        producer.commit()
+    producer.close()
+    transport.close()
+    return total
+
+
+def remaining(transport: KafkaTransport, topic: str, positions: dict[int, int]) -> int:
+    """Records, control records among them, between positions and the ends of a topic."""
+    bounds = transport.bounds(topic)
+    return sum(end - max(first, positions.get(partition, first)) for partition, (first, end) in bounds.items())
+
+
+class Tally:
+    """An observer that keeps sums of counters, by name and label: stages in seconds, documents."""
+
+    def __init__(self) -> None:
+        self.sums: dict[str, float] = {}
+
+    def count(self, name: str, amount: float = 1, label: str = "") -> None:
+        """Add to a counter."""
+        key = f"{name} {label}".strip()
+        self.sums[key] = self.sums.get(key, 0.0) + amount
+
+    def set(self, name: str, value: float, label: str = "") -> None:
+        """Gauges are not kept."""
+
+    def sample(self, name: str, values: Values, label: str = "") -> None:
+        """Nor are samples."""
+
+    def forget(self, label: str) -> None:
+        """There is nothing to forget."""
+
+    def stages(self) -> dict[str, float]:
+        """Seconds of each stage."""
+        head = "stage_seconds "
+        return {key.removeprefix(head): amount for key, amount in self.sums.items() if key.startswith(head)}
+
+
+def processor_seconds(pid: int | None) -> float:
+    """User and system seconds of a process so far; 0 where that cannot be told."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Turn(NamedTuple):
+    """A worker after a turn that took something: when, documents so far, processor seconds so far."""
+
+    at: float
+    documents: int
+    processor: float
+
+
+class Process:
+    """A worker, or a source of documents, in a process of its own; see the module. Killed when the block ends."""
+
+    def __init__(self, what: str, settings: StreamSettings, *arguments: str) -> None:
+        command = [sys.executable, "-m", "benchmarks.kafka_worker", what, settings.model_dump_json(exclude_unset=True)]
+        self._process = subprocess.Popen(
+            [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
+            env=os.environ | ONE_THREAD,
+        )  # fmt: skip
+        self.pid = self._process.pid
+        self.turns: list[Turn] = []
+        self.ready = threading.Event()
+        self.last: dict[str, Any] = {}
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Process:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.wait()
+        self._reader.join(5)
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+    @property
+    def documents(self) -> int:
+        """Documents so far."""
+        return self.turns[-1].documents if self.turns else 0
+
+    def start(self) -> None:
+        """Let it begin; it is warm."""
+        self.wait(self.ready.is_set, "ready")
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+
+    def stop(self) -> dict[str, Any]:
+        """Let it end in order; returns the last that it said."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+        self._reader.join(5)
+        return self.last
+
+    def wait(self, is_so: Callable[[], bool], what: str) -> None:
+        """Wait, as long as it lives."""
+        wait_until(is_so, what, [self])
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended."""
+        return self._process.poll() is not None
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if isinstance(said, list):
+                self.turns.append(Turn(*said))
+            elif said.get("ready"):
+                self.ready.set()
+            else:
+                self.last = said
+
+
+def wait_until(is_so: Callable[[], bool], what: str, processes: Sequence[Process] = ()) -> None:
+    """Look until it is so; raises when it takes too long or a process has ended."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        if time.monotonic() > deadline or any(process.ended for process in processes):
+            raise RuntimeError(f"not so in {WAIT_SECONDS_MAX:.0f} s, or a process has ended: {what}")
+        time.sleep(0.02)

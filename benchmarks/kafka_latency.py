@@ -1,0 +1,141 @@
+"""K5: seconds from the sending of a document to its candidate in the hands of a read-committed reader, at half load.
+
+Full load is what one signer and one matcher, in a process each, make of a backlog on this machine. Then documents come
+at half of that rate, each with the time of its sending, which its candidates repeat; the reader takes the time at which
+it has them. So the result has the reader's own wait in it, and everything before.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import orjson
+from kafka import KafkaConsumer, TopicPartition
+
+from benchmarks.kafka_deploy import Bench, Process, deployment, load, processor_seconds, wait_until
+from benchmarks.report import Result, Size, Target
+from workers.connection import kafka_settings
+from workers.stream_settings import StreamSettings, names_of
+
+SEED = 43
+ID = "K5-latency"
+SECONDS_MAX, LOAD_SHARE = 1.0, 0.5
+_BACKLOG: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
+_LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.0}
+# The first seconds of the load are not counted: they belong to the change from one load to another.
+_SETTLE_SECONDS = 2.0
+_IDLE_SECONDS = 2.0
+
+
+class _Reader:
+    """Reads candidates on a thread: when each came, and the time of its newer document."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        self.seen: list[tuple[float, float, str]] = []
+        self._stopped = threading.Event()
+        topic = names_of(settings).topics.candidates
+        self._client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
+        places = [TopicPartition(topic, partition) for partition in range(settings.candidates_partitions)]
+        self._client.assign(places)
+        self._client.seek_to_beginning(*places)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stopped.set()
+        self._thread.join(10)
+        self._client.close(autocommit=False)
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            found = self._client.poll(timeout_ms=100)
+            now = time.time()
+            for records in found.values():
+                for record in records:
+                    pair = orjson.loads(record.value)
+                    self.seen.append((now, pair["newer_timestamp"], pair["newer"]))
+
+
+class _Load(NamedTuple):
+    """What the load was, and what became of it."""
+
+    capacity: float
+    rate: float
+    said: dict[str, float]
+    stages: dict[str, dict[str, float]]
+    cores: dict[str, float]
+
+
+def run(bench: Bench) -> Iterator[Result]:
+    """Full load, half load, percentiles."""
+    settings = deployment(bench, "latency")
+    load(settings, _BACKLOG[bench.size], SEED)
+    reader = _Reader(settings)
+    try:
+        done = _run(settings, bench)
+    finally:
+        reader.close()
+    of_load = [one for one in reader.seen if one[2].startswith(f"doc-{SEED + 1:04d}")]
+    settled = min((sent for _, sent, _ in of_load), default=0.0) + (_SETTLE_SECONDS if bench.size != "smoke" else 0.0)
+    waits = np.array([now - sent for now, sent, _ in of_load if sent >= settled])
+    details: dict[str, object] = {
+        "full load documents/s": round(done.capacity), "load documents/s": round(done.rate),
+        "source behind s": done.said["behind"], "candidates": len(waits),
+    }  # fmt: skip
+    name = "99th percentile from sending to committed candidate"
+    if not len(waits):
+        yield Result(ID, name, None, "s", details={**details, "note": "no candidates"})
+        return
+    details |= {f"p{p}": float(np.percentile(waits, p)) for p in (50, 90, 99.9)} | {"max": float(waits.max())}
+    details |= {f"{who} cores": amount for who, amount in done.cores.items()}
+    for who, stages in done.stages.items():
+        details |= {f"{who} {stage} s": seconds for stage, seconds in stages.items()}
+    target = Target("at most", SECONDS_MAX) if bench.size != "smoke" else None
+    yield Result(ID, name, float(np.percentile(waits, 99)), "s", target, details)
+
+
+def _run(settings: StreamSettings, bench: Bench) -> _Load:
+    backlog = _BACKLOG[bench.size]
+    with Process("sign", settings) as signer, Process("match", settings) as matcher:
+        both = [signer, matcher]
+        wait_until(lambda: all(each.ready.is_set() for each in both), "ready", both)
+        for each in both:
+            each.start()
+        capacity = _capacity(signer, matcher, backlog)
+        rate = max(LOAD_SHARE * capacity, 1.0)
+        count = int(rate * _LOAD_SECONDS[bench.size])
+        with Process("produce", settings, str(count), str(SEED + 1), str(rate)) as source:
+            source.start()
+            pids = {"broker": bench.broker_pid, "signer": signer.pid, "matcher": matcher.pid, "source": source.pid}
+            began, used = time.monotonic(), {who: processor_seconds(pid) for who, pid in pids.items()}
+            # The last time that each is alive to be asked: before the source ends.
+            wait_until(lambda: signer.documents >= backlog + count * 0.9 or source.ended, "the load", both)
+            span = time.monotonic() - began
+            cores = {who: (processor_seconds(pid) - used[who]) / span for who, pid in pids.items()}
+            wait_until(lambda: source.ended, "the source", both)
+            said = source.stop()
+        wait_until(lambda: signer.documents >= backlog + count, "all are signed", both)
+        _settle(matcher)
+        stages = {"signer": signer.stop()["stages"], "matcher": matcher.stop()["stages"]}
+    return _Load(capacity, rate, said, stages, {who: amount for who, amount in cores.items() if amount > 0})
+
+
+def _capacity(signer: Process, matcher: Process, backlog: int) -> float:
+    """Documents a second of the backlog, from the first turn of the signer to the last one of the matcher."""
+    both = [signer, matcher]
+    wait_until(lambda: signer.documents >= backlog, "the backlog is signed", both)
+    _settle(matcher)
+    begun = signer.turns[0]
+    return (backlog - begun.documents) / max(matcher.turns[-1].at - begun.at, 0.1) if begun.documents < backlog else 100
+
+
+def _settle(matcher: Process) -> None:
+    """Wait until the matcher has nothing more to do."""
+    wait_until(
+        lambda: bool(matcher.turns) and time.monotonic() - matcher.turns[-1].at > _IDLE_SECONDS, "idle", [matcher]
+    )

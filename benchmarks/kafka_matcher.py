@@ -1,0 +1,191 @@
+"""K2: distinct documents a second of a matcher that has every partition, and of its restore. K3: bytes on ``bands``.
+
+In memory the matcher runs on the twin of the broker: what it takes is the matcher's own processor time: decode, table,
+encode. Over the broker its process pays for the client as well. A document stands in most of the partitions, and counts
+once: so a rate is that of the sum of its copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from benchmarks.kafka_deploy import Bench, Tally, deployment, texts, with_group
+from benchmarks.report import Result, Size, Target, checksum
+from stream import Document
+from stream.codecs import Fields
+from stream.pipeline import Signer
+from stream.wire import decode
+from workers.connection import connect
+from workers.matcher import MatchWorker
+from workers.observe import SILENT
+from workers.roles import ROLES, warm
+from workers.signer import SignPlan, sign_records
+from workers.step import Message
+from workers.stream_settings import StreamSettings, names_of
+from workers.transport import Record, Transport
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+SEED = 42
+ID, BYTES_ID = "K2-matcher", "K3-bytes"
+RATE_MIN, BYTES_MAX = 100_000, 1_400
+_DOCUMENTS: dict[Size, int] = {"smoke": 600, "default": 240_000, "large": 1_000_000}
+_REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 3}
+# A text of 480 bytes: what a matcher does knows nothing of the length of texts.
+_PIECES, _EDITED_SHARE = 3, 0.02
+# Documents of a signer's step: a busy one fills its steps, one at 10,000 documents a second has 2,000 in each.
+_STEPS = (5_000, 2_000, 250)
+_FIELDS = Fields("id", "text", "timestamp")
+
+
+class Run(NamedTuple):
+    """One pass of a matcher over the log: wall and processor seconds of matching, and of restoring."""
+
+    match: tuple[float, float]
+    restore: tuple[float, float]
+    pairs: int
+    stages: dict[str, float]
+
+
+def run(bench: Bench) -> Iterator[Result]:
+    """Bytes first, for the messages are made there; then in memory by size of step; then over the broker."""
+    count, smoke = _DOCUMENTS[bench.size], bench.size == "smoke"
+    settings = deployment(bench, "match", window_documents=max(count, 1_000))
+    warm(settings, settings.bands_partitions)
+    records = documents(count)
+    logs = {step: signed(settings, records, step) for step in (_STEPS[:1] if smoke else _STEPS)}
+    yield _bytes(settings, logs[_STEPS[0]], count)
+    for step, messages in logs.items():
+        runs = [in_memory(settings, messages) for _ in range(_REPEATS[bench.size])]
+        where = f"in memory, signer's steps of {step}"
+        yield from _rates(where, runs, messages, count, own=True, targets=step == _STEPS[1] or smoke)
+    step = _STEPS[0] if smoke else _STEPS[1]
+    publish(settings, logs[step])
+    runs = []
+    for i in range(_REPEATS[bench.size]):
+        own = with_group(settings, f"run{i}")
+        runs.append(_pass(lambda: connect(settings), own, len(logs[step])))
+    yield from _rates(f"over the broker, signer's steps of {step}", runs, logs[step], count, own=False, targets=True)
+
+
+def documents(count: int) -> list[Document]:
+    """Documents in order of event time."""
+    made = texts(count, SEED, _EDITED_SHARE, _PIECES)
+    return [Document(f"doc-{SEED:04d}-{i:011d}", text, 1_700_000_000 + i / 1000) for i, text in enumerate(made)]
+
+
+def signed(settings: StreamSettings, made: Sequence[Document], step: int) -> list[Message]:
+    """The messages of ``bands`` that steps of so many documents become, as a signer makes them."""
+    plan = SignPlan(settings, _FIELDS, names_of(settings).topics, settings.bands_partitions, 1, 1e12, None)
+    signer, out = Signer(settings), []
+    stream = (Record(0, i, 0, d.id.encode(), json.dumps(d._asdict()).encode()) for i, d in enumerate(made))
+    while batch := list(itertools.islice(stream, step)):
+        out += sign_records(batch, signer, plan, SILENT).messages
+    return out
+
+
+def _bytes(settings: StreamSettings, messages: Sequence[Message], count: int) -> Result:
+    size = sum(len(message.value) for message in messages)
+    copies = sum(decode(message.value, settings.signing_fingerprint).batch.size for message in messages)
+    details = {
+        "copies of a document": copies / count, "bytes a copy": size / copies, "id bytes": 20, "messages": len(messages),
+        "mean message bytes": size / len(messages), "bands": settings.tuning.bands, "rows": settings.tuning.rows,
+    }  # fmt: skip
+    return Result(BYTES_ID, "bytes of a document on bands", size / count, "B", Target("at most", BYTES_MAX), details)
+
+
+def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
+    """A pass on the twin of the broker."""
+    cluster, topics = MemoryCluster(), names_of(settings).topics
+    for topic in (topics.documents, topics.dead, topics.candidates):
+        cluster.create(topic, settings.candidates_partitions)
+    cluster.create(topics.bands, settings.bands_partitions)
+    for message in messages:
+        cluster.append(message.topic, message.partition, message.value)
+    return _pass(lambda: MemoryTransport(cluster), settings, len(messages))
+
+
+def publish(settings: StreamSettings, messages: Sequence[Message]) -> None:
+    """The messages to the broker, a transaction for so many as a signer's step has."""
+    transport = connect(settings)
+    producer = transport.producer(f"{settings.topic_prefix}publish")
+    for first in range(0, len(messages), 2 * settings.bands_partitions):
+        producer.begin()
+        for message in messages[first : first + 2 * settings.bands_partitions]:
+            producer.send(message.topic, message.partition, message.value)
+        producer.commit()
+    producer.close()
+    transport.close()
+
+
+def _pass(connected: Callable[[], Transport], settings: StreamSettings, messages: int) -> Run:
+    """Match all of the log from its beginning, then restore it as the next owner."""
+    transport, tally = connected(), Tally()
+    worker, close = _worker(transport, settings, tally)
+    while len(worker.running) < settings.bands_partitions:
+        worker.turn(0.0, 1)
+    taken, started, own = 0, time.perf_counter(), time.process_time()
+    first = int(tally.sums.get("bytes", 0) > 0)  # a record that came with the last assignment
+    while taken + first < messages:
+        taken += worker.turn(settings.commit_interval_ms / 1000, settings.step_messages_max)
+    matched = time.perf_counter() - started, time.process_time() - own
+    pairs, stages = int(tally.sums["pairs"]), tally.stages()
+    close()
+    del worker
+    names = names_of(settings)
+    transport.leave(names.group("match"), names.worker("match", settings.instance))
+    worker, close = _worker(transport, settings, tally)
+    while not worker.joined or worker.waiting:
+        worker.turn(0.0, 1)
+    started, own = time.perf_counter(), time.process_time()
+    while len(worker.running) < settings.bands_partitions:
+        worker.turn(0.0, 1)
+    restored = time.perf_counter() - started, time.process_time() - own
+    close()
+    transport.close()
+    return Run(matched, restored, pairs, stages)
+
+
+def _worker(
+    transport: Transport, settings: StreamSettings, tally: Tally
+) -> tuple[MatchWorker, Callable[[], None]]:
+    """A matcher, and what closes it."""
+    role, names = ROLES["match"], names_of(settings)
+    name = names.worker(role.name, settings.instance)
+    producer = transport.producer(name)
+    consumer = transport.consumer(names.topics.bands, names.group(role.name), name)
+    worker = role.make(transport, consumer, producer, settings, tally).worker
+    assert isinstance(worker, MatchWorker)
+
+    def close() -> None:
+        producer.close()
+        consumer.close()
+
+    return worker, close
+
+
+def _rates(
+    where: str, runs: Sequence[Run], messages: Sequence[Message], count: int, *, own: bool, targets: bool
+) -> Iterator[Result]:
+    """Matching and restoring, by processor time (``own``) or by the clock; the other one in the details."""
+    at = 1 if own else 0
+    match, restore = (min(one.match[at] for one in runs)), (min(one.restore[at] for one in runs))
+    other = "clock" if own else "own processor time"
+    best = min(runs, key=lambda one: one.match[at])
+    details: dict[str, object] = {
+        "documents": count, "messages": len(messages), "pairs": best.pairs, "checksum": checksum([one.pairs for one in runs]),
+        f"documents/s by {other}": round(count / min(one.match[1 - at] for one in runs)),
+        **{f"{name} s": seconds for name, seconds in best.stages.items()},
+    }  # fmt: skip
+    real = targets and count >= 10_000
+    unit = "documents/s"
+    yield Result(ID, f"match {where}", count / match, unit, Target("at least", RATE_MIN) if real else None, details)
+    details = {
+        "documents/s": round(count / restore),
+        f"documents/s by {other}": round(count / min(one.restore[1 - at] for one in runs)),
+    }
+    target = Target("at least", 1.0) if real else None
+    yield Result(ID, f"restore over match {where}", match / restore, "times", target, details)

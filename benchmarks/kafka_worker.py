@@ -1,0 +1,87 @@
+"""``python -m benchmarks.kafka_worker sign|match|produce SETTINGS [COUNT SEED RATE]``: a process of a measurement.
+
+It warms up, says that it is ready, waits for a line, and works until its standard input ends. ``produce`` sends COUNT
+documents at RATE a second, each with the time of its sending, and ends.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import sys
+import time
+
+from kafka import KafkaProducer
+
+from benchmarks.kafka_deploy import Tally, values
+from workers.connection import connect
+from workers.roles import ROLES, warm
+from workers.stream_settings import StreamSettings, load_stream, names_of
+from workers.topics import partition_of_key
+
+
+def _say(what: object) -> None:
+    sys.stdout.write(json.dumps(what) + "\n")
+    sys.stdout.flush()
+
+
+def _asked_to_end() -> bool:
+    return bool(select.select([sys.stdin], [], [], 0)[0])
+
+
+def work(role_name: str, settings: StreamSettings) -> None:
+    """One worker, without its shell: what goes wrong ends the process."""
+    role, names, tally = ROLES[role_name], names_of(settings), Tally()
+    name = names.worker(role.name, settings.instance)
+    warm(settings, settings.bands_partitions)
+    transport = connect(settings)
+    _say({"ready": True})
+    sys.stdin.readline()
+    producer = transport.producer(name)
+    consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
+    worker = role.make(transport, consumer, producer, settings, tally).worker
+    while not _asked_to_end():
+        if worker.turn(settings.commit_interval_ms / 1000, role.records_max(settings)):
+            _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
+    producer.close()
+    consumer.close()
+    transport.close()
+    _say({"stages": tally.stages(), "transactions": tally.sums.get("transactions committed", 0)})
+
+
+def produce(settings: StreamSettings, count: int, seed: int, rate: float) -> None:
+    """Documents at a steady rate by a plain producer; when it falls behind, it says by how much."""
+    topic = names_of(settings).topics.documents
+    client = KafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, linger_ms=5, batch_size=256 << 10, compression_type="lz4",
+        max_request_size=settings.request_bytes_max,
+    )  # fmt: skip
+    made = list(values(count, seed, lambda: 0.0))
+    client.partitions_for(topic)
+    _say({"ready": True})
+    sys.stdin.readline()
+    started, behind = time.monotonic(), 0.0
+    for i, (key, value) in enumerate(made):
+        late = time.monotonic() - (started + i / rate)
+        behind = max(behind, late)
+        if late < -0.001:
+            time.sleep(-late)
+        stamped = value[:-4] + b"%.6f}" % time.time()  # in place of the 0.0 at its end
+        client.send(topic, stamped, key=key, partition=partition_of_key(key, settings.documents_partitions))
+    client.flush(timeout=60)
+    client.close()
+    _say({"seconds": time.monotonic() - started, "behind": behind, "processor": time.process_time()})
+
+
+def main() -> None:
+    """Run what the arguments name."""
+    what, settings = sys.argv[1], load_stream(json.loads(sys.argv[2]))
+    if what == "produce":
+        count, seed, rate = sys.argv[3:]
+        produce(settings, int(count), int(seed), float(rate))
+    else:
+        work(what, settings)
+
+
+if __name__ == "__main__":
+    main()

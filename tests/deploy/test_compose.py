@@ -1,0 +1,124 @@
+"""The compose file: by the specification, by the rules of this project, and Kafka's part of it by Kafka itself."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import compose_spec
+import pytest
+from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jars
+from deploy_files import COMPOSE, ROOT, load, services
+from programs import absent
+
+WORKERS = ("signer", "matcher")
+LOGGING = """
+Configuration:
+  Properties:
+    Property:
+      - {name: pattern, value: "%m%n"}
+  Appenders:
+    Console: {name: STDOUT, PatternLayout: {pattern: "%m%n"}}
+  Loggers:
+    Root: {level: INFO, AppenderRef: [{ref: STDOUT}]}
+    Logger: [{name: kafka, level: INFO}]
+"""
+
+
+def interpolated():
+    """The text with the defaults of its variables."""
+    return re.sub(r"\$\{\w+:-(\w*)\}", r"\1", COMPOSE.read_text())
+
+
+def test_it_is_what_the_compose_specification_says():
+    """Names, types and values of every field, and that networks, volumes and secrets that are used exist."""
+    found = compose_spec.PyOptions(apply_merge=True).from_yaml(interpolated())
+    found.validate()
+    assert set(found.service_names()) == {"kafka", "topics", "signer", "matcher", "prometheus", "grafana"}
+
+
+def test_a_field_that_does_not_exist_would_be_found():
+    """The check before this one is one that can fail."""
+    wrong = interpolated().replace("restart: unless-stopped", "restart: sometimes")
+    with pytest.raises(ValueError, match="sometimes"):
+        compose_spec.PyOptions(apply_merge=True).from_yaml(wrong)
+
+
+def test_ports_are_published_on_loopback_only():
+    """Kafka, Prometheus and Grafana for this machine; workers for nobody but Prometheus."""
+    published = {name: service.get("ports", []) for name, service in services().items()}
+    assert {name for name, ports in published.items() if ports} == {"kafka", "prometheus", "grafana"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_every_service_that_stays_has_a_health_check_and_starts_again():
+    """Those of the workers stand in the image; the one that makes the topics ends."""
+    for name, service in services().items():
+        if name == "topics":
+            assert service["healthcheck"] == {"disable": True}
+            assert service["restart"] == "on-failure"
+        else:
+            assert service["restart"] == "unless-stopped"
+            assert name in WORKERS or service["healthcheck"]["test"]
+
+
+def test_workers_wait_for_their_topics_and_these_for_kafka():
+    """Started in order: broker, topics, workers."""
+    every = services()
+    assert every["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
+    for name in WORKERS:
+        assert every[name]["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
+
+
+def test_every_file_that_is_mounted_or_built_from_exists():
+    """Paths beside the compose file."""
+    for service in services().values():
+        for volume in service.get("volumes", []):
+            if volume.startswith("./"):
+                assert (ROOT / volume.split(":")[0]).exists()
+        if "build" in service:
+            assert (ROOT / service["build"]["dockerfile"]).is_file()
+
+
+def test_variables_of_the_shell_are_no_settings():
+    """A NEARDUP_ variable in the shell of who starts it would be refused by a neardup in the same shell."""
+    names = re.findall(r"(?<!\$)\$\{?(\w+)", COMPOSE.read_text())
+    assert sorted(names) == ["MATCHERS", "SIGNERS"]
+
+
+def test_kafka_is_the_version_that_the_tests_run_with():
+    """One version in the image and in the tests' pom."""
+    assert services()["kafka"]["image"] == f"apache/kafka:{kafka_version()}"
+
+
+def test_kafka_takes_its_environment(tmp_path):
+    """The set-up of Kafka's own image, run on these variables, writes a configuration and formats the storage by it."""
+    try:
+        jars, java = resolve_jars(), find_java()
+    except BrokerUnavailableError as error:
+        absent(f"no Kafka: {error}")
+    folders = {name: tmp_path / name for name in ("default", "mounted", "final", "data")}
+    for folder in folders.values():
+        folder.mkdir()
+    for name in ("log4j2.yaml", "tools-log4j2.yaml"):
+        (folders["default"] / name).write_text(LOGGING)
+    (folders["default"] / "server.properties").write_text("")
+    given = {**services()["kafka"]["environment"], "KAFKA_LOG_DIRS": str(folders["data"])}
+    command = [java, "-cp", f"{jars}/*", "kafka.docker.KafkaDockerWrapper", "setup"]
+    for option in ("default", "mounted", "final"):
+        command += [f"--{option}-configs-dir", str(folders[option])]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
+    done = subprocess.run(command, env={**kept, **given}, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = (folders["final"] / "server.properties").read_text()
+    assert written.count("=") == sum(name.startswith("KAFKA_") for name in given) - 1  # but for the heap
+    assert f"cluster.id={given['CLUSTER_ID']}" in Path(folders["data"] / "meta.properties").read_text()
+
+
+def test_the_merged_services_share_their_settings():
+    """One block for all; what YAML merges is not written twice."""
+    every = services()
+    assert every["signer"]["environment"] == every["matcher"]["environment"] == every["topics"]["environment"]
+    assert load(COMPOSE)["x-settings"] == every["signer"]["environment"]

@@ -1,0 +1,136 @@
+"""The image: its Dockerfile by the parser of BuildKit, its kernels by what a worker would still compile."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+
+import dockerfile
+import pytest
+from deploy_files import DEPLOY, DOCKERFILE, ROOT
+
+from workers.health import Health, serve
+from workers.metrics import Metrics
+
+COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
+STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
+LAST = COMMANDS[STAGES[-1] :]
+# In a process of its own: compile all that the image has, then let both roles work, and see what they compile besides.
+WORK = """
+import gc, json, sys
+import numba.core.registry
+import warm_kernels
+from workers.metrics import MATCH, SIGN
+from workers.observe import SILENT
+from workers.roles import ROLES, warm
+from workers.stream_settings import load_stream, names_of
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+def compiled():
+    kinds = numba.core.registry.CPUDispatcher
+    kernels = [each for each in gc.get_objects() if isinstance(each, kinds)]
+    return {(k.py_func.__module__, k.py_func.__qualname__, str(s)) for k in kernels for s in k.signatures}
+
+assert warm_kernels.main() == 0
+before = compiled()
+settings = load_stream({"window_seconds": 60.0, "bands_partitions": 3, "start": "earliest"})
+warm(settings, settings.bands_partitions)
+cluster, names = MemoryCluster(), names_of(settings)
+for topic, partitions in zip(names.topics, (2, 1, 3, 1)):
+    cluster.create(topic, partitions)
+for second in range(0, 600, 30):
+    for number, (key, value) in enumerate(warm_kernels.documents()):
+        cluster.append(names.topics.documents, number % 2, value, key, 1000 * (1 + second))
+transport = MemoryTransport(cluster)
+for _ in range(2):  # the second time, windows are restored
+    for role in (ROLES[SIGN], ROLES[MATCH]):
+        consumer = transport.consumer(role.topic(names.topics), names.group(role.name), "")
+        made = role.make(transport, consumer, transport.producer(role.name), settings, SILENT)
+        for _ in range(20):
+            made.worker.turn(0.0, 50)
+        made.observe()
+        made.trim()
+        consumer.close()
+pairs = len(cluster.records(names.topics.candidates))
+print(json.dumps({"kernels": len(before), "pairs": pairs, "besides": sorted(compiled() - before)}))
+"""
+
+
+def of(name, commands=LAST):
+    return [command for command in commands if command.cmd == name]
+
+
+def test_it_runs_as_nobody_special():
+    """The last stage ends as a user without rights, by number, so that Kubernetes can see that it is not root."""
+    assert [command.value for command in of("USER")] == [("10001:10001",)]
+
+
+def test_the_worker_is_the_first_process():
+    """In exec form, without a shell between it and the signals."""
+    (entry,) = of("ENTRYPOINT")
+    assert entry.json
+    assert entry.value == ("neardup",)
+    assert [command.value for command in of("STOPSIGNAL")] == [("SIGTERM",)]
+
+
+def test_both_stages_have_the_same_python_and_compile_for_the_same_processor():
+    """Kernels are looked up by processor and by the place of their sources."""
+    assert len(STAGES) == 2
+    assert len({COMMANDS[place].value[0] for place in STAGES}) == 1
+    stages = [dict(pairs(of("ENV", part))) for part in (COMMANDS[: STAGES[1]], LAST)]
+    assert stages[0]["NUMBA_CPU_NAME"] == stages[1]["NUMBA_CPU_NAME"] == "${KERNEL_CPU}"
+    assert stages[0]["NUMBA_CPU_FEATURES"] == stages[1]["NUMBA_CPU_FEATURES"] == '""'
+    assert stages[0]["NUMBA_CACHE_DIR"] == stages[1]["NUMBA_CACHE_DIR"]
+    copied = {command.value[0]: command.flags for command in of("COPY")}
+    assert "--chown=10001:10001" in copied[stages[1]["NUMBA_CACHE_DIR"]]
+
+
+def pairs(commands):
+    for command in commands:
+        words = [word for word in command.value if word != "="]
+        yield from zip(words[::2], words[1::2], strict=True)
+
+
+def test_everything_that_is_copied_exists_and_is_sent_to_the_builder():
+    """Neither missing nor kept back by .dockerignore."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    kept = [line[1:] for line in lines if line.startswith("!")]
+    dropped = [line for line in lines if line.startswith("**/")]
+    for command in of("COPY", COMMANDS[: STAGES[1]]):
+        for source in command.value[:-1]:
+            assert (ROOT / source).exists()
+            assert source in kept
+            assert not any(fnmatch.fnmatch(f"/{source}", pattern[2:]) for pattern in dropped)
+
+
+@pytest.mark.parametrize("alive", [True, False])
+def test_the_health_check_tells_a_live_worker_from_a_dead_one(alive):
+    """The command of the image, run against the server that workers have."""
+    (check,) = of("HEALTHCHECK")
+    words = list(check.value)[1:]
+    assert words[0] == "python"
+    port = serve("127.0.0.1", 0, Metrics("sign").registry, Health(60.0 if alive else -1.0))
+    environment = {**os.environ, "NEARDUP_HEALTH_PORT": str(port)}
+    done = subprocess.run([sys.executable, *words[1:]], env=environment, capture_output=True, timeout=60, check=False)
+    assert (done.returncode == 0) is alive
+
+
+def test_workers_compile_nothing_that_the_image_has_not():
+    """Signing, matching, restoring, measuring and trimming after the warm-up leave no new kernel."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEARDUP_", "NUMBA_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", WORK],
+        env={**kept, "PYTHONPATH": f"{ROOT}{os.pathsep}{DEPLOY}"},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.splitlines()[-1])
+    assert told["kernels"] > 10
+    assert told["pairs"] > 0
+    assert told["besides"] == []

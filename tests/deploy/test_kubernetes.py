@@ -1,0 +1,143 @@
+"""The manifests: by the schemas of Kubernetes, and by what the workers need of a pod."""
+
+from __future__ import annotations
+
+import kubernetes_validate
+import pytest
+from deploy_files import DEPLOY, documents, load, manifests, pods
+
+from workers.settings import ENVIRONMENT_PREFIX
+from workers.stream_settings import StreamOptions
+
+FOLDER = DEPLOY / "kubernetes"
+NAMED = [pytest.param(document, id=f"{document['kind']}-{document['metadata']['name']}") for _, document in manifests()]
+# The oldest that is served by clouds, and the newest that the package knows.
+VERSIONS = ("1.31", kubernetes_validate.latest_version())
+
+
+def objects(kind):
+    return {d["metadata"]["name"]: d for _, d in manifests() if d["kind"] == kind}
+
+
+def containers():
+    for name, pod in pods().items():
+        for container in [*pod["spec"]["initContainers"], *pod["spec"]["containers"]]:
+            yield name, pod, container
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("document", NAMED)
+def test_each_object_is_what_its_schema_says(document, version):
+    """Known fields of the right types, and none besides."""
+    kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_a_field_that_does_not_exist_would_be_found():
+    """The check before this one is one that can fail."""
+    (job,) = objects("Job").values()
+    job["spec"]["template"]["spec"]["containers"][0]["arguments"] = ["topics"]
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(job, VERSIONS[-1], strict=True)
+
+
+def test_all_but_the_example_is_applied():
+    """The secret is made by hand; everything else is listed, and in one namespace."""
+    files = {name for name, _ in manifests()}
+    assert set(load(FOLDER / "kustomization.yaml")["resources"]) == files - {"secret.example.yml"}
+    (namespace,) = objects("Namespace")
+    assert {d["metadata"].get("namespace", namespace) for _, d in manifests()} == {namespace}
+
+
+def test_the_example_of_the_secret_has_no_values():
+    """Keys only; what workers read of them are variables of secrets."""
+    for document in documents(FOLDER / "secret.example.yml"):
+        assert set(document["stringData"].values()) == {""}
+    names = objects("Secret")["neardup"]["stringData"]
+    assert set(names) == {f"{ENVIRONMENT_PREFIX}SASL_USERNAME", f"{ENVIRONMENT_PREFIX}SASL_PASSWORD"}
+
+
+def test_no_other_file_has_a_secret():
+    """Neither the settings that all may read, nor the pods, name a password's value."""
+    (settings,) = objects("ConfigMap").values()
+    assert not [name for name in settings["data"] if "PASSWORD" in name or "USERNAME" in name]
+    for _, _, container in containers():
+        assert not [variable for variable in container.get("env", []) if "PASSWORD" in variable["name"]]
+
+
+@pytest.mark.parametrize(("pod", "container"), [pytest.param(p, c, id=f"{n}-{c['name']}") for n, p, c in containers()])
+def test_nothing_runs_as_root_or_writes_to_its_image(pod, container):
+    """The restricted profile, which the namespace enforces, and a root file system that nobody writes to."""
+    assert pod["spec"]["securityContext"]["runAsNonRoot"]
+    assert pod["spec"]["securityContext"]["runAsUser"] >= 10_000
+    assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    security = container["securityContext"]
+    assert security["readOnlyRootFilesystem"]
+    assert security["capabilities"] == {"drop": ["ALL"]}
+    assert security["allowPrivilegeEscalation"] is False
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert {"requests", "limits"} <= set(container["resources"])
+
+
+def test_services_give_no_variables_to_the_pods():
+    """Those of a service neardup-... would begin with NEARDUP_, and unknown settings are refused."""
+    assert all(pod["spec"]["enableServiceLinks"] is False for pod in pods().values())
+
+
+def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
+    """Numba takes a folder only if it may write to it, so the pod has a copy."""
+    place = "/var/cache/neardup"
+    assert f"NUMBA_CACHE_DIR={place}" in (DEPLOY / "Dockerfile").read_text()
+    for pod in pods().values():
+        (copy,), (main,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
+        (target,) = copy["volumeMounts"]
+        assert copy["command"] == ["cp", "--recursive", f"{place}/.", f"{target['mountPath']}/"]
+        assert {"name": target["name"], "mountPath": place} in main["volumeMounts"]
+
+
+def test_each_worker_has_a_name_of_its_own():
+    """The pod's, which no other has, short enough and of letters that the setting takes; a matcher's stays."""
+    for name in ("neardup-signer", "neardup-matcher"):
+        (container,) = pods()[name]["spec"]["containers"]
+        given = {variable["name"]: variable for variable in container["env"]}
+        assert given["NEARDUP_INSTANCE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+        StreamOptions(instance=f"{name}-6f7c9d8b5d-x2x9z")
+    assert list(objects("StatefulSet")) == ["neardup-matcher"]
+    assert objects("StatefulSet")["neardup-matcher"]["spec"]["podManagementPolicy"] == "Parallel"
+
+
+def test_probes_ask_for_life_and_readiness():
+    """/healthz decides on a restart, /readyz on the pace of an update; the first start may load kernels."""
+    for name in ("neardup-signer", "neardup-matcher"):
+        (container,) = pods()[name]["spec"]["containers"]
+        paths = {key: probe["httpGet"] for key, probe in container.items() if key.endswith("Probe")}
+        assert paths == {
+            "startupProbe": {"path": "/healthz", "port": "health"},
+            "livenessProbe": {"path": "/healthz", "port": "health"},
+            "readinessProbe": {"path": "/readyz", "port": "health"},
+        }
+        assert [port["name"] for port in container["ports"]] == ["health"]
+
+
+def test_a_pod_has_time_to_finish_its_step():
+    """Longer than a transaction may take."""
+    for name in ("neardup-signer", "neardup-matcher"):
+        seconds = pods()[name]["spec"]["terminationGracePeriodSeconds"]
+        assert seconds > 2 * StreamOptions().transaction_timeout_seconds
+
+
+def test_names_and_labels_that_refer_to_each_other_agree():
+    """Selectors find their pods, volumes their mounts, pods their settings and secrets."""
+    for kind in ("Deployment", "StatefulSet"):
+        for name, workload in objects(kind).items():
+            labels = workload["spec"]["template"]["metadata"]["labels"]
+            assert workload["spec"]["selector"]["matchLabels"] == labels == workload["metadata"]["labels"]
+            assert objects("Service")[name]["spec"]["selector"] == labels
+            assert objects("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels
+    assert objects("StatefulSet")["neardup-matcher"]["spec"]["serviceName"] in objects("Service")
+    for _, pod, container in containers():
+        volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
+        assert volumes["tls"]["secret"]["secretName"] in objects("Secret")
+        for source in container.get("envFrom", []):
+            kind = {"configMapRef": "ConfigMap", "secretRef": "Secret"}[next(iter(source))]
+            assert next(iter(source.values()))["name"] in objects(kind)

@@ -1,0 +1,186 @@
+"""What the deployment names must be there: metrics, labels, settings, options, ports and paths."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import typer
+from deploy_files import (
+    DEPLOY,
+    DOCKERFILE,
+    OPERATIONS,
+    OTHERS,
+    ROOT,
+    TARGET_LABELS,
+    alerts,
+    bytes_of,
+    compose_command,
+    exported,
+    expressions,
+    grouping_labels,
+    load,
+    manifests,
+    pods,
+    recorded,
+    selectors,
+    services,
+)
+
+from workers.cli import app
+from workers.health import Health, application
+from workers.metrics import METRICS, Metrics
+from workers.stream_settings import StreamSettings, load_stream
+
+WORKERS = {"signer": "sign", "matcher": "match"}
+NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
+HEALTH_PORT = StreamSettings.model_fields["health_port"].default
+PARTITION_VALUES = re.compile(r"\d+")
+
+
+def parses(arguments):
+    """Whether the command line takes these arguments; nothing is run."""
+    command = typer.main.get_command(app)
+    context = None
+    words = list(arguments)
+    while hasattr(command, "commands"):
+        context = command.make_context("neardup", [], parent=context, resilient_parsing=True)
+        name = words.pop(0)
+        command = command.get_command(context, name)
+        assert command is not None, f"there is no command {name}"
+    command.make_context("neardup", words, parent=context)
+    return True
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_metric_of_rules_and_dashboard_is_exported(expression):
+    """A name with its suffix is that of a metric, or of a recording rule."""
+    found = list(selectors(expression))
+    if "ALERTS" not in expression:
+        assert found or "up{" in expression
+    for selector in found:
+        assert selector.name in {*exported(), *recorded(), *OTHERS}
+
+
+@pytest.mark.parametrize("expression", expressions())
+def test_every_label_of_rules_and_dashboard_exists_with_these_values(expression):
+    """Labels are those of the metric or of the target; listed values are among the metric's."""
+    known = {row.label for row in METRICS.values() if row.label}
+    assert grouping_labels(expression) <= {*known, *TARGET_LABELS, "le"}
+    for selector in selectors(expression):
+        row = exported().get(selector.name)
+        for label, operator, value in selector.matchers:
+            assert label in {*TARGET_LABELS, row.label if row else "partition"}
+            if row and label == row.label and operator in ("=", "!="):
+                assert value in row.values or PARTITION_VALUES.fullmatch(value)
+
+
+def test_every_metric_is_shown_or_watched():
+    """None is exported for nobody; which worker this is, people look up."""
+    named = {selector.name for expression in expressions() for selector in selectors(expression)}
+    rows = {exported()[name].name for name in named if name in exported()}
+    assert set(METRICS) - rows == {"worker"}
+
+
+def test_the_jobs_that_rules_ask_for_are_those_that_prometheus_scrapes():
+    """neardup-signer and neardup-matcher, made of the names of services and of the pods' components."""
+    jobs = {job["job_name"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"]} - {"prometheus"}
+    assert jobs == {f"neardup-{name}" for name in WORKERS}
+    components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods().values()}
+    assert set(WORKERS) < components
+    asked = [pair for expression in expressions() for pair in re.findall(r'\bjob(=~?)"([^"]*)"', expression)]
+    assert asked
+    for operator, value in asked:
+        assert value in jobs if operator == "=" else all(re.fullmatch(value, job) for job in jobs)
+
+
+@pytest.mark.parametrize("path", NEARDUP_FILES, ids=lambda path: path.name)
+def test_every_variable_is_a_setting(path):
+    """Workers refuse unknown ones, so a wrong one would keep them from starting."""
+    names = set(re.findall(r"\bNEARDUP_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
+    assert names <= {f"NEARDUP_{field.upper()}" for field in StreamSettings.model_fields}
+
+
+@pytest.mark.parametrize("where", ["compose", "kubernetes"])
+def test_the_settings_are_valid_together(where, monkeypatch, tmp_path):
+    """A worker that is given all of them starts; windows and limits are those that the alerts go by."""
+    if where == "compose":
+        values = services()["matcher"]["environment"]
+    else:
+        (values,) = [d["data"] for _, d in manifests() if d["kind"] == "ConfigMap"]
+    monkeypatch.chdir(tmp_path)
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+    settings = load_stream({})
+    assert settings.window_seconds is not None
+    limit = re.search(r"neardup_table_documents > (\d+)", alerts()["NeardupTableNearlyFull"]["expr"])
+    assert int(limit[1]) == 0.85 * settings.window_documents
+
+
+@pytest.mark.parametrize("name", ["topics", *WORKERS])
+def test_the_commands_of_the_compose_file_exist(name):
+    """Each service runs a command with options that it takes."""
+    arguments = compose_command(services()[name])
+    assert parses(arguments)
+    assert arguments[0] == WORKERS.get(name, name)
+
+
+@pytest.mark.parametrize("name", ["neardup-topics", "neardup-signer", "neardup-matcher"])
+def test_the_commands_of_the_manifests_exist(name):
+    """Each workload runs a command with options that it takes."""
+    (container,) = pods()[name]["spec"]["containers"]
+    assert parses(container["args"])
+
+
+def test_the_commands_of_the_operations_page_exist():
+    """Each line of an example that begins with neardup, or runs it in a container."""
+    blocks = re.findall(r"```(?:sh|console)\n(.*?)```", OPERATIONS.read_text(), re.S)
+    lines = [line.split("#")[0].split("|")[0].replace("\\\n", " ") for block in blocks for line in block.splitlines()]
+    commands = [match[1].split() for line in lines if (match := re.match(r"(?:\w+=\S+ )*neardup (.*)", line.strip()))]
+    assert len(commands) >= 3
+    assert all(parses([word.strip("'\"") for word in command]) for command in commands)
+
+
+def test_every_port_is_that_of_the_health_server():
+    """Scrape targets, probes, services and the image use the port that workers listen on."""
+    ports = {
+        sd["port"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"] for sd in job.get("dns_sd_configs", [])
+    }
+    for pod in pods().values():
+        for container in pod["spec"]["containers"]:
+            ports |= {port["containerPort"] for port in container.get("ports", [])}
+    ports |= {port["port"] for _, d in manifests() if d["kind"] == "Service" for port in d["spec"]["ports"]}
+    text = DOCKERFILE.read_text()
+    ports |= {int(port) for port in re.findall(r"EXPOSE (\d+)|or (\d+)\}/healthz", text) for port in port if port}
+    assert ports == {HEALTH_PORT}
+
+
+def test_every_path_that_is_asked_for_is_answered():
+    """/healthz, /readyz and /metrics, by the application that the workers serve."""
+    answer = application(Metrics("sign").registry, Health(60.0))
+    asked = {"/metrics", *re.findall(r"/(?:healthz|readyz)\b", DOCKERFILE.read_text())}
+    for pod in pods().values():
+        for container in pod["spec"]["containers"]:
+            asked |= {probe["httpGet"]["path"] for name, probe in container.items() if name.endswith("Probe")}
+    assert asked == {"/metrics", "/healthz", "/readyz"}
+    for path in asked:
+        statuses = []
+        body = answer({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda status, *_, to=statuses: to.append(status))
+        assert b"".join(body)
+        assert not statuses[0].startswith("404")
+
+
+def test_the_alert_on_memory_knows_the_limits_of_the_containers():
+    """85 of 100 of what a matcher may take, in the compose file and in the manifests."""
+    (container,) = pods()["neardup-matcher"]["spec"]["containers"]
+    limits = {
+        bytes_of(container["resources"]["limits"]["memory"]),
+        bytes_of(services()["matcher"]["deploy"]["resources"]["limits"]["memory"]),
+    }
+    number = re.search(r"> (\d+)", alerts()["NeardupMemoryNearlyFull"]["expr"])
+    assert {int(limit * 0.85) for limit in limits} == {int(number[1])}
+
+
+def test_the_operations_page_has_every_alert():
+    """What each means and what to do is found by its name, and no other is described."""
+    assert set(re.findall(r"\bNeardup[A-Z]\w+", OPERATIONS.read_text())) == set(alerts())

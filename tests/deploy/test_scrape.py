@@ -1,0 +1,172 @@
+"""A real Prometheus, with the rules that are shipped, scrapes real workers on a real Kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+import urllib.request
+import uuid
+
+import pytest
+import yaml
+from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, recorded, rules
+from kafka import KafkaProducer
+
+NEARDUP = [sys.executable, "-m", "workers.cli"]
+WAIT_SECONDS_MAX = 90.0
+TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
+JOBS = {"neardup-signer": "sign", "neardup-matcher": "match"}
+
+
+def free_ports(count):
+    """Ports that are free now; held until all are known, so that none comes twice."""
+    with contextlib.ExitStack() as held:
+        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+def wait_for(what, holds):
+    """Look until it holds; what it gave then."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError):
+            found = holds()
+            if found:
+                return found
+        time.sleep(0.3)
+    raise AssertionError(f"{what}: not in {WAIT_SECONDS_MAX:g} s")
+
+
+class Scraped:
+    """Answers of one Prometheus."""
+
+    def __init__(self, port):
+        self.address = f"http://127.0.0.1:{port}"
+
+    def get(self, path, **parameters):
+        url = f"{self.address}{path}?{urllib.parse.urlencode(parameters)}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return json.loads(answer.read())["data"]
+
+    def ask(self, expression):
+        return self.get("/api/v1/query", query=expression)["result"]
+
+
+@contextlib.contextmanager
+def running(command, log, **options):
+    """A process, its output in a file; ended by its id."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
+        try:
+            yield process
+        finally:
+            process.terminate()
+            try:
+                process.wait(timeout=40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def scraped(prometheus, bootstrap_servers, tmp_path_factory):
+    """Topics, a signer, a matcher, documents with a pair and a bad one, and a Prometheus that has seen all of it."""
+    folder = tmp_path_factory.mktemp("scrape")
+    server_port, *worker_ports = free_ports(3)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    environment = {
+        **kept,
+        "PYTHONPATH": str(ROOT),
+        "NEARDUP_BOOTSTRAP_SERVERS": bootstrap_servers,
+        "NEARDUP_TOPIC_PREFIX": f"scrape-{uuid.uuid4().hex[:8]}-",
+        "NEARDUP_WINDOW_SECONDS": "86400",
+        "NEARDUP_BANDS_PARTITIONS": "2",
+    }
+    lines = [{"id": f"{i}", "text": TEXT * 3 + extra} for i, extra in enumerate(("", "", "indeed", "in truth"))]
+    (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    config = load(DEPLOY / "prometheus.yml")
+    config["global"].update(scrape_interval="1s", scrape_timeout="1s", evaluation_interval="1s")
+    ports = {"prometheus": server_port, **dict(zip(JOBS, worker_ports, strict=True))}
+    for job in config["scrape_configs"]:
+        job.pop("dns_sd_configs", None)
+        job["static_configs"] = [{"targets": [f"127.0.0.1:{ports[job['job_name']]}"]}]
+    (folder / "alerts.yml").write_text((DEPLOY / "alerts.yml").read_text())
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(config))
+    server = [
+        prometheus.server, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
+        f"--web.listen-address=127.0.0.1:{server_port}",
+    ]  # fmt: skip
+    options = {"cwd": folder, "env": environment}
+    subprocess.run([*NEARDUP, "topics", "create"], check=True, capture_output=True, timeout=120, **options)
+    with contextlib.ExitStack() as held:
+        for (job, role), port in zip(JOBS.items(), worker_ports, strict=True):
+            command = [*NEARDUP, role, "--from", "earliest", "--health-port", str(port)]
+            held.enter_context(running(command, folder / f"{job}.log", **options))
+        held.enter_context(running(server, folder / "prometheus.log", cwd=folder))
+        answers = Scraped(server_port)
+        wait_for("workers are ready", lambda: len(answers.ask("neardup_ready == 1")) == 2)
+        load_command = [*NEARDUP, "load", "--quiet", str(folder / "in.jsonl")]
+        subprocess.run(load_command, check=True, capture_output=True, timeout=120, **options)
+        with KafkaProducer(bootstrap_servers=bootstrap_servers) as producer:  # load would refuse it here
+            producer.send(f"{environment['NEARDUP_TOPIC_PREFIX']}documents", b'{"id": "bad"}').get(30)
+        wait_for("the bad one is refused", lambda: answers.ask("neardup_refused_total > 0"))
+        wait_for("pairs are scraped", lambda: answers.ask("neardup_pairs_total > 0"))
+        wait_for("tables are told of", lambda: answers.ask("neardup_event_time_lag_seconds"))
+        wait_for("rules are evaluated", lambda: answers.ask("job:neardup_documents:rate5m > 0"))
+        yield answers
+
+
+def test_both_workers_are_scraped(scraped):
+    """up is 1 for both jobs, and each says of itself which role it is."""
+    assert {each["metric"]["job"] for each in scraped.ask("up == 1")} == {*JOBS, "prometheus"}
+    roles = {each["metric"]["job"]: each["metric"]["role"] for each in scraped.ask("neardup_worker_info")}
+    assert roles == JOBS
+
+
+@pytest.mark.parametrize("job", JOBS)
+def test_every_metric_of_the_table_arrives_under_its_name(scraped, job):
+    """Each series of the role, with its label; those of partitions that are assigned as well."""
+    wanted = {name: row for name, row in exported().items() if JOBS[job] in row.roles}
+    series = [each["metric"] for each in scraped.ask(f'{{job="{job}", __name__=~"neardup.+"}}')]
+    found = {each["__name__"]: each for each in series}
+    assert set(found) == set(wanted)
+    for name, row in wanted.items():
+        assert not row.label or row.label in found[name]
+
+
+def test_the_numbers_are_those_of_the_documents(scraped):
+    """Four signed, one without text refused, a copy, and pairs by two kinds of likeness."""
+    signed = scraped.ask("neardup_documents_total{job='neardup-signer'}")
+    refused = scraped.ask("neardup_refused_total > 0")
+    assert [each["value"][1] for each in signed] == ["4"]
+    assert [(each["metric"]["reason"], each["value"][1]) for each in refused] == [("no_text", "1")]
+    (pairs,), (inside,) = scraped.ask("neardup_pairs_total"), scraped.ask('neardup_similarity_ratio_bucket{le="+Inf"}')
+    assert pairs["value"][1] == inside["value"][1] != "0"
+
+
+def test_every_rule_is_evaluated_without_error(scraped):
+    """All of them are loaded and healthy, and what they record can be asked for."""
+    told = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
+    assert len(told) == len(rules())
+    assert {rule["health"] for rule in told} == {"ok"}
+    names = {each["metric"]["__name__"] for each in scraped.ask('{__name__=~".+:neardup.+"}')}
+    assert names == recorded()
+
+
+def test_no_alert_fires_on_workers_that_work(scraped):
+    """Nothing is down, behind, slow or full."""
+    assert scraped.ask('ALERTS{alertstate="firing"}') == []
+
+
+@pytest.mark.parametrize("expression", dashboard_expressions())
+def test_the_dashboard_gets_answers(scraped, expression):
+    """Series for every panel; only those that show what is above zero may be empty."""
+    assert scraped.ask(expression) or "> 0" in expression

@@ -1,0 +1,175 @@
+"""The commands on a real broker: topics, up, load, tail, metrics, and an end in order."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from broker import free_port
+
+from workers.transports.kafka import KafkaSettings, KafkaTransport, TopicSpec
+
+ROOT = Path(__file__).resolve().parents[2]
+COMMAND = [sys.executable, "-m", "workers.cli"]
+DOCUMENTS = 2_000
+WAIT_SECONDS_MAX = 90.0
+SEED = 20_261_121
+
+
+class Deployment:
+    """Commands of one deployment: a prefix and settings of its own on the given broker."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        prefix = f"up{random.SystemRandom().randrange(1 << 40):x}."
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+        self.folder = folder
+        self.environment = {
+            **kept, "PYTHONPATH": str(ROOT), "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
+            "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_BANDS_PARTITIONS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
+            "NEARDUP_SESSION_TIMEOUT_SECONDS": "6",
+        }  # fmt: skip
+        self.started: list[subprocess.Popen[bytes]] = []
+
+    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*COMMAND, *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=WAIT_SECONDS_MAX, check=False,
+        )  # fmt: skip
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        log = (self.folder / "up.log").open("ab")
+        process = subprocess.Popen([*COMMAND, *arguments], cwd=self.folder, env=self.environment, stderr=log)
+        log.close()
+        self.started.append(process)
+        return process
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "up.log").read_text()
+
+
+@pytest.fixture
+def deployment(bootstrap_servers: str, tmp_path: Path) -> Iterator[Deployment]:
+    made = Deployment(bootstrap_servers, tmp_path)
+    yield made
+    for process in made.started:
+        process.kill()  # its workers see their standard input close, and stop
+        process.wait()
+
+
+def wait_until(is_so: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, f"not so in {WAIT_SECONDS_MAX:.0f} s: {what}"
+        time.sleep(0.1)
+
+
+def get(port: int, path: str) -> tuple[int, str]:
+    """Status and text, 0 where nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def documents(count: int) -> list[dict[str, object]]:
+    """Texts of 60 words, a third of them another one with a few words changed."""
+    chance = random.Random(SEED)
+    words = [f"word{i}" for i in range(4_000)]
+    made: list[dict[str, object]] = []
+    for i in range(count):
+        text = [chance.choice(words) for _ in range(60)]
+        if made and chance.random() < 0.33:
+            text = str(chance.choice(made)["text"]).split()
+            for _ in range(chance.randrange(1, 4)):
+                text[chance.randrange(60)] = chance.choice(words)
+        made.append({"id": f"d{i}", "text": " ".join(text), "timestamp": 1_700_000_000 + i})
+    return made
+
+
+def pairs_in(lines: str) -> list[tuple[str, str]]:
+    """The unordered pairs of lines of JSON, sorted, as often as they stand there."""
+    values = [json.loads(line) for line in lines.splitlines()]
+    return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)  # type: ignore[misc]
+
+
+def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deployment) -> None:
+    """Each once; ready when it says so, scraped, and stopped by SIGTERM, signers first."""
+    lines = "\n".join(json.dumps(document) for document in documents(DOCUMENTS))
+    (deployment.folder / "documents.jsonl").write_text(lines)
+    expected = pairs_in(deployment.run("run", "--quiet", "documents.jsonl").stdout)
+    assert len(expected) > DOCUMENTS / 5
+    assert deployment.run("topics", "describe").returncode == 7
+    created = deployment.run("topics", "create")
+    assert created.returncode == 0, created.stderr
+    assert "UNSAFE" not in deployment.run("topics", "describe").stdout
+
+    port = free_port()
+    up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
+    for each in (port, port + 1):
+        wait_until(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready\n{deployment.log}")  # type: ignore[misc]
+    loaded = deployment.run("load", "documents.jsonl")
+    assert loaded.stderr == f"{DOCUMENTS:,} documents loaded, 0 refused\n"
+    tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)))
+    wait_until(lambda: f"neardup_documents_total {DOCUMENTS}.0" in get(port, "/metrics")[1], "all are signed")
+    assert pairs_in(tail.stdout) == expected
+
+    metrics = get(port + 1, "/metrics")[1]
+    assert f"neardup_pairs_total {len(expected)}.0" in metrics
+    assert 'neardup_transactions_total{outcome="unknown"} 0.0' in metrics
+    assert get(port, "/healthz")[0] == 200
+    up.send_signal(signal.SIGTERM)
+    assert up.wait(60) == 0, deployment.log
+    stopped = [line.split(" | ")[0] for line in deployment.log.splitlines() if ": stopped" in line]
+    assert stopped == ["sign-0", "match-0"]
+    assert (get(port, "/healthz")[0], get(port + 1, "/healthz")[0]) == (0, 0)
+
+
+def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -> None:
+    """Nobody is left behind, whatever ended it."""
+    assert deployment.run("topics", "create").returncode == 0
+    port = free_port()
+    up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
+    for each in (port, port + 1):
+        wait_until(lambda each=each: get(each, "/readyz")[0] == 200, f"{each} is ready\n{deployment.log}")  # type: ignore[misc]
+    up.kill()
+    up.wait()
+    for each in (port, port + 1):
+        wait_until(lambda each=each: get(each, "/healthz")[0] == 0, f"{each} has ended")  # type: ignore[misc]
+
+
+def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment) -> None:
+    """Topics that are missing, here."""
+    up = deployment.start("up", "--from", "earliest", "--health-port", "0")
+    assert up.wait(60) == 7
+    assert "does not exist; create it first" in deployment.log
+    assert "which a new start cannot mend: stopping all" in deployment.log
+
+
+def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:
+    """One that was made by other hands is judged and left as it is; one to be made so is not made."""
+    refused = deployment.run("topics", "create", "--bands-retention-seconds", "60")
+    assert refused.returncode == 2
+    assert "younger records are live" in refused.stderr
+    transport = KafkaTransport(KafkaSettings(bootstrap_servers))
+    name = f"{deployment.environment['NEARDUP_TOPIC_PREFIX']}documents"
+    assert transport.admin.create_topics([TopicSpec(name, 3, configs={"cleanup.policy": "compact"})]) == [name]
+    created = deployment.run("topics", "create")
+    assert created.returncode == 7
+    assert f"{name}: cleanup.policy=compact must be delete" in created.stderr
+    assert transport.admin.describe(name).configs["cleanup.policy"] == "compact"
+    transport.close()

@@ -1,0 +1,176 @@
+"""The S-curve kept: candidates and emitted pairs over many seeds with one pair each, at every size of sets."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import numpy as np
+import pytest
+from oracle import NEVER, all_pairs, corpus, jaccard, joined_pairs, pair_of_sets, tail_above, tail_below
+
+from stream import Config, Deduplicator, Document
+from stream.schemes import SCHEMES
+from stream.shingles import Shingles
+from stream.tuning import candidate_probability, emission_probability, row_agreement
+
+# Size of the union of two sets -> seeds, one pair each.
+SEEDS = {1: 100, 2: 500, 3: 500, 5: 500, 10: 1000, 30: 500, 100: 500, 1000: 300, 5000: 100}
+SIMILARITIES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+
+@cache
+def shares(scheme: str, config: Config, union: int, similarity: float, seeds: int) -> tuple[float, int, int]:
+    """The exact similarity; how many pairs were candidates; how many were emitted."""
+    row, plan = SCHEMES[scheme], config.plan
+    candidates = emitted = 0
+    exact = 0.0
+    for seed in range(seeds):
+        a, b, exact = pair_of_sets(union, similarity, seed)
+        features = Shingles(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]))
+        evidence = row.evidence(features, plan._replace(seed=seed))
+        common = row.common(evidence[:1], evidence[1:], plan)
+        candidates += int(common.keys[0] > 0)
+        emitted += int(common.keys[0] > 0 and common.similarity[0] >= config.tuning.cut)
+    return exact, candidates, emitted
+
+
+@pytest.mark.parametrize("union", SEEDS)
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: int) -> None:
+    """Neither fewer nor more than chance allows: exact binomial tails of one in ten million either way."""
+    config = Config(scheme=scheme)
+    exact, candidates, _ = shares(scheme, config, union, similarity, SEEDS[union])
+    tuning = config.tuning
+    p = float(candidate_probability(exact, tuning.bands, tuning.rows, tuning.sketch_bits))
+    assert tail_below(SEEDS[union], p, candidates) > NEVER, (exact, p, candidates)
+    assert tail_above(SEEDS[union], p, candidates) > NEVER, (exact, p, candidates)
+
+
+@pytest.mark.parametrize("union", SEEDS)
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: int) -> None:
+    """At and above the threshold no fewer than the curve says, below the cut no more.
+
+    Rows of one permutation spread less than independent ones, the less the smaller the sets: better on both sides.
+    """
+    config = Config(scheme=scheme)
+    exact, _, emitted = shares(scheme, config, union, similarity, SEEDS[union])
+    tuning = config.tuning
+    p = float(emission_probability(exact, tuning.bands, tuning.rows, tuning.agreements_min, tuning.sketch_bits))
+    if exact >= config.threshold:
+        assert p >= config.recall
+        assert tail_below(SEEDS[union], p, emitted) > NEVER, (exact, p, emitted)
+    if exact <= tuning.cut:
+        assert tail_above(SEEDS[union], p, emitted) > NEVER, (exact, p, emitted)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threshold": 0.6, "recall": 0.9},
+        {"threshold": 0.9, "recall": 0.99},
+        {"threshold": 0.5, "recall": 0.9, "sketch_bits": 16},
+        {"threshold": 0.7, "sketch_bits": 32, "rows_max": 256},
+        {"threshold": 1.0, "recall": 0.999},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_the_recall_asked_for_is_the_recall_at_the_threshold(scheme: str, settings: dict[str, float]) -> None:
+    """Whatever threshold, recall, bits and rows: pairs that stand on the threshold are emitted as often as asked."""
+    config = Config(scheme=scheme, **settings)
+    for union in (20, 500):
+        exact, _, emitted = shares(scheme, config, union, config.threshold, 600)
+        assert exact == config.threshold
+        assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
+
+
+@pytest.mark.parametrize("similarity", [0.0, 0.1, 0.5, 0.8])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
+    """Over ten thousand pairs of random sets; agreement by chance, .4% of the rows, would show.
+
+    At no similarity at all an estimate cannot fall below 0, so there the equal rows are counted.
+    """
+    row, plan, union, count = SCHEMES[scheme], Config(scheme=scheme).plan, 100, 10_000
+    common = round(similarity * union)
+    elements = np.random.default_rng(7).integers(0, 2**64, (count, union), np.uint64)
+    half = (union - common) // 2
+    sets = [part for e in elements for part in (e[: common + half], np.append(e[:common], e[common + half :]))]
+    evidence = row.evidence(Shingles(np.concatenate(sets), np.cumsum([0, *map(len, sets)])), plan)
+    found = row.common(evidence[0::2], evidence[1::2], plan).similarity
+    if similarity:
+        spread = (similarity * (1 - similarity) / plan.signature_rows / count) ** 0.5
+        assert abs(found.mean() - similarity) <= 5 * spread
+    else:
+        equal = int((evidence[0::2] == evidence[1::2]).sum())
+        rows = count * plan.signature_rows
+        assert abs(equal - rows / 256) <= 5 * (rows / 256) ** 0.5
+
+
+def generated(seed: int) -> list[Document]:
+    """A hundred and twenty texts in families, edited by up to a third."""
+    rng = random.Random(seed)
+    words = [f"w{rng.getrandbits(40):x}" for _ in range(2_000)]
+    out: list[list[str]] = []
+    for n in range(120):
+        text = rng.choices(words, k=rng.randint(20, 120)) if n % 4 == 0 else list(rng.choice(out[-8:]))
+        for at in rng.sample(range(len(text)), rng.randint(0, len(text) // 12)):
+            text[at] = rng.choice(words)
+        out.append(text)
+    return [Document(str(n), " ".join(text)) for n, text in enumerate(out)]
+
+
+def test_the_oracle_by_prefixes_finds_what_all_pairs_find() -> None:
+    """On generated sets of all sizes, at several thresholds: the same pairs with the same similarities."""
+    rng = np.random.default_rng(5)
+    for threshold in (0.2, 0.5, 0.8, 1.0):
+        pool = rng.integers(0, 2**64, 60, np.uint64)
+        sets = [np.unique(rng.choice(pool, rng.integers(1, 40))) for _ in range(150)]
+        sets += [np.unique(np.append(x[1:], pool[0])) for x in sets[:80]]
+        found = all_pairs(sets, threshold)
+        assert found
+        assert joined_pairs(sets, threshold) == found
+
+
+def test_the_oracle_knows_the_similarity_of_sets() -> None:
+    """Against Python's own sets."""
+    rng = np.random.default_rng(6)
+    for _ in range(200):
+        a, b = (np.unique(rng.integers(0, 30, rng.integers(1, 25)).astype(np.uint64)) for _ in range(2))
+        x, y = set(a.tolist()), set(b.tolist())
+        assert jaccard(a, b) == len(x & y) / len(x | y)
+
+
+@pytest.mark.parametrize("shingles", ["chars", "words"])
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_stream_finds_what_brute_force_finds(scheme: str, shingles: str) -> None:
+    """Every pair there is of distinct contents, against sixteen generated corpora.
+
+    As many of them emitted as promised, all of them candidates or not with their chance, and no emitted pair wrong:
+    its estimate is within the binomial tails of its true similarity.
+    """
+    wanted = found = 0
+    for seed in range(16):
+        config = Config(scheme=scheme, shingles=shingles, seed=seed + 1)
+        documents = generated(seed)
+        truth = corpus(documents, config)
+        sets, firsts = truth.distinct()
+        place = {truth.documents[i].id: n for n, i in enumerate(firsts)}
+        pairs = Deduplicator(config).process([truth.documents[i] for i in firsts])
+        emitted = {(place[pair.older], place[pair.newer]): pair.similarity for pair in pairs}
+        exact = all_pairs(sets, config.threshold)
+        wanted += len(exact)
+        found += len(exact.keys() & emitted.keys())
+        for (i, j), estimate in emitted.items():
+            similarity = jaccard(sets[i], sets[j])
+            q = float(row_agreement(similarity, config.tuning.sketch_bits))
+            rows = config.plan.signature_rows
+            equal = round(rows * (estimate + (1 - estimate) * 2.0**-config.tuning.sketch_bits))
+            assert tail_above(rows, q, equal) > NEVER, (seed, similarity, estimate)
+            assert tail_below(rows, q, equal) > NEVER, (seed, similarity, estimate)
+    assert wanted > 300
+    assert tail_below(wanted, config.recall, found) > NEVER, (wanted, found)

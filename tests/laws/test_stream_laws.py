@@ -1,0 +1,182 @@
+"""Laws of the stream, for every scheme and every kind of shingles: what is paired with what, once, and for how long."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+import pytest
+from cases import config_of, every_case, random_stream
+from oracle import corpus
+
+from stream import Config, Deduplicator, Document, Pair
+
+SEEDS = (1, 2, 3)
+
+
+def splits(rng: random.Random, documents: list[Document]) -> list[list[Document]]:
+    """The same documents in parts of random sizes, empty ones among them."""
+    ends = sorted(rng.choices(range(len(documents) + 1), k=rng.choice([1, 5, 40])))
+    return [documents[a:b] for a, b in zip([0, *ends], [*ends, len(documents)], strict=True)]
+
+
+def pairs_of(config: Config, documents: list[Document]) -> list[Pair]:
+    return Deduplicator(config).process(documents)
+
+
+def names(pairs: list[Pair]) -> list[tuple[str, str]]:
+    return [(pair.older, pair.newer) for pair in pairs]
+
+
+@every_case
+def test_a_batch_gives_what_one_by_one_gives(scheme: str, shingles: str) -> None:
+    """Pairs and counts, wherever a batch is cut; twins, versions and what expires inside one batch too."""
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        limits = {"window_seconds": rng.choice([20.0, 1e6]), "lateness_seconds": 5.0, "window_documents": 150}
+        config = config_of(scheme, shingles, threshold=0.6, recall=0.8, **limits)
+        documents = random_stream(rng, 300, versions=0.1, jitter=8.0)
+        single = Deduplicator(config)
+        expected = [pair for document in documents for pair in single.process([document])]
+        assert len(expected) > 50, seed
+        for _ in range(3):
+            dedup = Deduplicator(config)
+            assert [p for part in splits(rng, documents) for p in dedup.process(part)] == expected, seed
+            assert dedup.counts() == single.counts(), seed
+
+
+@every_case
+def test_no_pair_is_reported_twice_and_none_with_itself(scheme: str, shingles: str) -> None:
+    """Of documents with ids of their own, however many buckets two of them share and in whatever order they come."""
+    for seed in SEEDS:
+        documents = random_stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
+        pairs = pairs_of(config_of(scheme, shingles), documents)
+        found = Counter(frozenset(pair) for pair in names(pairs))
+        assert len(found) > 50, seed
+        assert max(found.values()) == 1, seed
+        assert all(len(pair) == 2 for pair in found), seed
+
+
+@every_case
+def test_no_version_of_an_id_pairs_with_another(scheme: str, shingles: str) -> None:
+    """Half of the documents are new versions, most of them near-duplicates or copies of earlier ones."""
+    for seed in SEEDS:
+        documents = random_stream(random.Random(seed), 300, copies=0.4, versions=0.5)
+        pairs = pairs_of(config_of(scheme, shingles), documents)
+        assert len(pairs) > 50, seed
+        assert all(pair.older != pair.newer for pair in pairs), seed
+
+
+@every_case
+def test_copies_are_linked_once_each_and_hide_no_other_pair(scheme: str, shingles: str) -> None:
+    """n copies of a content are joined by n - 1 links; which contents are pairs, the copies do not change."""
+    for seed in SEEDS:
+        documents = random_stream(random.Random(seed), 400, copies=0.5)
+        config = config_of(scheme, shingles)
+        truth = corpus([x for x in documents if "\ud800" not in x.text], config)
+        number = {x.id: content for x, content in zip(truth.documents, truth.contents, strict=True)}
+        links, contents = Counter(), set()
+        for older, newer in names(pairs_of(config, documents)):
+            pair = frozenset((number[older], number[newer]))
+            if len(pair) == 1:
+                links[number[older]] += 1
+            else:
+                contents.add(pair)
+        copies = Counter(truth.contents)
+        assert links == Counter({content: n - 1 for content, n in copies.items() if n > 1}), seed
+        firsts = [truth.documents[i] for i in truth.distinct()[1]]
+        without = {frozenset((number[a], number[b])) for a, b in names(pairs_of(config, firsts))}
+        assert contents == without, seed
+
+
+@every_case
+def test_expired_ones_are_never_returned_and_live_ones_never_lost(scheme: str, shingles: str) -> None:
+    """By time: just the pairs without a window whose times are no further apart, however late a document comes."""
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        documents = without_copies(random_stream(rng, 400, copies=0, jitter=20.0), config_of(scheme, shingles))
+        time = {x.id: x.timestamp for x in documents}
+        everything = pairs_of(config_of(scheme, shingles), documents)
+        for window in (3.0, 40.0, 150.0):
+            expected = [pair for pair in everything if abs(time[pair.older] - time[pair.newer]) <= window]
+            config = config_of(scheme, shingles, window_seconds=window, lateness_seconds=30.0)
+            assert pairs_of(config, documents) == expected, (seed, window)
+        assert len(expected) not in (0, len(everything)), seed
+
+
+@every_case
+def test_the_last_documents_are_met_and_those_before_them_are_not(scheme: str, shingles: str) -> None:
+    """By count: a document meets those of the ``window_documents`` - 1 before it, and no other."""
+    for seed in SEEDS:
+        documents = without_copies(random_stream(random.Random(seed), 400, copies=0), config_of(scheme, shingles))
+        place = {x.id: n for n, x in enumerate(documents)}
+        everything = pairs_of(config_of(scheme, shingles), documents)
+        for most in (1, 2, 30, 300):
+            expected = [pair for pair in everything if place[pair.newer] - place[pair.older] < most]
+            assert pairs_of(config_of(scheme, shingles, window_documents=most), documents) == expected, (seed, most)
+        assert len(expected) not in (0, len(everything)), seed
+
+
+def without_copies(documents: list[Document], config: Config) -> list[Document]:
+    """One document of each content, and none that is refused."""
+    truth = corpus([x for x in documents if "\ud800" not in x.text], config)
+    return [truth.documents[i] for i in truth.distinct()[1]]
+
+
+@every_case
+@pytest.mark.parametrize("limits", [{"window_documents": 500}, {"window_seconds": 500.0, "lateness_seconds": 20.0}])
+def test_memory_is_bounded_by_the_window(scheme: str, shingles: str, limits: dict[str, float]) -> None:
+    """Twelve windows later it is what it was after three, and no more documents are held than fit."""
+    config = config_of(scheme, shingles, **limits)
+    dedup, rng, held, allocated = Deduplicator(config), random.Random(4), [], []
+    clock = 0.0
+    for _ in range(12):
+        part = [x._replace(timestamp=x.timestamp + clock) for x in random_stream(rng, 500, jitter=20.0)]
+        clock = max(x.timestamp for x in part)
+        dedup.process(part)
+        held.append(dedup.matcher.table.documents)
+        allocated.append(dedup.matcher.table.memory_bytes()[1])
+    assert max(held) <= 1.3 * 500
+    assert max(allocated[3:]) <= 1.1 * max(allocated[:3]), allocated
+    used, most = dedup.matcher.table.memory_bytes()
+    assert used <= most
+
+
+@every_case
+def test_a_probe_reports_what_adding_would_and_changes_nothing(scheme: str, shingles: str) -> None:
+    """Pairs for each document alone; afterwards the stream goes on as if nobody had looked."""
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        config = config_of(scheme, shingles, window_seconds=60.0, lateness_seconds=10.0)
+        documents = random_stream(rng, 300, versions=0.1, jitter=8.0)
+        looked, other = Deduplicator(config), Deduplicator(config)
+        for part in splits(rng, documents):
+            probed = looked.probe(part)
+            alone = [pair for document in part for pair in looked.probe([document])]
+            assert probed == alone, seed
+            if part:
+                first = looked.probe(part[:1])
+                held = looked.matcher.table.documents, looked.matcher.table.stream_time
+                assert held == (other.matcher.table.documents, other.matcher.table.stream_time), seed
+                assert first == other.process(part[:1]) == looked.process(part[:1]), seed
+                assert looked.process(part[1:]) == other.process(part[1:]), seed
+
+
+@every_case
+def test_a_removed_id_is_never_returned_and_no_other_is_lost(scheme: str, shingles: str) -> None:
+    """Of a stream without copies: just the pairs that there would be without it."""
+    for seed in SEEDS:
+        rng = random.Random(seed)
+        config = config_of(scheme, shingles)
+        documents = without_copies(random_stream(rng, 300, copies=0), config)
+        half = len(documents) // 2
+        removed = {x.id for x in rng.sample(documents[:half], 30)}
+        dedup = Deduplicator(config)
+        dedup.process(documents[:half])
+        assert [dedup.remove(id_) for id_ in removed] == [1] * len(removed), seed
+        rest = dedup.process(documents[half:])
+        assert rest == [
+            pair
+            for pair in pairs_of(config, documents)
+            if pair.newer not in {x.id for x in documents[:half]} and pair.older not in removed
+        ], seed

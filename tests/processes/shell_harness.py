@@ -1,0 +1,102 @@
+"""A shell of a worker without a process: a cluster in memory, a clock that ticks by itself, a stop that waits."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import signal
+
+from workers.health import Health
+from workers.metrics import Metrics
+from workers.roles import ROLES
+from workers.stream_settings import StreamSettings, names_of
+from workers.topic_rules import topic_plans
+from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.watchdog import Watchdog
+from workers.worker import Outside, Shell
+
+LOOKS_MAX = 2_000
+TEXT = "a story of many words that two agencies print on one day with a word or two changed by their editors"
+
+
+def settings_of(**changes) -> StreamSettings:
+    """Small settings of a deployment that begins at the beginning."""
+    given = {"window_seconds": 1e9, "bands_partitions": 2, "documents_partitions": 2, "start": "earliest", **changes}
+    return StreamSettings(**{name: value for name, value in given.items() if value is not None})
+
+
+def cluster_of(settings: StreamSettings) -> MemoryCluster:
+    """A broker with the topics of the settings."""
+    cluster = MemoryCluster()
+    for plan in topic_plans(settings):
+        cluster.create(plan.name, plan.partitions, plan.configs.get("message.timestamp.type") == "LogAppendTime")
+    return cluster
+
+
+class Until:
+    """A signal that comes when something is so; every nap is noted, and lets the cluster's time pass."""
+
+    def __init__(self, is_so, cluster: MemoryCluster | None = None) -> None:
+        self._is_so, self._cluster, self._looks = is_so, cluster, 0
+        self.naps: list[float] = []
+
+    @property
+    def signal(self) -> int:
+        self._looks += 1
+        assert self._looks < LOOKS_MAX, "what the test waits for never came"
+        return signal.SIGTERM if self._is_so() else 0
+
+    def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        if self._cluster is not None:
+            self._cluster.advance(seconds)
+
+
+class Bench:
+    """A deployment in memory, with what its workers told."""
+
+    def __init__(self, **changes) -> None:
+        self.settings = settings_of(**changes)
+        self.cluster = cluster_of(self.settings)
+        self.names = names_of(self.settings)
+        self.metrics = {role: Metrics(role) for role in ROLES}
+        self.health = {role: Health(120) for role in ROLES}
+        self.stuck: list[str] = []
+        self.stop: Until | None = None
+
+    def add(self, *documents, **fields) -> None:
+        """Write documents, spread over the partitions; a text of several ids is the same one."""
+        for i, (id_, text) in enumerate(documents):
+            value = json.dumps({"id": id_, "text": text, "timestamp": 1_600_000_000, **fields}).encode()
+            self.cluster.append(self.names.topics.documents, i % 2, value, id_.encode())
+
+    def run(self, role: str, is_so, connect=None, **changes):
+        """Run a worker until it is so; returns how it ended."""
+        self.stop = Until(is_so, self.cluster)
+        ticks = itertools.count()
+        outside = Outside(
+            connect or (lambda: MemoryTransport(self.cluster)), self.metrics[role], self.health[role], Watchdog(),
+            self.stop, lambda: float(next(ticks)), self.stuck.append,
+        )  # fmt: skip
+        return Shell(ROLES[role], self.settings.model_copy(update=changes), outside).run()
+
+    def sign(self, documents: int, **changes):
+        """Run a signer until it has signed so many."""
+        return self.run("sign", lambda: self.metrics["sign"].value("documents") >= documents, **changes)
+
+    def match(self, pairs: int, **changes):
+        """Run a matcher until it has published so many."""
+        return self.run("match", lambda: self.metrics["match"].value("pairs") >= pairs, **changes)
+
+    def has_taken_all(self, role: str) -> bool:
+        """Whether the group has committed the ends of its topic."""
+        topic = ROLES[role].topic(self.names.topics)
+        offsets = self.cluster.group(self.names.group(role), topic).offsets
+        logs = [self.cluster.log(topic, partition) for partition in range(self.cluster.partitions(topic))]
+        values = {log.partition: [r.offset for r in log.read(log.first, log.end + 1)[0]] for log in logs}
+        return all(p in offsets and offsets[p].offset > max(found, default=-1) for p, found in values.items())
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """What readers of candidates see, sorted."""
+        values = [json.loads(record.value) for record in self.cluster.records(self.names.topics.candidates)]
+        return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)

@@ -1,0 +1,79 @@
+"""Health and metrics over HTTP."""
+
+import urllib.error
+import urllib.request
+
+import pytest
+
+from workers.exits import Exit, Failure
+from workers.health import Answer, Health, application, serve
+from workers.metrics import Metrics
+
+
+class Clock:
+    """A clock that the test moves."""
+
+    seconds = 0.0
+
+    def __call__(self):
+        return self.seconds
+
+
+def ask(app, path):
+    """Status and text of a path of a WSGI application."""
+    seen = []
+    body = b"".join(app({"PATH_INFO": path, "REQUEST_METHOD": "GET"}, lambda status, headers: seen.append(status)))
+    return int(seen[0].split()[0]), body.decode()
+
+
+def test_a_worker_is_alive_while_its_loop_turns_within_the_limit():
+    """From the start on, which counts as a turn."""
+    clock = Clock()
+    app = application(Metrics("sign").registry, health := Health(10, clock))
+    clock.seconds = 10.0
+    assert ask(app, "/healthz")[0] == 200
+    clock.seconds = 10.1
+    assert ask(app, "/healthz") == (503, "the loop turned 10.1 s ago\n")
+    health.beat(Answer(False, "restoring"))
+    assert ask(app, "/healthz")[0] == 200
+
+
+def test_a_worker_is_ready_when_it_says_so_and_alive():
+    """Starting and restoring it is not, and not when it hangs."""
+    clock = Clock()
+    app = application(Metrics("sign").registry, health := Health(10, clock))
+    assert ask(app, "/readyz") == (503, "starting\n")
+    health.beat(Answer(False, "restoring: [1]"))
+    assert ask(app, "/readyz") == (503, "restoring: [1]\n")
+    health.beat(Answer(True, "partitions: 0, 1"))
+    assert ask(app, "/readyz") == (200, "partitions: 0, 1\n")
+    clock.seconds = 11.0
+    assert ask(app, "/readyz")[0] == 503
+
+
+def test_the_server_answers_on_a_free_port():
+    """Metrics as text, probes, and what there is instead of what there is not."""
+    metrics = Metrics("sign")
+    metrics.count("documents", 3)
+    port = serve("127.0.0.1", 0, metrics.registry, Health(10))
+
+    def get(path):
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.read().decode()
+
+    assert "neardup_documents_total 3.0" in get("/metrics")
+    assert "the loop turned" in get("/healthz")
+    with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+        get("/else")
+    assert "/metrics, /healthz, /readyz" in caught.value.read().decode()
+    caught.value.close()
+
+
+def test_a_port_that_is_taken_is_a_failure_with_the_remedy():
+    """One sentence with the option to change."""
+    port = serve("127.0.0.1", 0, Metrics("sign").registry, Health(10))
+    with pytest.raises(
+        Failure, match=f"cannot serve health and metrics on 127.0.0.1:{port}: .*--health-port"
+    ) as caught:
+        serve("127.0.0.1", port, Metrics("sign").registry, Health(10))
+    assert caught.value.code == Exit.USAGE

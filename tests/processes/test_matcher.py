@@ -1,0 +1,340 @@
+"""The matcher: states of a partition, what a restart finds, and what stops it."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import orjson
+import pytest
+
+from stream import Config, ConfigError, Document, Signer
+from stream.codecs import Fields
+from stream.wire import BandMessage, WireError, encode
+from workers.matcher import MatchPlan, MatchWorker
+from workers.observe import Silent
+from workers.signer import SignPlan, sign_records
+from workers.topics import Envelope, topic_names
+from workers.transport import FencedError, OffsetGoneError, Record
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+CONFIG = Config(
+    threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0
+)
+TOPICS = topic_names("", CONFIG.signing_fingerprint, 2)
+SIGN = SignPlan(CONFIG, Fields(), TOPICS, 2, 1, 60.0, "earliest")
+ENVELOPE = Envelope("one_permutation", "0123456789ab")
+PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False)
+TEXT = "some words that are long enough to be read and to be compared with others of their kind, one by one"
+NOW = 1_600_000_000.0
+
+
+class World:
+    """A cluster with signed documents, and matchers by name."""
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        for topic in (TOPICS.bands, TOPICS.candidates):
+            self.cluster.create(topic, 2)
+        self.signer = Signer(CONFIG)
+        self._offset = 0
+
+    def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
+        transport = MemoryTransport(self.cluster)
+        consumer, producer = transport.consumer(TOPICS.bands, "matchers", name), transport.producer(name)
+        return MatchWorker(transport, consumer, producer, plan, Silent())
+
+    def document(self, name: str, seconds: float = 0.0, text: str = TEXT) -> None:
+        self._sign(name, orjson.dumps({"id": name, "text": text, "timestamp": NOW + seconds}))
+
+    def remove(self, name: str) -> None:
+        self._sign(name, None)
+
+    def _sign(self, name: str, value: bytes | None) -> None:
+        self._offset += 1
+        record = Record(0, self._offset, int((NOW + 10_000) * 1000), name.encode(), value)
+        for message in sign_records([record], self.signer, SIGN).messages:
+            self.cluster.append(message.topic, message.partition, message.value)
+
+    def said(self) -> list[str]:
+        out = []
+        for record in self.cluster.records(TOPICS.candidates):
+            fields = orjson.loads(record.value or b"")
+            out.append(f"-{fields['removed']}" if "removed" in fields else f"{fields['older']} {fields['newer']}")
+        return sorted(out)
+
+    def committed(self) -> dict[int, int]:
+        offsets = self.cluster.group("matchers", TOPICS.bands).offsets
+        return {partition: committed.offset for partition, committed in sorted(offsets.items())}
+
+
+def turns(*workers: MatchWorker, count: int = 5) -> None:
+    for _ in range(count):
+        for worker in workers:
+            worker.turn(0.0, 100)
+
+
+def test_pairs_and_notices_are_published_once() -> None:
+    """Two partitions meet the pair and hear of the removal; one of them says each."""
+    world = World()
+    world.document("a")
+    world.document("b", 1)
+    world.remove("a")
+    turns(world.worker("one"), world.worker("two"))
+    assert world.said() == ["-a", "a b"]
+
+
+def test_a_group_without_offsets_starts_only_where_it_is_told_to() -> None:
+    """No silent earliest or latest."""
+    with pytest.raises(ConfigError, match="--from"):
+        turns(World().worker(plan=PLAN._replace(start=None)))
+
+
+def test_the_end_it_was_told_to_start_from_is_kept_for_its_successor() -> None:
+    """What came after the first start is matched, though that worker died without a step."""
+    world = World()
+    world.document("old")
+    turns(world.worker(plan=PLAN._replace(start="latest")))
+    world.document("a")
+    world.document("b", 1)
+    turns(world.worker(plan=PLAN._replace(start="latest")))
+    assert world.said() == ["a b"]
+
+
+def test_a_successor_meets_what_its_predecessor_added() -> None:
+    """The window is restored from the log, and nothing in it is published again."""
+    world = World()
+    world.document("a")
+    world.document("b", 1)
+    turns(world.worker())
+    world.document("c", 2)
+    turns(world.worker())
+    assert world.said() == ["a b", "b c"]
+
+
+@pytest.mark.parametrize("call", ["read", "committed", "bounds"])
+def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
+    """A stretch that could not be read is read again; the partition does not run with half of its window."""
+    world = World()
+    for i in range(6):
+        world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
+    turns(world.worker())
+    before = world.said()
+    with mock.patch("workers.transports.memory.READ_RECORDS", 1):
+        successor = world.worker()
+        turns(successor, count=2)
+        world.cluster.fail_next(call, times=3)
+        turns(successor, count=20)
+    world.document("last", 9, f"{TEXT} 0 0 0")
+    turns(successor)
+    assert "d0 last" in set(world.said()) - set(before)
+
+
+def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
+    """One partition waits for a predecessor's transaction; the other one goes on, and loses nothing."""
+    world = World()
+    one, two = world.worker("one"), world.worker("two")
+    turns(one, two)
+    world.document("a")
+    world.cluster.fail_next("commit_before", transactional_id="two")
+    with pytest.raises(Exception, match="not answered"):
+        turns(two)
+    for _ in range(12):
+        world.cluster.advance(1.0)
+        turns(one, count=1)
+    assert one.waiting
+    world.document("b", 1)
+    turns(one)
+    world.cluster.advance(world.cluster.transaction_timeout_seconds)
+    turns(one)
+    assert one.ready
+    assert world.said() == ["a b"]
+
+
+def test_a_partition_that_went_and_came_back_is_restored_anew() -> None:
+    """Revoked and assigned in one poll: what was kept of it is void."""
+    world = World()
+    world.document("a")
+    one = world.worker("one")
+    turns(one)
+    world.cluster.advance(world.cluster.session_seconds + 1)
+    two = world.worker("two")
+    turns(two)
+    world.document("b", 1)
+    turns(two)
+    two.consumer.close()
+    world.cluster.advance(world.cluster.session_seconds + 1)
+    turns(one)
+    world.document("c", 2)
+    turns(one)
+    assert world.said() == ["a b", "b c"]
+
+
+def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
+    """The half restored table is dropped, and the new owner begins anew."""
+    world = World()
+    for i in range(8):
+        world.document(f"d{i}", i, f"{TEXT} {i}")
+    turns(world.worker("one"))
+    before = world.said()
+    with mock.patch("workers.transports.memory.READ_RECORDS", 1):
+        one, two = world.worker("one"), world.worker("two")
+        turns(one, count=3)
+        assert one.restoring
+        turns(two, one, count=12)
+    assert one.tables
+    assert two.tables
+    world.document("last", 9, f"{TEXT} 3")
+    turns(one, two)
+    assert "d3 last" in set(world.said()) - set(before)
+    assert len(world.said()) == len(set(world.said()))
+
+
+def test_a_zombie_commits_nothing() -> None:
+    """It has polled, its session ends, another takes its place and its records: its step is refused."""
+    world = World()
+    zombie = world.worker("zombie")
+    turns(zombie)
+    world.document("a")
+    world.document("b", 1)
+    heir = world.worker("heir")
+    transact = zombie.producer.begin
+
+    def sleep() -> None:
+        world.cluster.advance(world.cluster.session_seconds + 1)
+        turns(heir)
+        assert world.said() == ["a b"]
+        transact()
+
+    with mock.patch.object(zombie.producer, "begin", sleep), pytest.raises(FencedError):
+        turns(zombie)
+    assert world.said() == ["a b"]
+    world.document("c", 2)
+    turns(heir)
+    assert world.said() == ["a b", "b c"]
+
+
+@pytest.mark.parametrize("call", ["send", "flush", "send_offsets", "send_offsets_after"])
+def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
+    """It is done again with the same outcome, and a successor holds the same."""
+    world = World()
+    world.document("a")
+    one = world.worker()
+    turns(one)
+    world.document("b", 1)
+    world.document("c", 500)  # a and b leave the window, and come back with the undone step
+    world.remove("a")
+    world.cluster.fail_next(call, times=2)
+    turns(one, count=1)
+    assert world.said() == []
+    turns(one)
+    world.document("d", 501)
+    turns(world.worker())
+    assert world.said() == ["-a", "a b", "c d"]
+
+
+def test_trimming_keeps_all_that_a_successor_needs() -> None:
+    """The log is cut at the committed window, and the window is restored from what is left."""
+    world = World()
+    for i in range(10):
+        world.document(f"d{i}", 60 * i)
+        one = world.worker()
+        turns(one)
+        one.trim()
+    firsts = {p: first for p, (first, _) in one.transport.bounds(TOPICS.bands).items()}
+    assert max(firsts.values()) >= 6
+    assert world.said() == [f"d{i} d{i + 1}" for i in range(9)]
+
+
+def test_a_window_that_is_gone_stops_the_worker_unless_told_to_go_on() -> None:
+    """The error says which pairs would be missed, and the option that accepts it."""
+    world = World()
+    world.document("a")
+    world.document("b", 1)
+    turns(world.worker())
+    for partition, offset in world.committed().items():
+        world.cluster.log(TOPICS.bands, partition).trim(offset)
+    with pytest.raises(OffsetGoneError, match="--allow-gap"):
+        turns(world.worker())
+    world.document("c", 2)
+    world.document("d", 3)
+    turns(world.worker(plan=PLAN._replace(allow_gap=True)))
+    assert world.said() == ["a b", "c d"]
+
+
+def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
+    """Retention overtook the group: it stops, and goes on from the beginning of the log if told to."""
+    world = World()
+    world.document("a")
+    turns(world.worker())
+    world.document("b", 1)
+    for partition in (0, 1):
+        log = world.cluster.log(TOPICS.bands, partition)
+        log.trim(log.end)
+    with pytest.raises(OffsetGoneError, match="--allow-gap"):
+        turns(world.worker())
+    one = world.worker(plan=PLAN._replace(allow_gap=True))
+    turns(one)
+    world.document("c", 2)
+    world.document("d", 3)
+    turns(one)
+    assert world.said() == ["c d"]
+
+
+def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
+    """A worker slept in the middle of a restore, and wakes: it is a zombie, and its partitions are another's."""
+    world = World()
+    for i in range(8):
+        world.document(f"d{i}", 100 * i)
+    turns(world.worker("one"))
+    with mock.patch("workers.transports.memory.READ_RECORDS", 1):
+        one = world.worker("one")
+        turns(one, count=1)
+        assert one.restoring
+        partition = next(iter(one.restoring))
+        log = world.cluster.log(TOPICS.bands, partition)
+        log.trim(log.end)
+        one._restore(partition)
+    assert partition in one.waiting
+    assert not one.ready
+
+
+def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
+    """A longer window than the commit's begins before ``from``: what the log still has of it is found."""
+    world = World()
+    world.document("a")
+    turns(world.worker())
+    world.document("far", 300, "quite another text, which has nothing in common with the one that came before it")
+    turns(world.worker())  # a has left the window of 100 seconds
+    longer = PLAN._replace(config=CONFIG.model_copy(update={"window_seconds": 1000.0}))
+    one = world.worker(plan=longer)
+    turns(one)
+    one.trim()  # and does not go by the window of the old settings
+    world.document("b", 301)
+    one = world.worker(plan=longer)
+    turns(one)
+    assert world.said() == ["a b"]
+
+
+def test_a_message_of_another_generation_stops_the_worker() -> None:
+    """And nothing of the step is committed."""
+    world = World()
+    one = world.worker()
+    turns(one)
+    before = world.committed()
+    world.document("a")
+    batch = Signer(CONFIG).sign([Document("x", TEXT)]).batch
+    for partition in (0, 1):
+        world.cluster.append(TOPICS.bands, partition, encode(BandMessage(batch, []), "f" * 32))
+    with pytest.raises(WireError, match="f" * 32):
+        turns(one)
+    assert world.committed() == before
+
+
+def test_offsets_of_another_program_are_refused() -> None:
+    """A group that something else has committed for is not taken over."""
+    world = World()
+    turns(world.worker("one"))
+    offsets = world.cluster.group("matchers", TOPICS.bands).offsets
+    offsets.update({partition: committed._replace(metadata="") for partition, committed in offsets.items()})
+    with pytest.raises(ConfigError, match="no matcher wrote"):
+        turns(world.worker("one"))

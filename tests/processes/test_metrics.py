@@ -1,0 +1,129 @@
+"""The table of metrics: every name that is used stands in it, and every one in it is used."""
+
+import ast
+import re
+
+import numpy as np
+import pytest
+from command import ROOT
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+
+from stream.documents import REASONS
+from workers.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
+from workers.partition_table import COUNTED
+from workers.step import _OUTCOMES
+from workers.worker import CAUSES as RESTART_CAUSES
+
+KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
+MODULES = sorted((ROOT / "workers").rglob("*.py"))
+
+
+def calls(names):
+    """Method or function and first argument of every call of these names on an observer, or of ``stage``."""
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names:
+                owner = node.func.value
+                owner_name = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+                if owner_name == "observer":
+                    yield node.func.attr, node.args[0]
+
+
+def used():
+    """Kind and name of every metric that a loop tells; a name that is no constant is one of a table's own counts."""
+    for method, argument in calls(KINDS):
+        if isinstance(argument, ast.Constant):
+            yield KINDS[method], argument.value
+        else:
+            yield from (("counter", name) for name in COUNTED)
+
+
+def test_every_name_that_is_used_is_a_row_of_its_kind():
+    """A counter is counted, a gauge set, a histogram sampled."""
+    assert {(kind, name) for kind, name in used()} <= {(row.kind, row.name) for row in METRICS.values()}
+
+
+def test_every_row_is_used():
+    """Nothing is exported that nobody tells; the one of kind info is made with the metrics."""
+    assert {row.name for row in METRICS.values() if row.kind != "info"} == {name for _, name in used()}
+
+
+def test_every_stage_outcome_cause_and_reason_is_listed():
+    """So labels are bounded, and counters begin at 0 for each."""
+    stages = set()
+    for path in MODULES:
+        stages |= set(re.findall(r'stage\((?:self\.)?observer, "(\w+)"\)', path.read_text()))
+    assert stages == set(STAGES)
+    assert {*_OUTCOMES.values(), "committed"} == set(OUTCOMES)
+    assert set(RESTART_CAUSES.values()) == set(CAUSES)
+    assert METRICS["refused"].values == tuple(REASONS)
+
+
+@pytest.mark.parametrize("row", METRICS.values(), ids=lambda row: row.name)
+def test_names_follow_the_rules_of_prometheus(row):
+    """Prefix, base unit at the end, ``_total`` behind counters and nowhere else; a sentence of help."""
+    assert re.fullmatch(rf"{PREFIX}[a-z_]+", row.exported)
+    assert row.exported.endswith("_total") == (row.kind == "counter")
+    if row.unit in ("seconds", "bytes", "ratio"):
+        assert row.name.endswith(row.unit)
+    assert row.help.endswith(".")
+    assert set(row.roles) <= set(BOTH)
+    assert bool(row.bounds) == (row.kind == "histogram")
+    assert list(row.bounds) == sorted(row.bounds)
+
+
+@pytest.mark.parametrize("role", BOTH)
+def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role):
+    """In a text that Prometheus can parse, with listed labels at 0."""
+    text = generate_latest(Metrics(role, {"role": role}).registry).decode()
+    found = {family.name for family in text_string_to_metric_families(text)}
+    wanted = {PREFIX + row.name for row in METRICS.values() if role in row.roles}
+    assert {name for name in found if name.startswith(PREFIX)} == {
+        f"{name}_info" if name == f"{PREFIX}worker" else name for name in wanted
+    }
+    assert "process_resident_memory_bytes" in found
+    assert f'neardup_worker_info{{role="{role}"}} 1.0' in text
+    assert 'neardup_transactions_total{outcome="aborted"} 0.0' in text
+
+
+def test_numbers_come_out_as_they_were_told():
+    """Counters add up, gauges keep the last, histograms count up to each bound."""
+    metrics = Metrics("match")
+    metrics.count("pairs", 2)
+    metrics.count("pairs")
+    metrics.count("stage_seconds", 0.5, "poll")
+    metrics.set("lag_records", 7, "3")
+    metrics.set("lag_records", 5, "3")
+    metrics.sample("similarity_ratio", np.array([0.8, 0.81, 1.0]))
+    metrics.sample("similarity_ratio", [])
+    read = metrics.registry.get_sample_value
+    assert (read("neardup_pairs_total"), read("neardup_stage_seconds_total", {"stage": "poll"})) == (3, 0.5)
+    assert read("neardup_lag_records", {"partition": "3"}) == 5
+    assert [read("neardup_similarity_ratio_bucket", {"le": le}) for le in ("0.75", "0.8", "0.85", "+Inf")] == [
+        0,
+        1,
+        2,
+        3,
+    ]
+    assert read("neardup_similarity_ratio_sum") == pytest.approx(2.61)
+    assert (metrics.value("pairs"), metrics.value("similarity_ratio"), metrics.value("lag_records", "3")) == (3, 3, 5)
+
+
+def test_a_partition_that_went_away_takes_its_gauges_along():
+    """Or an old owner would go on telling its lag."""
+    metrics = Metrics("match")
+    for partition in ("1", "2"):
+        metrics.set("lag_records", 7, partition)
+        metrics.set("table_documents", 7, partition)
+    metrics.forget("1")
+    read = metrics.registry.get_sample_value
+    assert read("neardup_lag_records", {"partition": "1"}) is None
+    assert read("neardup_table_documents", {"partition": "1"}) is None
+    assert read("neardup_lag_records", {"partition": "2"}) == 7
+
+
+def test_an_unknown_name_is_a_bug():
+    """Not a metric that nobody listed."""
+    with pytest.raises(KeyError):
+        Metrics("sign").count("postings")

@@ -1,0 +1,262 @@
+"""The table of a partition: what is restored from the log answers like the original, and what is undone never was.
+
+Logs are random, from a seed in the test's name: copies, near-duplicates, versions, removals, expiry, late times.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+import orjson
+import pytest
+
+from stream import Config, ConfigError, Document, Signer
+from stream.batches import Batch
+from stream.partitions import Partition, partitions_of, route, take
+from stream.schemes import SCHEMES
+from stream.wire import BandMessage, WireError, encode
+from workers.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
+from workers.transport import Record
+
+PARTITION = Partition(1, 3)
+
+
+@cache
+def config(window: float = 20.0, lateness: float = 10.0, documents: int = 1_000_000) -> Config:
+    return Config(
+        threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=window,
+        lateness_seconds=lateness, window_documents=documents,
+    )  # fmt: skip
+
+
+@dataclass
+class Log:
+    """An endless log of one partition of three, from a seed."""
+
+    seed: int
+    config: Config
+    partition: Partition = PARTITION
+    now: float = 1_000_000.0
+    offset: int = 0
+    rng: random.Random = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rng = random.Random(self.seed)
+        words = ["".join(self.rng.choices("abcdefghij", k=6)) for _ in range(60)]
+        stories = [self.rng.choices(words, k=30) for _ in range(5)]
+        self.texts = []
+        for story in stories:
+            for _ in range(4):
+                changed = {i: self.rng.choice(words) for i in self.rng.sample(range(30), self.rng.randint(0, 4))}
+                self.texts.append(" ".join(changed.get(i, word) for i, word in enumerate(story)))
+
+    def message(self) -> Record:
+        """The next one; sometimes after a gap of control records, sometimes after a silence."""
+        rng = self.rng
+        self.now += rng.choice([0.0, 0.3, 3.0]) if rng.random() < 0.95 else 200.0
+        self.offset += rng.choice([1, 1, 2, 5])
+        removed = [f"d{rng.randrange(40)}".encode() for _ in range(rng.choice([0, 0, 0, 1, 3]))]
+        documents = rng.choice([0, 1, 3, 8]) if removed else rng.choice([1, 3, 8])
+        return self.record(BandMessage(self.batch(documents), removed))
+
+    def batch(self, documents: int) -> Batch:
+        """Documents that belong into this partition; fewer, if some do not."""
+        rng = self.rng
+        made = [
+            Document(
+                f"d{rng.randrange(40)}", rng.choice(self.texts), self.now - rng.choice([0, 0, 5, 60]) * rng.random()
+            )
+            for _ in range(documents)
+        ]
+        batch = Signer(self.config).sign(made).batch
+        owners = partitions_of(SCHEMES[self.config.scheme].keys(batch.evidence, self.config.plan), self.partition.of)
+        return take(batch, route(owners, self.partition.of)[self.partition.number])
+
+    def record(self, message: BandMessage) -> Record:
+        return Record(1, self.offset, 0, None, encode(message, self.config.signing_fingerprint))
+
+    def messages(self, count: int) -> Iterator[Record]:
+        return (self.message() for _ in range(count))
+
+    def table(self, window: Window | None = None) -> PartitionTable:
+        return PartitionTable(self.config, self.partition, window)
+
+
+def told(applied: Applied) -> tuple[object, ...]:
+    """Everything that a message leads to, comparable."""
+    m = applied.matches
+    columns = [m.older, m.newer, *(column.tolist() for column in m[2:])]
+    return (*columns, applied.removed, applied.documents)
+
+
+def take_step(table: PartitionTable, records: list[Record]) -> list[tuple[object, ...]]:
+    out = [told(table.apply(record, publish=True)) for record in records]
+    table.commit()
+    return out
+
+
+def restored(log: Log, table: PartitionTable, history: list[Record]) -> PartitionTable:
+    """A new owner's table, from what the old one committed and the log."""
+    committed = table.position()
+    window = decode_window(committed.metadata)
+    again = log.table(window)
+    for record in history:
+        if window.start <= record.offset < committed.offset:
+            again.apply(record, publish=False)
+            if log.rng.random() < 0.3:
+                again.commit()
+    again.commit()
+    again.seek(committed.offset)
+    return again
+
+
+def holds(table: PartitionTable) -> object:
+    inner = table.matcher.table
+    slots = np.arange(inner.oldest, inner.slot_end)
+    return inner.ids(slots), inner.times(slots).tolist(), table.stream_time, table.next
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
+def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
+    """Replayed from the committed window it holds the same, says the same of what follows, and commits the same."""
+    log = Log(seed, config(*limits))
+    table, history = log.table(), []
+    for _ in range(25):
+        step = list(log.messages(log.rng.randint(1, 4)))
+        history += step
+        take_step(table, step)
+        again = restored(log, table, history)
+        assert holds(again) == holds(table)
+        assert again.position() == table.position()
+        if log.rng.random() < 0.4:  # the new owner goes on, the old one beside it
+            following = list(log.messages(3))
+            history += following
+            assert take_step(again, following) == take_step(table, following)
+            assert again.position() == table.position()
+            table = again
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: int) -> None:
+    """With a limit on documents too: what follows is answered alike, from whatever window was committed."""
+    log = Log(seed, config(60.0, 5.0, 12))
+    table, history = log.table(), []
+    for _ in range(25):
+        step = list(log.messages(log.rng.randint(1, 4)))
+        history += step
+        take_step(table, step)
+        again = restored(log, table, history)
+        following = list(log.messages(2))
+        history += following
+        assert take_step(again, following) == take_step(table, following)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
+    """After an abort the same messages, cut into other steps, lead to the same: as in a table that never failed."""
+    log = Log(seed, config())
+    table, calm = log.table(), log.table()
+    history: list[Record] = []
+    for _ in range(25):
+        step = list(log.messages(log.rng.randint(1, 5)))
+        before, committed = holds(table), table.position()
+        for _ in range(log.rng.randint(0, 3)):
+            for record in step[: log.rng.randint(1, len(step))]:
+                table.apply(record, publish=True)
+            table.position()
+            table.undo()
+            assert holds(table)[:3] == before[:3]  # type: ignore[index]
+            assert decode_window(table.position().metadata)[1:] == decode_window(committed.metadata)[1:]
+        history += step
+        cut = log.rng.randint(0, len(step))
+        found = take_step(table, step[:cut]) + take_step(table, step[cut:])
+        assert found == take_step(calm, step)
+        assert table.position() == calm.position()
+        assert holds(restored(log, table, history)) == holds(calm)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_step_after_a_restore_may_be_undone(seed: int) -> None:
+    """What was restored is not part of the step."""
+    log = Log(seed, config())
+    table, history = log.table(), list(log.messages(12))
+    take_step(table, history)
+    again = restored(log, table, history)
+    following = list(log.messages(4))
+    for record in following:
+        again.apply(record, publish=True)
+    again.undo()
+    assert holds(again)[:3] == holds(table)[:3]  # type: ignore[index]
+    assert take_step(again, following) == take_step(table, following)
+    assert again.position() == table.position()
+
+
+def test_of_a_window_that_is_past_only_the_last_message_is_kept() -> None:
+    """After a silence the log is needed from the newest message on, and the stream time before it is remembered."""
+    log = Log(1, config(20.0, 0.0))
+    table = log.table()
+    take_step(table, list(log.messages(20)))
+    before = table.stream_time
+    log.now += 1000
+    log.offset += 1
+    take_step(table, [log.record(BandMessage(log.batch(30), []))])
+    assert decode_window(table.position().metadata) == Window(log.offset, before, log.config.matching_fingerprint)
+
+
+def test_removals_alone_hold_no_log() -> None:
+    """A message without documents is not the beginning of a window, before or after there were any."""
+    log = Log(1, config())
+    table = log.table()
+    for offset in (3, 4):
+        log.offset = offset
+        take_step(table, [log.record(BandMessage(log.batch(0), [b"gone"]))])
+        assert decode_window(table.position().metadata) == Window(offset + 1, None, log.config.matching_fingerprint)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
+    """``from`` never goes back over committed steps, so the log below it may be trimmed; marks do not pile up."""
+    log = Log(seed, config(5.0, 0.0))
+    table, starts = log.table(), []
+    for _ in range(60):
+        take_step(table, list(log.messages(2)))
+        starts.append(decode_window(table.position().metadata).start)
+    assert starts == sorted(starts)
+    assert starts[-1] > starts[5]
+    assert len(table._marks) <= 2 * table.matcher.table.documents + 2
+
+
+@pytest.mark.parametrize(
+    "window", [Window(0, None, "f" * 32), Window(2**62, -(2**62), "0" * 32), Window(7, 2**62, "a")]
+)
+def test_the_metadata_says_the_window_and_fits_the_limit(window: Window) -> None:
+    """What is committed is read back, in far fewer than 4,000 characters."""
+    assert decode_window(encode_window(window)) == window
+    assert len(encode_window(window)) < 200
+
+
+@pytest.mark.parametrize(
+    "metadata", ["", "{}", "[]", "null", "7", '{"version":2,"from":1,"time":1,"fingerprint":""}', "x"]
+)
+def test_metadata_of_another_program_is_refused(metadata: str) -> None:
+    """With what was found, and what to do."""
+    with pytest.raises(ConfigError, match="--from"):
+        decode_window(metadata)
+
+
+def test_a_message_of_another_generation_changes_nothing() -> None:
+    """It is refused, and the step can be undone."""
+    log, other = Log(1, config()), Log(1, config().model_copy(update={"seed": 2}))
+    table = log.table()
+    take_step(table, list(log.messages(3)))
+    before = holds(table)
+    with pytest.raises(WireError):
+        table.apply(other.message(), publish=True)
+    table.undo()
+    assert holds(table) == before
+    assert orjson.loads(table.position().metadata)["fingerprint"] == log.config.matching_fingerprint

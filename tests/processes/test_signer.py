@@ -1,0 +1,314 @@
+"""The signer: every record of ``documents`` becomes rows of ``bands`` or a dead letter, and nothing stops it."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream import Config, ConfigError, Signer
+from stream.codecs import Fields
+from stream.documents import REASONS
+from stream.wire import decode
+from workers.observe import Silent
+from workers.signer import SignPlan, SignWorker, sign_records
+from workers.topics import topic_names
+from workers.transport import Record
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
+TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 2, skew_seconds=60.0, start="earliest")
+WORDS = SignPlan(Config(shingles="words", rows_max=128), Fields(), TOPICS, 4, 2, 60.0, "earliest")
+LONG = SignPlan(CONFIG.model_copy(update={"text_characters_max": 10}), Fields(), TOPICS, 4, 2, 60.0, "earliest")
+SIGNER = Signer(CONFIG)
+NOW_MS = 1_700_000_000_000
+MESSAGE_BYTES = 1_000_000
+TEXT = '"text": "some words to be read"'
+
+
+def record(value: bytes | str | None, key: bytes | None = b"key", offset: int = 0) -> Record:
+    return Record(0, offset, NOW_MS, key, value.encode() if isinstance(value, str) else value)
+
+
+def bands(messages: Sequence[object], plan: SignPlan = PLAN) -> dict[int, list[str]]:
+    """For each partition of ``bands`` what it is told, in order: ids, and ``-id`` for removals."""
+    out: dict[int, list[str]] = defaultdict(list)
+    for message in messages:
+        if message.topic == TOPICS.bands:  # type: ignore[attr-defined]
+            batch, removed = decode(message.value, plan.config.signing_fingerprint)  # type: ignore[attr-defined]
+            out[message.partition] += batch.ids_at(np.arange(batch.size))  # type: ignore[attr-defined]
+            out[message.partition] += [f"-{id_.decode()}" for id_ in removed]  # type: ignore[attr-defined]
+    return out
+
+
+def letters(messages: Sequence[object]) -> list[dict[str, object]]:
+    return [orjson.loads(m.value) for m in messages if m.topic == TOPICS.dead]  # type: ignore[attr-defined]
+
+
+# Records that must be refused: (plan, key, value, reason).
+REFUSED = [
+    (PLAN, b"key", b"{", "not_json"),
+    (PLAN, b"key", b"\xff", "not_utf8"),
+    (PLAN, b"key", b"[" * 2000 + b"]" * 2000, "too_deep"),
+    (PLAN, b"key", b"[]", "not_object"),
+    (PLAN, b"key", b"{}", "no_text"),
+    (PLAN, b"key", b'{"text": null}', "text_type"),
+    (PLAN, None, f"{{{TEXT}}}".encode(), "no_id"),
+    (PLAN, None, None, "no_id"),
+    (PLAN, b"\xff", None, "id_not_utf8"),
+    (PLAN, b"key", f'{{"id": [], {TEXT}}}'.encode(), "id_type"),
+    (PLAN, b"key", f'{{"id": "\\udfff", {TEXT}}}'.encode(), "id_surrogate"),
+    (PLAN, b"k" * 101, f"{{{TEXT}}}".encode(), "id_too_long"),
+    (PLAN, b"k" * 101, None, "id_too_long"),
+    (PLAN, b"k" * 70_000, None, "id_too_long"),
+    (PLAN, b"key", f'{{{TEXT}, "timestamp": "soon"}}'.encode(), "timestamp_type"),
+    (PLAN, b"key", f'{{{TEXT}, "timestamp": 1e400}}'.encode(), "timestamp_range"),
+    (PLAN, b"key", f'{{{TEXT}, "timestamp": -1e300}}'.encode(), "timestamp_range"),
+    (PLAN, b"key", b'{"text": " \\n "}', "empty"),
+    (PLAN, b"key", b'{"text": "\\ud800"}', "surrogate"),
+    (LONG, b"key", f"{{{TEXT}}}".encode(), "text_too_long"),
+    (WORDS, b"key", b'{"text": "!?"}', "no_shingles"),
+]
+
+
+@pytest.mark.parametrize(("plan", "key", "value", "reason"), REFUSED, ids=lambda value: str(value)[:20])
+def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
+    plan: SignPlan, key: bytes | None, value: bytes | None, reason: str
+) -> None:
+    """It is counted by reason, and nothing of it reaches ``bands``; what stands beside it is signed."""
+    good = record(f'{{"id": "good", {TEXT.replace("some words to be read", "read a b")}}}', offset=1)
+    done = sign_records([Record(1, 77, NOW_MS, key, value), good], Signer(plan.config), plan)
+    [letter] = letters(done.messages)
+    assert (letter["reason"], letter["topic"], letter["partition"], letter["offset"]) == (reason, "documents", 1, 77)
+    assert done.report.refused == {reason: 1}
+    assert {id_ for ids in bands(done.messages, plan).values() for id_ in ids} == {"good"}
+
+
+def test_every_reason_that_a_signer_can_meet_is_tested() -> None:
+    """Only the reasons of files are left."""
+    assert set(REASONS) - {row[3] for row in REFUSED} == {"line_too_long", "file_too_large"}
+
+
+def test_the_id_is_the_key_where_the_document_has_none() -> None:
+    """And the document's own where it has one, whatever the key is."""
+    records = [record(f"{{{TEXT}}}"), record(f'{{"id": "own", {TEXT}}}'), record(f'{{"id": "bare", {TEXT}}}', b"\xff")]
+    found = bands(sign_records(records, SIGNER, PLAN).messages)
+    assert set(map(tuple, found.values())) == {("key", "own", "bare")}
+
+
+def test_a_removal_goes_to_every_partition() -> None:
+    """Nobody knows where an id stands, so all are told, also when no document goes there."""
+    assert bands(sign_records([record(None)], SIGNER, PLAN).messages) == {p: ["-key"] for p in range(4)}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "order"),
+    [
+        (["a", "-a"], ["a", "-a"]),
+        (["-a", "a"], ["-a", "a"]),
+        (["a", "-a", "a", "-a", "a"], ["a", "-a", "a", "-a", "a"]),
+        (["-a", "-a", "a"], ["-a", "a"]),
+        (["a", "-b", "b", "-a", "a"], ["a", "-b", "b", "-a", "a"]),
+        (["a", "-a", "b"], ["a", "b", "-a"]),  # of different ids a document may come before an earlier removal
+    ],
+    ids=" ".join,
+)
+def test_documents_and_removals_of_one_id_keep_their_order(inputs: list[str], order: list[str]) -> None:
+    """In every partition that gets the documents; removals that follow each other become one."""
+    records = [
+        record(None if name[0] == "-" else f"{{{TEXT}}}", name.strip("-").encode(), i) for i, name in enumerate(inputs)
+    ]
+    found = bands(sign_records(records, SIGNER, PLAN).messages)
+    assert order in found.values()
+    gone = [name for name in order if name[0] == "-"]
+    assert all(told in (order, gone) for told in found.values())
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "kept", "clamped"),
+    [
+        (None, NOW_MS / 1000, 0),
+        (NOW_MS / 1000 - 1e6, NOW_MS / 1000 - 1e6, 0),
+        (NOW_MS / 1000 + 60, NOW_MS / 1000 + 60, 0),
+        (NOW_MS / 1000 + 61, NOW_MS / 1000 + 60, 1),
+        (1e300, NOW_MS / 1000 + 60, 1),
+    ],
+)
+def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept: float, clamped: int) -> None:
+    """One bad clock cannot end every window; a late time is kept as it is, and no time is that of the record."""
+    value = json.dumps({"text": "some words to be read", "timestamp": timestamp})
+    done = sign_records([record(value)], SIGNER, PLAN)
+    times = {t for m in done.messages for t in decode(m.value, CONFIG.signing_fingerprint).batch.times.tolist()}
+    assert times == {round(kept * 1e6)}
+    assert done.report.clamped == clamped
+
+
+def test_a_message_is_split_before_it_is_too_long() -> None:
+    """Whatever comes in one poll, no message is longer than brokers take, nothing is lost, and the order is kept."""
+    plan = PLAN._replace(config=CONFIG.model_copy(update={"id_bytes_max": 60_000}))
+    names = [f"{i:05}" + "x" * 50_000 for i in range(60)]
+    records = [record(f"{{{TEXT}}}", name.encode(), i) for i, name in enumerate(names)]
+    records += [record(None, name.encode(), 100 + i) for i, name in enumerate(names)]
+    done = sign_records(records, Signer(plan.config), plan)
+    assert max(len(message.value) for message in done.messages) < MESSAGE_BYTES
+    found = bands(done.messages, plan)
+    gone = [f"-{name}" for name in names]
+    assert names + gone in found.values()
+    assert all(told in (gone, names + gone) for told in found.values())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_small_messages_say_the_same_as_large_ones(seed: int) -> None:
+    """Where messages are cut makes no difference to what a partition is told."""
+    rng = random.Random(seed)
+    records = []
+    for i in range(80):
+        text = " ".join(rng.choices(["red", "green", "blue", "grey"], k=9))
+        value = None if rng.random() < 0.2 else json.dumps({"text": text})
+        records.append(record(value, rng.choice("abcdefgh").encode(), i))
+    whole = bands(sign_records(records, SIGNER, PLAN).messages)
+    with mock.patch("workers.signer.MESSAGE_BYTES_MAX", 150), mock.patch("workers.signer.REMOVED_BYTES_MAX", 5):
+        cut = sign_records(records, SIGNER, PLAN).messages
+    assert len(cut) > 40
+    assert bands(cut) == whole
+
+
+@given(st.lists(st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=60)), max_size=8))
+def test_no_bytes_stop_a_signer(pairs: list[tuple[bytes | None, bytes | None]]) -> None:
+    """Every record is a row, a removal or a dead letter, whatever its bytes."""
+    records = [Record(0, i, NOW_MS, key, value) for i, (key, value) in enumerate(pairs)]
+    done = sign_records(records, SIGNER, PLAN)
+    report = done.report
+    assert report.documents + sum(report.refused.values()) <= len(records)
+    removals = {record.key for record in records if record.value is None} - {None}
+    assert report.documents + sum(report.refused.values()) >= len(records) - sum(r.value is None for r in records)
+    assert report.removals >= bool(removals) - len(letters(done.messages))
+
+
+def hostile(folder: Path) -> list[bytes]:
+    if folder.name == "blns":
+        texts = json.loads((folder / "blns.json").read_text(encoding="utf-8"))
+        return [json.dumps({"text": text}).encode() for text in texts] + (folder / "blns.txt").read_bytes().splitlines()
+    return [path.read_bytes() for path in sorted(folder.rglob("*.json"))]
+
+
+@pytest.mark.parametrize("name", ["blns", "jsontestsuite"])
+def test_hostile_inputs_are_signed_or_dead_and_stop_nothing(name: str, real_data: Callable[[str], Path]) -> None:
+    """As values, as texts, as ids and as keys: each record has an outcome, and the next one is signed."""
+    inputs = hostile(real_data(name))
+    assert len(inputs) > 200
+    records = []
+    for value in inputs:
+        text = value.decode("utf-8", "surrogateescape")
+        for made in (value, json.dumps({"text": text}), json.dumps({"id": text, "text": "some words to be read"})):
+            records.append(record(made, b"key", len(records)))
+        records.append(record(f"{{{TEXT}}}", value[:500], len(records)))
+        records.append(record(None, value[:500], len(records)))
+    done = sign_records(records, SIGNER, PLAN)
+    origins = Counter(letter["offset"] for letter in letters(done.messages))
+    assert set(origins.values()) == {1}
+    tombstones = sum(r.value is None for r in records)
+    assert done.report.documents + len(origins) >= len(records) - tombstones
+    assert max(len(message.value) for message in done.messages) < MESSAGE_BYTES
+
+
+class World:
+    """A cluster with two partitions of documents, and signers by name."""
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
+            self.cluster.create(topic, partitions)
+
+    def worker(self, name: str = "one", start: str | None = "earliest") -> SignWorker:
+        transport = MemoryTransport(self.cluster)
+        consumer, producer = transport.consumer(TOPICS.documents, "signers", name), transport.producer(name)
+        plan = PLAN._replace(start=start)
+        return SignWorker(consumer, producer, lambda: transport.bounds(TOPICS.documents), plan, Silent())
+
+    def document(self, name: str, partition: int = 0) -> None:
+        self.cluster.append(TOPICS.documents, partition, f"{{{TEXT}}}".encode(), name.encode())
+
+    def signed(self) -> set[str]:
+        """The ids in ``bands``; every partition that has one has each once."""
+        told = bands([m._replace(topic=TOPICS.bands) for m in map(_as_message, self.cluster.records(TOPICS.bands))])
+        assert all(max(Counter(ids).values()) == 1 for ids in told.values())
+        return {id_ for ids in told.values() for id_ in ids}
+
+
+def _as_message(found: Record):  # type: ignore[no-untyped-def]
+    from workers.step import Message
+
+    return Message("", found.partition, found.value or b"")
+
+
+def turns(*workers: SignWorker, count: int = 4) -> None:
+    for _ in range(count):
+        for worker in workers:
+            worker.turn(0.0, 100)
+
+
+def test_a_group_without_offsets_starts_only_where_it_is_told_to() -> None:
+    """No silent earliest or latest: the error names the option."""
+    world = World()
+    with pytest.raises(ConfigError, match="--from earliest or --from latest"):
+        turns(world.worker(start=None))
+
+
+@pytest.mark.parametrize(("start", "signed"), [("earliest", {"old", "new"}), ("latest", {"new"})])
+def test_where_it_was_told_to_start_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
+    """The end of the log at the first start, not at the second: what came between the two is signed."""
+    world = World()
+    world.document("old")
+    turns(world.worker(start=start), count=1)  # it learns its partitions, and dies
+    world.document("new")
+    turns(world.worker(start=start))
+    assert world.signed() == signed
+
+
+def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
+    """A predecessor's transaction is pending in one partition; the records of the other are signed meanwhile."""
+    world = World()
+    one = world.worker("one")
+    turns(one)
+    two = world.worker("two")
+    turns(one, two)  # they have a partition each
+    world.document("first", 0)
+    world.document("second", 1)
+    world.cluster.fail_next("commit_before", transactional_id="two")
+    with pytest.raises(Exception, match="not answered"):
+        turns(two)
+    two.consumer.close()
+    for _ in range(12):  # the dead one's session ends before its transaction does
+        world.cluster.advance(1.0)
+        turns(one, count=1)
+    assert one.waiting
+    assert not one.ready
+    world.document("third", 0)
+    world.document("fourth", 1)
+    turns(one)
+    world.cluster.advance(world.cluster.transaction_timeout_seconds)
+    turns(one)
+    assert one.ready
+    assert world.signed() == {"first", "second", "third", "fourth"}
+
+
+def test_an_aborted_step_is_done_again() -> None:
+    """Its records are polled once more, and stand in ``bands`` once."""
+    world = World()
+    for i in range(5):
+        world.document(f"d{i}", i % 2)
+    world.cluster.fail_next("flush", times=2)
+    world.cluster.fail_next("send_offsets_after")
+    turns(world.worker(), count=8)
+    assert world.signed() == {f"d{i}" for i in range(5)}

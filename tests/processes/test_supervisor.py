@@ -1,0 +1,168 @@
+"""The supervisor: starts, starts again, gives up where that is no use, ends in order."""
+
+import itertools
+import signal
+import sys
+
+import pytest
+
+from workers.exits import Exit
+from workers.supervisor import FINAL, STOP_SECONDS_MAX, Job, Supervisor, arguments, jobs_of
+
+JOBS = [Job("sign", "sign-0", ["s0"]), Job("sign", "sign-1", ["s1"]), Job("match", "match-0", ["m0"])]
+
+
+class World:
+    """Processes that end when the test says so, a clock that only naps move, and everything that happened in order."""
+
+    def __init__(self, jobs=JOBS):
+        self.seconds = 0.0
+        self.signal = 0
+        self.events = []
+        self.ends = {}  # name -> exit code of its process once it is to have ended
+        self.deaf = set()  # names that do not hear SIGTERM
+        self.script = iter([])
+        pids = itertools.count(100)
+        self.supervisor = Supervisor(jobs, lambda job: _Process(self, job.name, next(pids)), self, self.say, self.now)
+
+    def now(self):
+        return self.seconds
+
+    def say(self, text):
+        self.events.append(text)
+
+    def sleep(self, seconds):
+        self.seconds += seconds
+        act = next(self.script, None)
+        if act is not None:
+            act()
+
+    def started(self, name):
+        return self.events.count(f"start {name}")
+
+
+class _Process:
+    def __init__(self, world, name, pid):
+        self.world, self.name, self.pid, self.code = world, name, pid, None
+        world.events.append(f"start {name}")
+
+    def poll(self):
+        if self.code is None and self.name in self.world.ends:
+            self.code = self.world.ends.pop(self.name)
+        return self.code
+
+    def terminate(self):
+        self.world.events.append(f"terminate {self.name}")
+        if self.name not in self.world.deaf:
+            self.code = 0
+
+    def kill(self):
+        self.world.events.append(f"kill {self.name}")
+        self.code = -9
+
+
+@pytest.fixture(autouse=True)
+def _no_real_naps(monkeypatch):
+    """The waits at the end of a supervisor move the clock of the world instead."""
+    worlds = []
+    monkeypatch.setattr(
+        World, "__init__", lambda self, *a, _made=World.__init__: (_made(self, *a), worlds.append(self))[0]
+    )
+    monkeypatch.setattr("workers.supervisor.time.sleep", lambda seconds: worlds[-1].sleep(seconds))
+
+
+def test_signers_end_first_then_matchers():
+    """So that nothing new comes while the matchers finish."""
+    world = World()
+    world.script = iter([None, lambda: setattr(world, "signal", signal.SIGTERM)])
+    assert world.supervisor.run() == Exit.SUCCESS
+    assert world.events == [
+        "start sign-0", "start sign-1", "start match-0", "terminate sign-0", "terminate sign-1", "terminate match-0",
+    ]  # fmt: skip
+
+
+def test_what_dies_is_started_again_later_each_time():
+    """The others are left alone."""
+    world = World()
+    waits = []
+    for deaths in range(1, 6):
+        while world.started("match-0") < deaths:
+            world.supervisor.look()
+            world.seconds += 0.1
+        world.ends["match-0"] = -9
+        died = world.seconds
+        while world.started("match-0") == deaths:
+            assert world.supervisor.look() is None
+            world.seconds += 0.1
+        waits.append(world.seconds - died)
+    assert waits == sorted(waits)
+    assert world.started("sign-0") == world.started("sign-1") == 1
+    assert world.events[3].startswith("match-0 ended with signal SIGKILL; starting it again in ")
+
+
+def test_a_long_life_ends_the_row_of_deaths():
+    """What dies once a day is back at once."""
+    world = World()
+    waits = []
+    for _ in range(5):
+        world.supervisor.look()
+        world.seconds += 3600.0
+        world.ends["match-0"] = 1
+        world.supervisor.look()
+        waits.append(world.events[-1].rsplit(" ", 2)[1])
+        world.seconds += 60.0
+    assert len(set(waits)) == 1
+
+
+@pytest.mark.parametrize("code", FINAL, ids=lambda code: code.name)
+def test_what_no_start_can_mend_ends_everything_with_its_code(code):
+    """And says which child it was."""
+    world = World()
+    world.script = iter([lambda: world.ends.update({"match-0": int(code)})])
+    assert world.supervisor.run() == code
+    assert world.started("match-0") == 1
+    said = f"match-0 ended with code {int(code)} ({code.name.lower()}), which a new start cannot mend: stopping all"
+    assert world.events[3:] == [said, "terminate sign-0", "terminate sign-1"]
+
+
+def test_a_child_that_does_not_end_is_killed_by_its_id():
+    """After its time; the matchers are asked after it."""
+    world = World()
+    world.deaf = {"sign-1"}
+    world.script = iter([lambda: setattr(world, "signal", signal.SIGTERM)])
+    world.supervisor.run()
+    assert world.events[-3:] == [
+        f"process 101 has not ended in {STOP_SECONDS_MAX:g} s: killing it", "kill sign-1", "terminate match-0",
+    ]  # fmt: skip
+
+
+def test_a_second_signal_kills_all_children_at_once():
+    """And nobody else."""
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    world = World()
+    world.script = iter([interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        world.supervisor.run()
+    assert world.events[-3:] == ["kill sign-0", "kill sign-1", "kill match-0"]
+
+
+def test_children_get_instances_ports_and_the_settings_of_the_command_line():
+    """Each command is one that the command line takes."""
+    jobs = jobs_of(2, 1, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000)
+    assert [job.name for job in jobs] == ["sign-0", "sign-1", "match-0"]
+    assert jobs[2].command == [
+        sys.executable, "-m", "workers.cli", "match", "--supervised", "--instance", "0", "--health-port", "9002",
+        "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
+    ]  # fmt: skip
+    assert "1" in jobs[1].command
+    assert {job.command[job.command.index("--health-port") + 1] for job in jobs_of(2, 2, {}, None, 0)} == {"0"}
+
+
+def test_settings_go_to_children_as_they_came():
+    """Switches, lists, values that begin with a dash."""
+    assert arguments({"nfkc": False, "hidden": True, "languages": ("de", "en"), "replication_factor": -1}) == [
+        "--no-nfkc", "--hidden", "--languages=de,en", "--replication-factor=-1",
+    ]  # fmt: skip

@@ -1,0 +1,109 @@
+"""The topics: names, generations, and the messages of ``candidates`` and ``documents.dead``."""
+
+from __future__ import annotations
+
+import base64
+
+import numpy as np
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream import Config
+from stream.documents import REASONS
+from stream.pipeline import Matches
+from workers.topics import (
+    DEAD_BYTES_MAX,
+    DEAD_KEY_BYTES_MAX,
+    Envelope,
+    encode_candidates,
+    encode_dead,
+    encode_removal,
+    generation,
+    partition_of_key,
+    topic_names,
+)
+from workers.transport import Record
+
+ENVELOPE = Envelope("one_permutation", "0123456789ab")
+# What brokers take by default.
+MESSAGE_BYTES = 1_000_000
+
+
+def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
+    """Data that cannot be compared lies in topics of different names; a change of matching alone makes no new one."""
+    names = {
+        topic_names("", config.signing_fingerprint, partitions).bands
+        for config in (Config(), Config(seed=2), Config(k=4))
+        for partitions in (4, 8)
+    }
+    assert len(names) == 6
+    assert all(len(name) == len("bands-") + 12 for name in names)
+    same = Config(window_seconds=60.0, lateness_seconds=5.0)
+    assert generation(same.signing_fingerprint, 8) == generation(Config().signing_fingerprint, 8)
+
+
+def test_a_prefix_stands_before_every_name() -> None:
+    """Two deployments can share a broker."""
+    assert all(name.startswith("news.") for name in topic_names("news.", "00" * 16, 8))
+
+
+@pytest.mark.parametrize(("key", "partition"), [(b"", 0), (b"a", 2), (b"document-1", 7), (b"\xff" * 9, 7)])
+def test_keys_go_where_they_always_went(key: bytes, partition: int) -> None:
+    """Known answers: whoever sends a message of an id, in whatever version, sends it to the same place."""
+    assert partition_of_key(key, 8) == partition
+
+
+@given(st.binary(), st.integers(1, 4096))
+def test_every_key_has_a_place(key: bytes, partitions: int) -> None:
+    """From 0 to one below the number of partitions."""
+    assert 0 <= partition_of_key(key, partitions) < partitions
+
+
+def test_a_candidate_says_all_of_a_pair() -> None:
+    """Ids, rounded similarity, buckets, times in seconds, scheme and generation, keyed by the newer id."""
+    matches = Matches(
+        ["a"], ["bé"], np.array([1_500_000]), np.array([2_000_000]), np.array([0.87654321]), np.array([3], np.int32)
+    )
+    [(key, value)] = encode_candidates(matches, ENVELOPE)
+    assert key == "bé".encode()
+    assert orjson.loads(value) == {
+        "older": "a", "newer": "bé", "similarity": 0.8765, "buckets": 3, "scheme": "one_permutation",
+        "older_timestamp": 1.5, "newer_timestamp": 2.0, "generation": "0123456789ab",
+    }  # fmt: skip
+
+
+def test_a_removal_notice_says_the_id() -> None:
+    """It is keyed by the removed id and names the generation."""
+    key, value = encode_removal("bé".encode(), ENVELOPE)
+    assert key == "bé".encode()
+    assert orjson.loads(value) == {"removed": "bé", "generation": "0123456789ab"}
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_dead_letter_says_why_and_from_where(reason: str) -> None:
+    """Reason, sentence, topic, partition, offset, time, and the record itself."""
+    letter = orjson.loads(encode_dead(Record(3, 17, 1234, b"\xff", b"\x00text"), "documents", reason))
+    assert letter["reason"] == reason
+    assert letter["message"] == REASONS[reason]
+    assert (letter["topic"], letter["partition"], letter["offset"], letter["timestamp_ms"]) == (
+        "documents",
+        3,
+        17,
+        1234,
+    )
+    assert base64.b64decode(letter["key"]) == b"\xff"
+    assert base64.b64decode(letter["value"]) == b"\x00text"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(b"k" * 10**6, None), (b"k" * 10**6, b""), (None, b"v" * 10**6), (b"", None)]
+)
+def test_a_dead_letter_fits_a_message_whatever_the_record_was(key: bytes | None, value: bytes | None) -> None:
+    """Key and value are cut, their lengths told: a letter that no broker takes would stop the signer for good."""
+    letter = encode_dead(Record(0, 0, 0, key, value), "documents", "not_utf8")
+    assert len(letter) + min(len(key or b""), DEAD_KEY_BYTES_MAX) < MESSAGE_BYTES
+    fields = orjson.loads(letter)
+    assert (fields["key_bytes"], fields["value_bytes"]) == (len(key or b""), len(value or b""))
+    assert len(base64.b64decode(fields["value"])) == min(len(value or b""), DEAD_BYTES_MAX)

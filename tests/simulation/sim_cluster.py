@@ -1,0 +1,386 @@
+"""A whole cluster in one process from one seed: signers, matchers, an outside producer, and all that can go wrong.
+
+What is always true, whatever the schedule (``sim_checks`` looks when all is quiet): nothing committed in ``documents``
+is lost, repeated or changed in ``bands`` or ``documents.dead``; ``candidates`` is what the log of ``bands`` leads to;
+and that is what DESIGN promises of the documents.
+
+Workers are the real ones. Each call they make to their transport may first let other workers take turns, time pass and
+sessions end, so a step is cut at every place where the world can change. A crash is an exception out of a call, or an
+object that is dropped; a zombie is an object that is kept and called again after its place was taken.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from sim_documents import Feed, Habits
+
+from stream.codecs import Fields
+from stream.config import Config
+from workers.matcher import MatchPlan, MatchWorker
+from workers.observe import Silent
+from workers.signer import SignPlan, SignWorker
+from workers.topics import Envelope, generation, topic_names
+from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+SIGNERS, MATCHERS = "signers", "matchers"
+# Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
+ROUNDS_MAX, QUIET_ROUNDS = 600, 40
+_FAULTS = (
+    "bounds", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets", "send_offsets_after",
+    "commit_before", "commit_after", "abort", "abort_after",
+)  # fmt: skip
+_CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
+
+
+class Crash(BaseException):
+    """The process is gone in the middle of a call."""
+
+
+@dataclass
+class Scenario:
+    """What a seed decides before the first action."""
+
+    config: Config
+    habits: Habits
+    documents_partitions: int = 1
+    bands_partitions: int = 4
+    signers: int = 1
+    matchers: int = 1
+    static: bool = True  # whether members have instance names
+    actions: int = 0
+    interleaved: float = 0.0  # chance that others run before a call
+    weights: dict[str, float] = field(default_factory=dict)
+    message_bytes: int = 512 << 10
+    stretch_records: int = 500
+
+
+class Watched:
+    """A transport, consumer or producer whose every call is told to ``before`` first."""
+
+    def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
+        self._inner, self._before = inner, before
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **named: Any) -> Any:
+            self._before(name)
+            return found(*args, **named)
+
+        return call
+
+
+@dataclass(eq=False)
+class Place:
+    """Where a worker stands; the worker in it comes and goes."""
+
+    kind: str
+    name: str
+    static: bool
+    worker: SignWorker | MatchWorker | None = None
+    consumer: Any = None
+    producer: Any = None
+    paused_until: int = 0
+    abandoned: bool = False  # a zombie: its place is somebody else's now
+    taken: int = 0
+
+
+class Cluster:
+    """Topics, places and the worker of each; what ``Simulation`` and the tests of failures as data both act on."""
+
+    def __init__(self, scenario: Scenario, seed: object = 0) -> None:
+        self.scenario, self.config = scenario, scenario.config
+        self.rng = random.Random(f"{seed}/schedule")
+        self.memory = MemoryCluster()
+        partitions = scenario.bands_partitions
+        self.topics = topic_names("", self.config.signing_fingerprint, partitions)
+        self.memory.create(self.topics.documents, scenario.documents_partitions)
+        self.memory.create(self.topics.dead, 2)
+        self.memory.create(self.topics.bands, partitions)
+        self.memory.create(self.topics.candidates, 3)
+        envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
+        self.sign_plan = SignPlan(
+            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest"
+        )
+        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False)
+        self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
+        self.places: list[Place] = []
+        self.zombies: list[Place] = []
+        self.events: Counter[str] = Counter()
+        self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
+        self._read = dict.fromkeys(self.bands, 0)
+
+    def between(self, place: Place, call: str) -> None:
+        """What happens in the world before a call of that worker; nothing here."""
+
+    def add(self, kind: str) -> Place:
+        """A new place, with a name of its own; its worker starts in its first turn."""
+        self.events[f"{kind} ever"] += 1
+        place = Place(kind, f"{kind}-{self.events[f'{kind} ever']}", self.scenario.static)
+        self.places.append(place)
+        return place
+
+    def start(self, place: Place) -> None:
+        """A new process in a place; raises ``UnreachableError`` like it."""
+        transport: Any = Watched(MemoryTransport(self.memory), lambda call: self.between(place, call))
+        instance = place.name if place.static else ""
+        topic = self.topics.documents if place.kind == SIGNERS else self.topics.bands
+        place.producer = transport.producer(place.name)
+        place.consumer = transport.consumer(topic, place.kind, instance)
+        producer, consumer = (
+            Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
+        )
+        if place.kind == SIGNERS:
+            place.worker = SignWorker(
+                consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
+            )
+        else:
+            place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
+
+    def turn(self, place: Place, records_max: int = 500) -> int:
+        """One turn of a worker as its process would do it; returns the records taken."""
+        try:
+            if place.worker is None:
+                self.start(place)
+            assert place.worker is not None
+            taken = place.worker.turn(0.0, records_max)
+        except Crash:
+            self.crash(place)
+            self.events["crash in a call"] += 1
+        except UnreachableError:
+            self.events["unreachable"] += 1
+        except OffsetGoneError:
+            if not place.abandoned:
+                raise
+            # What a zombie goes on to read may be trimmed by its successor; either error is its end.
+            self.events["OffsetGoneError of a zombie"] += 1
+            self.crash(place)
+        except (FencedError, OutcomeUnknownError) as error:
+            self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
+            if self.rng.random() < 0.5:
+                place.producer.close()
+                place.consumer.close()
+            self.crash(place)
+        else:
+            place.taken += taken
+            return taken
+        return 0
+
+    def crash(self, place: Place) -> None:
+        """Nothing is closed."""
+        place.worker = None
+        if place in self.zombies:
+            self.zombies.remove(place)
+
+    def abandon(self, place: Place) -> None:
+        """Take the worker for dead and its place for free; it lives on as a zombie."""
+        if place.worker is not None:
+            zombie = Place(place.kind, place.name, place.static, place.worker, place.consumer, place.producer)
+            zombie.abandoned = True
+            self.zombies.append(zombie)
+            place.worker = None
+
+    def leave(self, place: Place) -> None:
+        """A graceful stop, for good."""
+        if place.worker is not None:
+            place.producer.close()
+            place.consumer.close()
+        self.places.remove(place)
+
+    def record(self) -> None:
+        """Keep what is committed in ``bands``, before it is trimmed."""
+        for partition, kept in self.bands.items():
+            records, position = self.memory.log(self.topics.bands, partition).read(self._read[partition], 1 << 30)
+            kept += records
+            self._read[partition] = position
+
+    def trim(self, place: Place) -> None:
+        """What a matcher does from time to time."""
+        self.record()
+        if isinstance(place.worker, MatchWorker):
+            try:
+                place.worker.trim()
+            except UnreachableError:
+                self.events["unreachable"] += 1
+
+    def settle(self, records_max: int = 500) -> None:
+        """Everybody runs until nothing has moved for longer than session and transaction timeout together."""
+        self.memory.clear_faults()
+        self.memory.reachable = True
+        for zombie in list(self.zombies):
+            self.turn(zombie)
+        self.zombies.clear()
+        quiet = 0
+        for _ in range(ROUNDS_MAX):
+            moved = sum(self.turn(place, records_max) for place in list(self.places))
+            for place in self.places:
+                # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
+                if place.worker is not None and place.consumer._replaced:
+                    self.crash(place)
+            self.memory.advance(1.0)
+            quiet = 0 if moved or not self.is_done() else quiet + 1
+            if quiet == QUIET_ROUNDS:
+                self.record()
+                return
+        raise AssertionError(f"stuck: {self.standing()}")
+
+    def is_done(self) -> bool:
+        """Whether all that is committed in ``documents`` and ``bands`` was taken."""
+        return all(offset >= end for offset, end in self.standing().values())
+
+    def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Committed offset and last record's end of each partition that is read."""
+        out = {}
+        for name, topic in ((SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)):
+            offsets = self.memory.group(name, topic).offsets
+            for partition in range(self.memory.partitions(topic)):
+                log = self.memory.log(topic, partition)
+                records, _ = log.read(log.first, 1 << 30)
+                end = records[-1].offset + 1 if records else log.first
+                out[topic, partition] = (offsets[partition].offset if partition in offsets else -1, end)
+        return out
+
+    @contextmanager
+    def limits(self) -> Iterator[None]:
+        """Small messages and short stretches, so that small runs have many of each."""
+        with (
+            mock.patch("workers.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("workers.transports.memory.READ_RECORDS", self.scenario.stretch_records),
+        ):
+            yield
+
+
+class Simulation(Cluster):
+    """A cluster and a schedule, both drawn from one seed."""
+
+    def __init__(self, scenario: Scenario, seed: object, trace: Callable[[str], None] | None = None) -> None:
+        super().__init__(scenario, seed)
+        self._trace = trace
+        self._acted = 0
+        self._stack: list[Place] = []
+        self._away_until = 0
+        for kind, count in ((SIGNERS, scenario.signers), (MATCHERS, scenario.matchers)):
+            for _ in range(count):
+                self.add(kind)
+
+    def run(self) -> None:
+        """The whole schedule, then quiet."""
+        with self.limits():
+            while self._acted < self.scenario.actions:
+                self.act()
+            self.settle()
+
+    def between(self, place: Place, call: str) -> None:
+        """Perhaps let others run first, as if this process had been stopped before the call."""
+        if self._acted >= self.scenario.actions or len(self._stack) > 2:
+            return
+        if self.rng.random() < self.scenario.interleaved:
+            self._tell(f"{place.name} stands before {call}")
+            self.events["interleaved"] += 1
+            for _ in range(self.rng.randint(1, 8)):
+                self.act()
+
+    def act(self) -> None:
+        """One action."""
+        self._acted += 1
+        if self._acted == self._away_until:
+            self.memory.reachable = True
+        name = self.rng.choices(list(self.scenario.weights), list(self.scenario.weights.values()))[0]
+        self.events[name] += 1
+        getattr(self, f"_{name}")()
+
+    def _tell(self, what: str) -> None:
+        if self._trace is not None:
+            self._trace(f"{self._acted:4} {self.memory.now_seconds - 1.6e9:8.1f}  {'  ' * len(self._stack)}{what}")
+
+    def _some(self, kinds: tuple[str, ...] = (SIGNERS, MATCHERS), zombies: bool = False) -> Place | None:
+        every = [*self.places, *self.zombies] if zombies else self.places
+        free = [p for p in every if p not in self._stack and p.kind in kinds and p.paused_until <= self._acted]
+        return self.rng.choice(free) if free else None
+
+    def _turn(self) -> None:
+        place = self._some(zombies=True)
+        if place is None:
+            return
+        records_max = self.rng.choice([1, 3, 10, 100])
+        self._tell(f"turn of {place.name}{' (zombie)' if place.abandoned else ''}, {records_max}")
+        self._stack.append(place)
+        taken = self.turn(place, records_max)
+        self._stack.pop()
+        self._tell(f"... {place.name} took {taken}{'' if place.worker else ', and is gone'}")
+
+    def _produce(self) -> None:
+        for _ in range(self.rng.randint(1, 4)):
+            truth = self.feed.send()
+            self._tell(f"{truth}")
+
+    def _advance(self) -> None:
+        self.memory.advance(self.rng.choice([0.1, 0.5, 2.0]))
+
+    def _sleep(self) -> None:
+        seconds = self.rng.choice([6.0, 12.0, 20.0, 60.0])
+        self._tell(f"{seconds} s pass")
+        self.memory.advance(seconds)
+
+    def _crash(self) -> None:
+        place = self._some()
+        if place is not None:
+            self._tell(f"crash of {place.name}")
+            self.crash(place)
+            place.paused_until = self._acted + self.rng.choice([0, 5, 40])
+
+    def _crash_in(self) -> None:
+        call = self.rng.choice(_CRASHES)
+        self._tell(f"the next {call} crashes")
+        self.memory.fail_next(call, raises=Crash())
+
+    def _fault(self) -> None:
+        call, times = self.rng.choice(_FAULTS), self.rng.choice([1, 1, 1, 3])
+        self._tell(f"the next {call} fails, {times} times")
+        self.memory.fail_next(call, times=times)
+
+    def _pause(self) -> None:
+        place = self._some()
+        if place is not None:
+            place.paused_until = self._acted + self.rng.choice([5, 20, 60])
+            self._tell(f"{place.name} sleeps until {place.paused_until}")
+
+    def _zombie(self) -> None:
+        place = self._some()
+        if place is not None:
+            self._tell(f"{place.name} becomes a zombie")
+            self.abandon(place)
+
+    def _join(self) -> None:
+        kind = self.rng.choice([SIGNERS, MATCHERS])
+        if sum(place.kind == kind for place in self.places) < 4:
+            self._tell(f"{self.add(kind).name} joins")
+
+    def _leave(self) -> None:
+        place = self._some()
+        if place is not None and sum(other.kind == place.kind for other in self.places) > 1:
+            self._tell(f"{place.name} leaves")
+            self.leave(place)
+
+    def _cut_short(self) -> None:
+        place = self._some((MATCHERS,), zombies=True)
+        if place is not None:
+            self._tell(f"{place.name} trims")
+            self._stack.append(place)
+            self.trim(place)
+            self._stack.pop()
+
+    def _broker_away(self) -> None:
+        self._tell("the broker goes away")
+        self.memory.reachable = False
+        self._away_until = self._acted + self.rng.randint(1, 30)

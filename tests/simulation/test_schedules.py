@@ -1,0 +1,50 @@
+"""Random schedules of a whole cluster: whatever happens, the output is what the documents say.
+
+``SIMULATION_SEEDS=5000`` runs more of them; ``torture.py`` runs them on all cores.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+from sim_cluster import Cluster
+from sim_seeds import run, tally, verdict
+
+SEEDS = int(os.environ.get("SIMULATION_SEEDS", "240"))
+BATCH = 20
+_TALLY: Counter[str] = Counter()
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
+def test_whatever_happens_nothing_is_lost_repeated_or_wrong(first: int) -> None:
+    """After crashes, zombies, lost answers, aborts and rebalances the output is what the committed input leads to."""
+    for seed in range(first, min(first + BATCH, SEEDS)):
+        _TALLY.update(tally(*verdict(seed)))
+
+
+def test_the_schedules_reach_what_they_are_for() -> None:
+    """A run without failures, expiry or pairs would prove nothing: the seeds together see each of them."""
+    if _TALLY["runs"] < 100:
+        pytest.skip("the schedules did not run here")
+    per_hundred = {name: 100 * count / _TALLY["runs"] for name, count in _TALLY.items()}
+    least = {
+        "pairs": 1000, "FencedError": 5, "FencedError of a zombie": 20, "OutcomeUnknownError": 50,
+        "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 100,
+        "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
+    }  # fmt: skip
+    assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
+
+
+def test_a_seed_gives_the_same_run_again() -> None:
+    """What failed once can be looked at: log, output and committed offsets are equal to the last byte."""
+
+    def seen(cluster: Cluster) -> list[object]:
+        memory, topics = cluster.memory, cluster.topics
+        groups = [
+            memory.group(kind, topic).offsets for kind, topic in zip(("signers", "matchers"), topics[::2], strict=True)
+        ]
+        return [memory.records(topics.candidates), memory.records(topics.dead), cluster.bands, groups, cluster.events]
+
+    assert seen(run(7)) == seen(run(7))

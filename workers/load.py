@@ -1,0 +1,148 @@
+"""``neardup load``: files to the topic of documents, keyed by id, a transaction for each few thousand.
+
+What is loaded is what ``neardup run`` reads: the same paths, formats and refusals. A line of JSON goes out as it is
+(the signers judge its text), a whole file as an object of id and text. A transaction that is known to have failed is
+sent again; where nobody knows, the load ends and says so. Loading twice does little harm: an id that comes again is a
+new version, which never pairs with its earlier ones.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+
+import orjson
+
+from stream.documents import Document
+from workers.backoff import backoff_seconds
+from workers.connection import connect
+from workers.exits import Exit, Failure
+from workers.report import Report
+from workers.step import Message
+from workers.stop import Stop
+from workers.stream_settings import StreamSettings, names_of
+from workers.topics import partition_of_key
+from workers.transport import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
+from workers.transports.files import Entry, Reader, check_paths, total_bytes
+
+# Documents and bytes of a transaction at most: what is held in memory, and sent again if it fails.
+_BATCH_DOCUMENTS = 2_000
+_BATCH_BYTES = 8 << 20
+_TRIES = 6
+# Bytes of a message beside its value and key.
+_OVERHEAD_BYTES = 1_000
+_BOM = b"\xef\xbb\xbf"
+_ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+
+
+def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
+    """Send every document of the paths; returns how it ended. Raises ``Failure``."""
+    check_paths(paths)
+    stop = Stop()
+    stop.install()
+    bar = sys.stderr.isatty() and not quiet
+    total = total_bytes(paths, hidden=settings.hidden) if bar else None
+    report = Report(quiet=quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
+    transport = connect(settings)
+    try:
+        loader = Loader(transport, settings, report, stop)
+        loader.load(paths)
+        loader.close()
+    except KeyboardInterrupt:  # the second signal: at once
+        return _ENDED[stop.signal]
+    finally:
+        report.end_bar()
+        transport.close()
+    refused = sum(report.refused.values())
+    if not quiet:
+        sys.stderr.write(f"{report.documents:,} documents loaded, {refused:,} refused\n")
+    return _ENDED[stop.signal]
+
+
+class Loader:
+    """Reads, batches and sends; ``report`` counts what is committed."""
+
+    def __init__(self, transport: Transport, settings: StreamSettings, report: Report, stop: Stop) -> None:
+        self.settings, self.report, self.stop = settings, report, stop
+        self.topic = names_of(settings).topics.documents
+        self.partitions = transport.partitions(self.topic)
+        # Of this process alone: two loads at a time must not put each other out.
+        self.name = f"{names_of(settings).prefix}-load-{socket.gethostname()}-{os.getpid()}"
+        self.producer: Producer = transport.producer(self.name)
+        self.reader = Reader(settings, stop, lambda part: None)
+        self._messages: list[Message] = []
+        self._bytes = 0
+
+    def load(self, paths: Sequence[str]) -> None:
+        """Send every document of the paths, until a signal; what was read by then is sent."""
+        for entry in self.reader.read(paths):
+            if entry is not None:
+                self._take(entry)
+            if entry is None or len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
+                self._send()
+        self._send()
+
+    def close(self) -> None:
+        """Free what is held."""
+        self.producer.close()
+
+    def _take(self, entry: Entry) -> None:
+        """Add an entry to the transaction at hand, or report why not."""
+        if isinstance(entry.found, str):
+            self.report.refuse(entry, entry.found)
+            return
+        try:
+            key = entry.found.id.encode()
+        except UnicodeEncodeError:
+            self.report.refuse(entry, "id_surrogate")
+            return
+        value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(_BOM)
+        if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
+            self.report.refuse(entry, "message_too_large")
+            return
+        self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key))
+        self._bytes += len(value)
+
+    def _encoded(self, document: Document) -> bytes:
+        return orjson.dumps({self.settings.id_field: document.id, self.settings.text_field: document.text})
+
+    def _send(self) -> None:
+        """One transaction; raises ``Failure`` when it fails for good, or nobody knows whether it did."""
+        messages, self._messages, self._bytes = self._messages, [], 0
+        for attempt in range(1, _TRIES + 1):
+            if not messages:
+                break
+            try:
+                _publish(self.producer, messages)
+                break
+            except AbortedError as error:
+                if attempt == _TRIES:
+                    raise self._failure(f"it was refused {_TRIES} times") from error
+                self.stop.sleep(backoff_seconds(attempt, self.name))
+            except OutcomeUnknownError as error:
+                raise self._failure("the next ones may be there or not") from error
+        self.report.documents += len(messages)
+        self.report.advance(self.reader.bytes)
+
+    def _failure(self, what: str) -> Failure:
+        return Failure(
+            Exit.BROKER,
+            f"{self.report.documents:,} documents are loaded, then a transaction was not confirmed and {what}: see "
+            "whether the broker is up and the topic takes messages of such size, and load again",
+        )
+
+
+def _publish(producer: Producer, messages: Sequence[Message]) -> None:
+    try:
+        producer.begin()
+        for message in messages:
+            producer.send(message.topic, message.partition, message.value, message.key)
+        producer.commit()
+    except OutcomeUnknownError:
+        raise
+    except TransportError:
+        producer.abort()
+        raise

@@ -1,0 +1,129 @@
+"""The two roles of workers, as rows: what each reads, how one is made, how much it takes, what it does besides.
+
+The kernels are compiled, or read from disk, before a worker joins its group: a first step that compiles for half a
+minute would let its partitions stand idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+from stream.codecs import Fields
+from stream.config import Config
+from stream.documents import Document
+from stream.partitions import Partition
+from stream.pipeline import Signer
+from stream.wire import BandMessage, encode
+from workers.matcher import MatchPlan, MatchWorker
+from workers.metrics import MATCH, SIGN
+from workers.observe import Observer
+from workers.partition_table import PartitionTable
+from workers.signer import SignPlan, SignWorker
+from workers.stream_settings import StreamSettings, names_of
+from workers.topics import Envelope, Topics
+from workers.transport import Consumer, Producer, Record, Transport, UnknownTopicError
+
+# One text takes the short path of the normalisation, the other one the general one.
+_WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
+
+
+class Worker(Protocol):
+    """What the shell sees of a worker. ``joined``: in a generation of the group. ``running``: partitions it takes."""
+
+    joined: bool
+    aborted_in_row: int
+    waiting: set[int]
+
+    @property
+    def running(self) -> set[int]:
+        """The partitions whose records are taken."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is running."""
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """One pass of the loop; returns the records taken."""
+
+
+class Made(NamedTuple):
+    """A worker, and what is its role's alone: what it restores, and what it does at intervals."""
+
+    worker: Worker
+    restoring: Callable[[], list[int]] = list
+    observe: Callable[[], None] = lambda: None
+    trim: Callable[[], None] = lambda: None
+
+
+class Role(NamedTuple):
+    """One kind of worker."""
+
+    name: str
+    topic: Callable[[Topics], str]
+    records_max: Callable[[StreamSettings], int]
+    make: Callable[[Transport, Consumer, Producer, StreamSettings, Observer], Made]
+
+
+def _signer(
+    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
+) -> Made:
+    topics = names_of(settings).topics
+    check_bands(transport, settings)
+    plan = SignPlan(
+        config=settings,
+        fields=Fields(settings.id_field, settings.text_field, settings.timestamp_field),
+        topics=topics,
+        partitions=settings.bands_partitions,
+        dead_partitions=transport.partitions(topics.dead),
+        skew_seconds=settings.skew_seconds,
+        start=settings.start,
+    )
+    worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
+    return Made(worker)
+
+
+def _matcher(
+    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
+) -> Made:
+    names = names_of(settings)
+    check_bands(transport, settings)
+    plan = MatchPlan(
+        config=settings,
+        topics=names.topics,
+        partitions=settings.bands_partitions,
+        candidate_partitions=transport.partitions(names.topics.candidates),
+        envelope=Envelope(settings.scheme, names.generation),
+        start=settings.start,
+        allow_gap=settings.allow_gap,
+    )
+    worker = MatchWorker(transport, consumer, producer, plan, observer)
+    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim)
+
+
+ROLES: dict[str, Role] = {
+    SIGN: Role(SIGN, lambda topics: topics.documents, lambda settings: settings.step_documents_max, _signer),
+    MATCH: Role(MATCH, lambda topics: topics.bands, lambda settings: settings.step_messages_max, _matcher),
+}
+
+
+def check_bands(transport: Transport, settings: StreamSettings) -> None:
+    """Raise ``UnknownTopicError`` unless the topic of this generation has the partitions that its name promises."""
+    name = names_of(settings).topics.bands
+    found = transport.partitions(name)
+    if found != settings.bands_partitions:
+        raise UnknownTopicError(
+            f"{name} has {found} partitions, but its generation is that of {settings.bands_partitions}: keys would be "
+            "looked for where they are not; delete it and create it anew with neardup topics create"
+        )
+
+
+def warm(config: Config, partitions: int) -> None:
+    """Compile what both roles run, or read it from disk."""
+    signed = Signer(config).sign([Document(str(i), text, 0.0) for i, text in enumerate(_WARM_TEXTS * 2)])
+    message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
+    table = PartitionTable(config, Partition(0, partitions))
+    for publish in (False, True):
+        table.apply(Record(0, 0, 0, None, message), publish=publish)
+        table.undo()
+    table.matcher.table.bucket_lengths(1)

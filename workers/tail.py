@@ -1,0 +1,73 @@
+"""``neardup tail``: the candidates topic as it is committed, a line of JSON each, until interrupted.
+
+It reads as a member of a group of its own that commits nothing, so it disturbs nobody and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+import uuid
+from collections.abc import Callable
+from typing import IO
+
+from workers.connection import connect
+from workers.exits import Exit, Failure
+from workers.signer import told_offset
+from workers.stop import Stop
+from workers.stream_settings import StreamSettings, names_of
+from workers.transport import Consumer, Transport
+
+_POLL_SECONDS = 0.2
+_RECORDS_MAX = 1_000
+# How the encoder of removal notices begins them.
+_REMOVAL = b'{"removed":'
+_ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+
+
+def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool) -> Exit:
+    """Print what is committed from ``start`` on, ``lines_max`` lines at most."""
+    if sys.stdout is None:
+        raise Failure(Exit.OUTPUT, "cannot write the pairs to standard output: it is closed")
+    stop = Stop()
+    stop.install()
+    transport = connect(settings)
+    topic = names_of(settings).topics.candidates
+    consumer = transport.consumer(topic, f"{names_of(settings).prefix}-tail-{uuid.uuid4().hex}", "")
+    try:
+        follow(
+            transport, consumer, topic, start, sys.stdout.buffer, lambda: bool(stop.signal),
+            lines_max=lines_max, removals=removals,
+        )  # fmt: skip
+    finally:
+        consumer.close()
+        transport.close()
+    return _ENDED[stop.signal]
+
+
+def follow(
+    transport: Transport,
+    consumer: Consumer,
+    topic: str,
+    start: str,
+    output: IO[bytes],
+    is_over: Callable[[], bool],
+    *,
+    lines_max: int | None = None,
+    removals: bool = False,
+) -> int:
+    """Write the records of a topic from ``start`` on until it is over; returns how many lines."""
+    lines = 0
+    while not is_over() and (lines_max is None or lines < lines_max):
+        left = _RECORDS_MAX if lines_max is None else min(_RECORDS_MAX, lines_max - lines)
+        polled = consumer.poll(_POLL_SECONDS, left)
+        for partition in polled.assigned:
+            consumer.seek(partition, told_offset(lambda: transport.bounds(topic), partition, start))
+        consumer.resume(polled.assigned)
+        for record in polled.records:
+            if record.value is not None and (removals or not record.value.startswith(_REMOVAL)):
+                output.write(record.value + b"\n")
+                lines += 1
+        if polled.records:
+            output.flush()
+    return lines

@@ -1,0 +1,78 @@
+"""``neardup topics``: make the topics of a deployment, or say what they are and whether that is safe."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from stream.errors import ConfigError
+from workers.connection import connect
+from workers.exits import Exit, Failure
+from workers.stream_settings import StreamSettings, names_of
+from workers.topic_rules import Finding, TopicPlan, judge, judge_wanted, topic_plans
+from workers.transport import UnknownTopicError
+from workers.transports.kafka import KafkaAdmin, TopicSpec
+
+
+def create(settings: StreamSettings) -> None:
+    """Make the topics that are missing; the others are left as they are, and judged.
+
+    Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings.
+    """
+    wrong = judge_wanted(settings)
+    if wrong:
+        raise ConfigError("; ".join(f"{name}: {found.key}={found.value} {found.problem}" for name, found in wrong))
+    plans = topic_plans(settings)
+    transport = connect(settings)
+    try:
+        specs = [TopicSpec(plan.name, plan.partitions, settings.replication_factor, plan.configs) for plan in plans]
+        made = set(transport.admin.create_topics(specs))
+        findings = {plan.name: _judged(plan, transport.admin) for plan in plans}
+    finally:
+        transport.close()
+    console = Console(highlight=False, soft_wrap=True)
+    for plan in plans:
+        console.print(f"{plan.name}: {'made' if plan.name in made else 'was there'}", markup=False)
+    _fail_if_unsafe(findings)
+
+
+def describe(settings: StreamSettings) -> None:
+    """Show fingerprints, generation and every topic; raises ``Failure`` where one is missing or not safe."""
+    names = names_of(settings)
+    transport = connect(settings)
+    try:
+        findings = {plan.name: _judged(plan, transport.admin) for plan in topic_plans(settings)}
+    finally:
+        transport.close()
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(f"signing fingerprint   {settings.signing_fingerprint}", markup=False)
+    console.print(f"matching fingerprint  {settings.matching_fingerprint}", markup=False)
+    console.print(f"generation            {names.generation}", markup=False)
+    for role in ("sign", "match"):
+        console.print(f"{f'group of {role}':21} {names.group(role)}", markup=False)
+    for topic, rows in findings.items():
+        table = Table(title=topic, title_justify="left", title_style="bold")
+        for column in ("setting", "value", "judgement"):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else "safe")
+        console.print(table)
+    _fail_if_unsafe(findings)
+
+
+def _judged(plan: TopicPlan, admin: KafkaAdmin) -> list[Finding]:
+    try:
+        found = admin.describe(plan.name)
+    except UnknownTopicError:
+        return [Finding("topic", "missing", "make it with neardup topics create")]
+    return judge(plan, found.partitions, found.configs)
+
+
+def _fail_if_unsafe(findings: dict[str, list[Finding]]) -> None:
+    rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
+    wrong = [f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows]
+    if wrong:
+        raise Failure(
+            Exit.TOPIC,
+            f"{'; '.join(wrong)}; alter it with the tools of Kafka, or delete the topic and create it anew",
+        )
