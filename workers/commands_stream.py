@@ -243,5 +243,10 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     logging.getLogger(__name__).info(
         "%s: starting; health and metrics on %s:%d", names.worker(role, settings.instance), settings.health_host, port
     )
+    if role == "match" and not settings.lateness_seconds:
+        logging.getLogger(__name__).warning(
+            "lateness_seconds is 0, but documents of several partitions do not come in order of time: set how late one "
+            "may be, or pairs at the edge of the window may be missed"
+        )
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -10,13 +10,14 @@ The folder of this file goes on the import path, so that the tests here say `fro
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -31,6 +32,9 @@ with warnings.catch_warnings():
 
 from broker import Broker, BrokerUnavailableError
 from proxy import Proxy
+
+if TYPE_CHECKING:
+    from kafka_harness import KafkaHarness
 
 # kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
 UNCLOSED_SOCKET = "unclosed <socket"
@@ -105,3 +109,28 @@ def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
         return name
 
     return make
+
+
+@pytest.fixture
+def quiet_client() -> Iterator[None]:
+    """The client writes lines by the hundred while its broker is away."""
+    client = logging.getLogger("kafka")
+    client.setLevel(logging.CRITICAL)
+    yield
+    client.setLevel(logging.NOTSET)
+
+
+@pytest.fixture
+def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., KafkaHarness]]:
+    """Make harnesses on the broker that the test may kill, closed after it; ``proxied`` goes through the proxy."""
+    from kafka_harness import KafkaHarness
+
+    made: list[KafkaHarness] = []
+
+    def make(proxied: bool = False, **changes: object) -> KafkaHarness:
+        made.append(KafkaHarness(broker.bootstrap_proxied if proxied else broker.bootstrap, make_topic, **changes))
+        return made[-1]
+
+    yield make
+    for harness in made:
+        harness.close()

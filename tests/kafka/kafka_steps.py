@@ -1,0 +1,70 @@
+"""What the tests of the transport on Kafka share: names, and the small steps of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kafka_harness import KafkaHarness
+
+from workers.transport import (
+    Committed,
+    Consumer,
+    Polled,
+    Producer,
+)
+from workers.transports.kafka import KafkaTransport
+
+MakeHarness = Callable[..., KafkaHarness]
+# The client logs each of its attempts; the transport's own words are looked at here.
+TRANSPORT_LOGGERS = "workers.transports"
+# A broker that finds a transaction timed out while it starts, before it counts as a leader itself, takes the written
+# partitions for deleted and ends the transaction without its control records: what was aborted then comes true with the
+# next commit of that id. It looks for such after 10 s, by when it has started; but the broker of the tests after 1 s.
+TRANSACTION_OUTLASTS_RESTART_SECONDS = 60.0
+
+
+def start(consumer: Consumer, polled: Polled) -> None:
+    """Begin what was assigned where the group stands, else at 0."""
+    for partition in polled.assigned:
+        committed = consumer.committed(partition)
+        consumer.seek(partition, committed.offset if committed else 0)
+    consumer.resume(polled.assigned)
+
+
+def poll_records(harness: KafkaHarness, consumer: Consumer, count: int = 1) -> Polled:
+    """Poll until a step has that many records; what is assigned on the way begins."""
+    steps: list[Polled] = []
+
+    def has_records() -> bool:
+        steps.append(consumer.poll(0.5, count))
+        start(consumer, steps[-1])
+        return len(steps[-1].records) == count
+
+    harness.wait_until(has_records, f"{count} records are polled at once")
+    return steps[-1]
+
+
+def publish(transport: KafkaTransport, topic: str, values: list[bytes], partition: int = 0) -> None:
+    producer = transport.producer(f"publish-{topic}")
+    producer.begin()
+    for value in values:
+        producer.send(topic, partition, value)
+    producer.flush()
+    producer.commit()
+    producer.close()
+
+
+def visible(transport: KafkaTransport, topic: str) -> list[bytes | None]:
+    """What is committed in partition 0."""
+    start_offset, end = transport.bounds(topic)[0]
+    return [record.value for records in transport.read(topic, 0, start_offset, end) for record in records]
+
+
+def step(producer: Producer, topic: str, polled: Polled, value: bytes) -> None:
+    """One output, and the offsets after the records, in the only safe order."""
+    producer.begin()
+    producer.send(topic, 0, value)
+    producer.flush()
+    offsets = {record.partition: Committed(record.offset + 1, "") for record in polled.records}
+    producer.send_offsets(topic, offsets, polled.membership)
+    producer.commit()

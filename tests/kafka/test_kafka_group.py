@@ -1,0 +1,152 @@
+"""Membership on Kafka: what was polled before a partition went, members that are busy, put out or replaced."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+from kafka_steps import (
+    MakeHarness,
+    poll_records,
+    publish,
+    start,
+    step,
+    visible,
+)
+
+from workers.transport import (
+    Committed,
+    FencedError,
+)
+
+pytestmark = pytest.mark.usefixtures("quiet_client")
+
+
+def test_records_polled_before_their_partition_went_cannot_be_committed(harnesses: MakeHarness) -> None:
+    """Rule 2: the membership that came with the records is refused once another member has joined."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    for partition in (0, 1):
+        publish(transport, topic, [b"in"], partition)
+    older = transport.consumer(topic, group, "older")
+    before = poll_records(harness, older, count=2)
+    newer = transport.consumer(topic, group, "newer")
+    revoked: list[int] = []
+
+    def is_moved() -> bool:
+        revoked.extend(older.poll(0.1, 10).revoked)
+        return bool(newer.poll(0.1, 10).assigned)
+
+    harness.wait_until(is_moved, "a partition has moved")
+    assert len(revoked) == 1
+    producer = transport.producer(harness.name("worker"))
+    with pytest.raises(FencedError):
+        step(producer, topic, before, b"never")
+    producer.abort()
+    assert newer.committed(revoked[0]) is None
+
+
+def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesses: MakeHarness) -> None:
+    """A poll gives its records rather than join with them in hand, so the step is not lost to the rebalance."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    older = transport.consumer(topic, group, "older")
+    harness.wait_until(lambda: start(older, older.poll(0.1, 10)) is None and len(older.positions()) == 2, "both owned")
+    publish(transport, topic, [b"in"])
+    newer = transport.consumer(topic, group, "newer")
+    joining = threading.Timer(1.0, lambda: newer.poll(5.0, 10))
+    joining.start()
+    began = time.monotonic()
+    polled = older.poll(15.0, 10)
+    assert 0.9 < time.monotonic() - began < 10  # not before the call to rebalance, and at once after it
+    assert [record.value for record in polled.records] == [b"in"]
+    step(transport.producer(harness.name("worker")), topic, polled, b"out")
+    assert older.committed(0) == Committed(1, "")
+    assert older.poll(5.0, 10).membership.generation > polled.membership.generation
+    joining.join(10)
+
+
+def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
+    """A join that ends between two polls counts; the client alone would begin another, for ever."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(4), harness.name("group")
+    members = [transport.consumer(topic, group, f"busy-{number}") for number in range(3)]
+    owned: list[set[int]] = [set() for _ in members]
+    last: list[int] = [-1 for _ in members]
+
+    def is_settled() -> bool:
+        for number, member in enumerate(members):
+            polled = member.poll(0.02, 10)
+            owned[number] = (owned[number] - set(polled.revoked)) | set(polled.assigned)
+            last[number] = polled.membership.generation
+            time.sleep(0.15)
+        return sorted(p for parts in owned for p in parts) == [0, 1, 2, 3] and all(owned) and len(set(last)) == 1
+
+    harness.wait_until(is_settled, "four partitions are shared by three busy members")
+    assert last[0] < 12
+
+
+def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeHarness) -> None:
+    """Others may have had its partitions meanwhile: they are told as revoked and assigned, and stand still."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    publish(transport, topic, [b"in"])
+    consumer = transport.consumer(topic, group, "one")
+    polled = poll_records(harness, consumer)
+    notes = consumer._notes  # type: ignore[attr-defined]
+    notes.membership = polled.membership._replace(member="as if put out in mid-rebalance")
+    consumer._client._coordinator.request_rejoin()  # type: ignore[attr-defined]
+    again = consumer.poll(5, 10)
+    assert (again.revoked, again.assigned, again.records) == ((0, 1), (0, 1), [])
+    with pytest.raises(AssertionError):
+        consumer.resume([0])
+
+
+def test_a_member_that_stopped_polling_is_put_out(harnesses: MakeHarness) -> None:
+    """Heartbeats alone keep no place: after the poll interval and a session its step is refused, and all comes anew."""
+    harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
+    transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
+    publish(transport, topic, [b"in"])
+    zombie = transport.consumer(topic, group, "zombie")
+    polled = poll_records(harness, zombie)
+    heir = transport.consumer(topic, group, "heir")
+    harness.wait_until(lambda: bool(heir.poll(0.2, 10).assigned), "the heir owns the partition")
+    producer = transport.producer(harness.name("worker"))
+    with pytest.raises(FencedError):
+        step(producer, topic, polled, b"never")
+    producer.abort()
+    heir.close()
+    seen: list[int] = []
+
+    def is_back() -> bool:
+        again = zombie.poll(0.2, 10)
+        assert again.records == []
+        seen.extend(again.revoked)
+        return again.assigned == (0,)
+
+    harness.wait_until(is_back, "the zombie has joined again")
+    assert seen == [0]
+    assert visible(transport, topic) == [b"in"]
+
+
+def test_an_instance_that_was_replaced_learns_it_from_poll(harnesses: MakeHarness) -> None:
+    """The client says nothing and stops its heartbeats; the transport raises, for good."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
+    older = transport.consumer(topic, group, "same")
+    harness.wait_until(lambda: bool(older.poll(0.1, 10).assigned), "the older one owns the partition")
+    newer = transport.consumer(topic, group, "same")
+    harness.wait_until(lambda: bool(newer.poll(0.1, 10).assigned), "the newer one owns the partition")
+
+    def is_told() -> bool:
+        newer.poll(0, 10)
+        try:
+            older.poll(0.1, 10)
+        except FencedError:
+            return True
+        return False
+
+    harness.wait_until(is_told, "the older one is told")
+    with pytest.raises(FencedError):
+        older.poll(0.1, 10)

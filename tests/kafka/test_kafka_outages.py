@@ -1,0 +1,182 @@
+"""A broker that dies and comes back: nothing is lost or repeated, and nobody waits for long."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from broker import Broker
+from kafka_steps import (
+    TRANSACTION_OUTLASTS_RESTART_SECONDS,
+    TRANSPORT_LOGGERS,
+    MakeHarness,
+    publish,
+    start,
+    visible,
+)
+
+from workers.transport import (
+    AbortedError,
+    Committed,
+    FencedError,
+    OutcomeUnknownError,
+    Polled,
+    Producer,
+    TransportError,
+    UnreachableError,
+)
+from workers.transports.kafka import KafkaTransport
+
+pytestmark = pytest.mark.usefixtures("quiet_client")
+
+
+def test_a_copy_survives_the_death_of_the_broker(
+    harnesses: MakeHarness, broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Killed in mid-step and started again: the same consumer goes on, every record is copied once, in order."""
+    harness = harnesses(
+        request_timeout_seconds=1.0,
+        connect_timeout_seconds=1.0,
+        transaction_timeout_seconds=TRANSACTION_OUTLASTS_RESTART_SECONDS,
+    )
+    transport, source, target = harness.transport(), harness.make_topic(1), harness.make_topic(1)
+    values = [b"%d" % number for number in range(600)]
+    publish(transport, source, values)
+    copier = Copier(transport, source, target, harness.name("group"))
+    harness.wait_until(lambda: copier.step() >= 100, "some steps are done")
+    copier.before_flush = broker.kill
+    caplog.set_level(logging.WARNING, TRANSPORT_LOGGERS)
+
+    def times_told(text: str) -> int:
+        return sum(text in record.message for record in caplog.records)
+
+    harness.wait_until(lambda: copier.step() > 0 and times_told("does not answer") > 0, "the broker is seen to be away")
+    copier.step()
+    broker.start()
+    harness.wait_until(lambda: copier.step() >= len(values), "everything is copied")
+    copier.close()
+    assert visible(transport, target) == values
+    assert (times_told("does not answer"), times_told("is back")) == (1, 1)
+
+
+class Copier:
+    """A worker in small: copies records in steps of at most 50, and starts anew after what it cannot undo."""
+
+    def __init__(self, transport: KafkaTransport, source: str, target: str, group: str) -> None:
+        self.transport, self.source, self.target = transport, source, target
+        self.consumer = transport.consumer(source, group, "copier")
+        self.producer: Producer | None = transport.producer(group)
+        self.group = group
+        self.position = 0
+        self.before_flush: Callable[[], None] | None = None
+
+    def step(self) -> int:
+        """Copy what one poll gives; returns the position reached."""
+        polled = self.consumer.poll(0.3, 50)
+        try:
+            start(self.consumer, polled)
+            if polled.records:
+                self.copy(polled)
+        except UnreachableError:
+            pass
+        except AbortedError:
+            assert self.producer is not None
+            self.producer.abort()
+            self.consumer.seek(0, polled.records[0].offset)
+        except (FencedError, OutcomeUnknownError):
+            self.close()
+            self.__init__(self.transport, self.source, self.target, self.group)  # type: ignore[misc]
+        return self.position
+
+    def copy(self, polled: Polled) -> None:
+        assert self.producer is not None
+        self.producer.begin()
+        for record in polled.records:
+            self.producer.send(self.target, 0, record.value)
+        if self.before_flush is not None:
+            before_flush, self.before_flush = self.before_flush, None
+            before_flush()
+        self.producer.flush()
+        after = polled.records[-1].offset + 1
+        self.producer.send_offsets(self.source, {0: Committed(after, "")}, polled.membership)
+        self.producer.commit()
+        self.position = after
+
+    def close(self) -> None:
+        self.consumer.close()
+        if self.producer is not None:
+            self.producer.close()
+
+
+def test_a_dead_broker_blocks_nobody_for_long(harnesses: MakeHarness, broker: Broker) -> None:
+    """Every call ends by its deadline with an error that says so; the same objects work when the broker is back."""
+    harness = harnesses(
+        request_timeout_seconds=1.0,
+        connect_timeout_seconds=1.0,
+        close_timeout_seconds=0.5,
+        transaction_timeout_seconds=TRANSACTION_OUTLASTS_RESTART_SECONDS,
+    )
+    transport, topic = harness.transport(), harness.make_topic(1)
+    consumer = transport.consumer(topic, harness.name("group"), "one")
+    harness.wait_until(lambda: bool(consumer.poll(0.1, 10).assigned), "the partition is assigned")
+    producer = transport.producer(harness.name("worker"))
+    producer.begin()
+    producer.send(topic, 0, b"never")
+    producer.flush()
+    broker.kill()
+    expected: list[tuple[Callable[[], object], type[TransportError] | None]] = [
+        (producer.abort, None),
+        (producer.begin, AbortedError),
+        (producer.abort, None),
+        (lambda: transport.partitions(topic), UnreachableError),
+        (lambda: transport.bounds(topic), UnreachableError),
+        (lambda: transport.producer("another"), UnreachableError),
+        (lambda: transport.consumer(topic, "another", "one"), UnreachableError),
+        (lambda: consumer.committed(0), UnreachableError),
+        (lambda: consumer.poll(0.2, 10), None),
+    ]
+    for call, error in expected:
+        began = time.monotonic()
+        if error is None:
+            call()
+        else:
+            with pytest.raises(error):
+                call()
+        assert time.monotonic() - began < 4, call
+    broker.start()
+    harness.wait_until(lambda: is_reachable(transport, topic), "the broker answers")
+    producer.begin()
+    producer.send(topic, 0, b"after")
+    producer.flush()
+    producer.commit()
+    assert consumer.committed(0) is None
+    harness.wait_until(lambda: visible(transport, topic) == [b"after"], "the later step alone is visible")
+
+
+def is_reachable(transport: KafkaTransport, topic: str) -> bool:
+    try:
+        return transport.partitions(topic) > 0
+    except UnreachableError:
+        return False
+
+
+def test_close_is_quick_when_the_broker_is_dead(harnesses: MakeHarness, broker: Broker) -> None:
+    """With an open transaction and a member in a group, both are closed within a few seconds and leave no thread."""
+    harness = harnesses(close_timeout_seconds=0.5)
+    before = set(threading.enumerate())
+    transport, topic = harness.transport(), harness.make_topic(1)
+    consumer = transport.consumer(topic, harness.name("group"), "")
+    harness.wait_until(lambda: bool(consumer.poll(0.1, 10).assigned), "the partition is assigned")
+    producer = transport.producer(harness.name("worker"))
+    producer.begin()
+    producer.send(topic, 0, b"never")
+    broker.kill()
+    began = time.monotonic()
+    producer.close()
+    consumer.close()
+    transport.close()
+    assert time.monotonic() - began < 5
+    harness.wait_until(lambda: set(threading.enumerate()) <= before, "the clients' threads have ended")
