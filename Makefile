@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for p in pathlib.Path(s.get_path('stdlib')).iterdir() if p.name != 'site-packages'), s.get_path('purelib'))")
 
-.PHONY: demo test bench clean
+.PHONY: demo test bench bench-kafka kafka torture clean
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
@@ -21,6 +21,16 @@ test: $(STAMP)  ## style, types and tests
 bench: $(STAMP)  ## speed, memory and recall, beside the peers
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
+
+bench-kafka: $(STAMP)  ## the workers on a real broker
+	$(BIN)/python -m benchmarks.kafka
+
+kafka: $(STAMP)  ## a broker on 127.0.0.1:9092 until interrupted (Java 17 and Maven)
+	$(BIN)/python tests/kafka/broker.py --port 9092
+
+torture: $(STAMP)  ## thousands of simulated schedules, then workers and broker killed at random while they work
+	$(BIN)/python tests/simulation/torture.py --seeds 2000
+	$(BIN)/python tests/kafka/torture.py --documents 50000 --kills 30 --stops 10
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
