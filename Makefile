@@ -16,7 +16,8 @@ test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka --ignore tests/deploy
+	$(BIN)/python -m pytest tests/kafka tests/deploy  # real servers and real time: one at a time
 
 bench: $(STAMP)  ## speed, memory and recall, beside the peers
 	$(BIN)/python -m pip install --quiet --group bench
