@@ -49,7 +49,9 @@ def run(size: Size, only: Iterable[str] = ()) -> Iterator[tuple[str, list[Result
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write; the exit code says only whether it ran: targets are read, not enforced."""
-    parser = argparse.ArgumentParser(prog="benchmarks.kafka", description="The workers on a broker, beside the targets.")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.kafka", description="The workers on a broker, beside the targets."
+    )
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))
     parser.add_argument("--json", metavar="FILE", help="write results as JSON lines to a file, not to standard output")

@@ -37,7 +37,7 @@ from workers.transports.kafka import KafkaTransport, TopicSpec
 ROOT = Path(__file__).resolve().parent.parent
 _BROKER = ROOT / "tests" / "kafka" / "broker.py"
 # Texts are made of pieces of this many words, drawn from a pool of so many: 25 pieces are a text of 4 kB.
-_PIECE_WORDS, _POOL_PIECES, PIECES = 29, 8_000, 25
+_PIECE_WORDS, _POOL_PIECES, PIECES = 22, 8_000, 25
 _TRANSACTION_DOCUMENTS = 2_000
 WAIT_SECONDS_MAX = 240.0
 _PARTITIONS = 8

@@ -29,13 +29,14 @@ _LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.
 # The first seconds of the load are not counted: they belong to the change from one load to another.
 _SETTLE_SECONDS = 2.0
 _IDLE_SECONDS = 2.0
+_READ_RECORDS_MAX = 10_000
 
 
 class _Reader:
-    """Reads candidates on a thread: when each came, and the time of its newer document."""
+    """Reads candidates on a thread: when each came, when a matcher sent it, and time and id of its newer document."""
 
     def __init__(self, settings: StreamSettings) -> None:
-        self.seen: list[tuple[float, float, str]] = []
+        self.seen: list[tuple[float, float, float, str]] = []
         self._stopped = threading.Event()
         topic = names_of(settings).topics.candidates
         self._client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
@@ -53,12 +54,12 @@ class _Reader:
 
     def _read(self) -> None:
         while not self._stopped.is_set():
-            found = self._client.poll(timeout_ms=100)
+            found = self._client.poll(timeout_ms=100, max_records=_READ_RECORDS_MAX)
             now = time.time()
             for records in found.values():
                 for record in records:
                     pair = orjson.loads(record.value)
-                    self.seen.append((now, pair["newer_timestamp"], pair["newer"]))
+                    self.seen.append((now, record.timestamp / 1e3, pair["newer_timestamp"], pair["newer"]))
 
 
 class _Load(NamedTuple):
@@ -80,9 +81,11 @@ def run(bench: Bench) -> Iterator[Result]:
         done = _run(settings, bench)
     finally:
         reader.close()
-    of_load = [one for one in reader.seen if one[2].startswith(f"doc-{SEED + 1:04d}")]
-    settled = min((sent for _, sent, _ in of_load), default=0.0) + (_SETTLE_SECONDS if bench.size != "smoke" else 0.0)
-    waits = np.array([now - sent for now, sent, _ in of_load if sent >= settled])
+    of_load = [one for one in reader.seen if one[3].startswith(f"doc-{SEED + 1:04d}")]
+    settled = min((sent for _, _, sent, _ in of_load), default=0.0) + (
+        _SETTLE_SECONDS if bench.size != "smoke" else 0.0
+    )
+    waits = np.array([now - sent for now, _, sent, _ in of_load if sent >= settled])
     details: dict[str, object] = {
         "full load documents/s": round(done.capacity), "load documents/s": round(done.rate),
         "source behind s": done.said["behind"], "candidates": len(waits),
@@ -91,6 +94,8 @@ def run(bench: Bench) -> Iterator[Result]:
     if not len(waits):
         yield Result(ID, name, None, "s", details={**details, "note": "no candidates"})
         return
+    matched = np.array([matched - sent for _, matched, sent, _ in of_load if sent >= settled])
+    details |= {f"p{p} to the matcher's sending": float(np.percentile(matched, p)) for p in (50, 99)}
     details |= {f"p{p}": float(np.percentile(waits, p)) for p in (50, 90, 99.9)} | {"max": float(waits.max())}
     details |= {f"{who} cores": amount for who, amount in done.cores.items()}
     for who, stages in done.stages.items():
@@ -101,7 +106,9 @@ def run(bench: Bench) -> Iterator[Result]:
 
 def _run(settings: StreamSettings, bench: Bench) -> _Load:
     backlog = _BACKLOG[bench.size]
-    with Process("sign", settings) as signer, Process("match", settings) as matcher:
+    taken = {"sign": settings.documents_partitions, "match": settings.bands_partitions}
+    signer, matcher = (Process(role, settings, str(partitions)) for role, partitions in taken.items())
+    with signer, matcher:
         both = [signer, matcher]
         wait_until(lambda: all(each.ready.is_set() for each in both), "ready", both)
         for each in both:
@@ -126,12 +133,12 @@ def _run(settings: StreamSettings, bench: Bench) -> _Load:
 
 
 def _capacity(signer: Process, matcher: Process, backlog: int) -> float:
-    """Documents a second of the backlog, from the first turn of the signer to the last one of the matcher."""
+    """Documents a second of the backlog, from the start of the signer to the last one of the matcher."""
     both = [signer, matcher]
     wait_until(lambda: signer.documents >= backlog, "the backlog is signed", both)
     _settle(matcher)
     begun = signer.turns[0]
-    return (backlog - begun.documents) / max(matcher.turns[-1].at - begun.at, 0.1) if begun.documents < backlog else 100
+    return (backlog - begun.documents) / (matcher.turns[-1].at - begun.at)
 
 
 def _settle(matcher: Process) -> None:

@@ -122,9 +122,10 @@ def _two(settings: StreamSettings, bench: Bench, count: int) -> Result:
 
 def _drain(settings: StreamSettings, bench: Bench, count: int, number: int) -> tuple[float, dict[str, float]]:
     """Documents a second while all of them had work, and the processor seconds of everybody for each second of it."""
+    own = [with_group(settings, settings.group, str(i)) for i in range(number)]
+    share = str(settings.documents_partitions // number)
     with ExitStack() as held:
-        signers = [held.enter_context(Process("sign", with_group(settings, settings.group, str(i))))
-                   for i in range(number)]  # fmt: skip
+        signers = [held.enter_context(Process("sign", each, share)) for each in own]
         wait_until(lambda: all(signer.ready.is_set() for signer in signers), "ready", signers)
         for each in signers:
             each.start()
@@ -142,7 +143,7 @@ def _drain(settings: StreamSettings, bench: Bench, count: int, number: int) -> t
 
 
 def _rates(turns: Sequence[Sequence[Turn]], broker: Sequence[tuple[float, float]]) -> tuple[float, dict[str, float]]:
-    """Of the time between the first turn of the last to begin and the last turn of the first to end."""
+    """Of the time between the last to begin and the last turn of the first to end."""
     if not all(len(each) > 1 for each in turns):
         return 1.0, {"turns": sum(map(len, turns))}
     begin, end = max(each[0].at for each in turns), min(each[-1].at for each in turns)

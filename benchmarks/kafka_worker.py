@@ -1,7 +1,9 @@
-"""``python -m benchmarks.kafka_worker sign|match|produce SETTINGS [COUNT SEED RATE]``: a process of a measurement.
+"""A process of a measurement: ``python -m benchmarks.kafka_worker sign|match SETTINGS PARTITIONS``, or ``produce
+SETTINGS COUNT SEED RATE``.
 
-It warms up, says that it is ready, waits for a line, and works until its standard input ends. ``produce`` sends COUNT
-documents at RATE a second, each with the time of its sending, and ends.
+A worker says that it is ready when it takes the records of so many partitions, one record a step; told by a line to go
+on, it takes as many as it may, until its standard input ends. ``produce`` says when its documents are made, waits for
+a line, sends COUNT of them at RATE a second, each with the time of its sending, and ends.
 """
 
 from __future__ import annotations
@@ -19,28 +21,36 @@ from workers.roles import ROLES, warm
 from workers.stream_settings import StreamSettings, load_stream, names_of
 from workers.topics import partition_of_key
 
+_JOIN_TURN_SECONDS = 0.05
+
 
 def _say(what: object) -> None:
     sys.stdout.write(json.dumps(what) + "\n")
     sys.stdout.flush()
 
 
-def _asked_to_end() -> bool:
+def _told() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
-def work(role_name: str, settings: StreamSettings) -> None:
+def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     """One worker, without its shell: what goes wrong ends the process."""
     role, names, tally = ROLES[role_name], names_of(settings), Tally()
     name = names.worker(role.name, settings.instance)
     warm(settings, settings.bands_partitions)
     transport = connect(settings)
-    _say({"ready": True})
-    sys.stdin.readline()
     producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
-    while not _asked_to_end():
+    said = False
+    while not _told():
+        worker.turn(_JOIN_TURN_SECONDS, 1)
+        if not said and worker.ready and len(worker.running) == partitions:
+            said = True
+            _say({"ready": True})
+    sys.stdin.readline()
+    _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
+    while not _told():
         if worker.turn(settings.commit_interval_ms / 1000, role.records_max(settings)):
             _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
     producer.close()
@@ -80,7 +90,7 @@ def main() -> None:
         count, seed, rate = sys.argv[3:]
         produce(settings, int(count), int(seed), float(rate))
     else:
-        work(what, settings)
+        work(what, settings, int(sys.argv[3]))
 
 
 if __name__ == "__main__":

@@ -261,8 +261,8 @@ def stop_table(languages: tuple[str, ...]) -> Hashes:
     Made for ``is_stop``: open addressing with linear probes, at most half full, 0 for an empty slot. The
     order of the languages does not matter, and none at all is the set without members. Entries are normalised
     as text is (NFKC, case folded, NFKC) and then cut: one that is not exactly one token can never equal a
-    token and is left out. So in Vietnamese the phrases are left out, and in Chinese and Japanese all but the
-    entries of one character. An entry with an apostrophe also stands with the typographic one (U+2019), which
+    token and is left out. So in Vietnamese the phrases are left out.
+    An entry with an apostrophe also stands with the typographic one (U+2019), which
     normalisation keeps apart.
 
     Raises ``ConfigError`` for a language without a list.

@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-import time
 from fractions import Fraction
 
 import numpy as np
@@ -332,15 +331,6 @@ class TestChoice:
         """Value, rule, remedy."""
         with pytest.raises(ConfigError, match=message):
             choose(**({"threshold": 0.8, "recall": 0.95} | options))
-
-    def test_a_choice_takes_less_than_a_tenth_of_a_second(self) -> None:
-        """The best of five, for a machine that does other things as well."""
-        spans = []
-        for _ in range(5):
-            start = time.perf_counter()
-            choose(0.8, 0.95)
-            spans.append(time.perf_counter() - start)
-        assert min(spans) < 0.1
 
 
 class TestPlot:

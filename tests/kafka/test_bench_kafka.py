@@ -1,0 +1,64 @@
+"""The measurements on a broker run, at their smallest size, and count what they should; no time is judged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from benchmarks import kafka_matcher, kafka_signer
+from benchmarks.kafka_deploy import Bench, Process, deployment, load
+from benchmarks.kafka_latency import _Reader
+from benchmarks.report import Result
+from stream import Deduplicator
+from workers.roles import warm
+
+DOCUMENTS = 200
+
+
+@pytest.fixture
+def bench(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    for name in [name for name in os.environ if name.startswith("NEARDUP_")]:
+        monkeypatch.delenv(name)
+    return Bench(bootstrap_servers, None, "smoke")
+
+
+def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
+    settings = deployment(bench, "test")
+    warm(settings, settings.bands_partitions)
+    assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
+    assert min(kafka_signer.bare(settings, DOCUMENTS)) > 0
+    _, _, tally = kafka_signer.signer(settings, DOCUMENTS)
+    assert tally.sums["documents"] == DOCUMENTS
+    assert {"poll", "decode", "sign", "send", "flush", "commit"} <= tally.stages().keys()
+
+
+def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(kafka_matcher._DOCUMENTS, "smoke", DOCUMENTS)
+    expected = len(Deduplicator().process(kafka_matcher.documents(DOCUMENTS)))
+    results: list[Result] = list(kafka_matcher.run(bench))
+    assert [result.scenario for result in results] == [kafka_matcher.BYTES_ID] + 4 * [kafka_matcher.ID]
+    assert results[0].value is not None
+    assert 1_000 < results[0].value < 1_400
+    assert [result.details["pairs"] for result in results[1::2]] == [expected, expected]
+
+
+def test_worker_processes_tell_their_turns_and_end_in_order(bench: Bench) -> None:
+    settings = deployment(bench, "test")
+    load(settings, DOCUMENTS, 2)
+    reader = _Reader(settings)
+    with Process("sign", settings, "8") as signer, Process("match", settings, "8") as matcher:
+        signer.start()
+        matcher.start()
+        signer.wait(lambda: signer.documents == DOCUMENTS, "all are signed")
+        matcher.wait(lambda: bool(reader.seen), "a pair is committed")
+        assert signer.stop()["transactions"] >= 1
+        assert matcher.stop()["stages"]["match"] > 0
+    reader.close()
+    assert {newer[:9] for *_, newer in reader.seen} == {"doc-0002-"}
