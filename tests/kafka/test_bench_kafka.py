@@ -28,6 +28,7 @@ def bench(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
+    """What the two are compared on is the same: all documents of the topic, once."""
     settings = deployment(bench, "test")
     warm(settings, settings.bands_partitions)
     assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
@@ -40,6 +41,7 @@ def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
 def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A fast matcher that misses pairs would be no matcher."""
     monkeypatch.setitem(kafka_matcher._DOCUMENTS, "smoke", DOCUMENTS)
     expected = len(Deduplicator().process(kafka_matcher.documents(DOCUMENTS)))
     results: list[Result] = list(kafka_matcher.run(bench))
@@ -50,6 +52,7 @@ def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
 
 
 def test_worker_processes_tell_their_turns_and_end_in_order(bench: Bench) -> None:
+    """What a process did is known from itself, and it ends when told to."""
     settings = deployment(bench, "test")
     load(settings, DOCUMENTS, 2)
     reader = _Reader(settings)
