@@ -17,7 +17,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -31,6 +31,7 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors import cooperative_sticky as _  # noqa: F401
 
 from broker import Broker, BrokerUnavailableError
+from make_topic import MakeTopic
 from proxy import Proxy
 
 if TYPE_CHECKING:
@@ -44,12 +45,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Let kafka-python's unclosed sockets pass, in the tests and in the collection after the last of them."""
     config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")
     warnings.filterwarnings("ignore", UNCLOSED_SOCKET, ResourceWarning)
-
-
-class MakeTopic(Protocol):
-    """Creates a topic whose name begins so, with settings such as `retention_ms=1000`; returns its name."""
-
-    def __call__(self, name_prefix: str, partitions: int = 1, **configs: object) -> str: ...
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 
-from conftest import MakeTopic
+from make_topic import MakeTopic
 
 from workers.transport import Consumer, Transport
 from workers.transports.kafka import KafkaSettings, KafkaTransport

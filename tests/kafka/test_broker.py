@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from broker import Broker, is_free
-from conftest import MakeTopic
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from make_topic import MakeTopic
 from proxy import Api, Proxy, Side
 
 POLL_MILLISECONDS = 200

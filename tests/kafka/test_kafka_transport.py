@@ -7,7 +7,6 @@ import time
 
 import pytest
 from broker import Broker
-from conftest import MakeTopic
 from kafka_harness import quick_settings
 from kafka_steps import (
     MakeHarness,
@@ -16,6 +15,7 @@ from kafka_steps import (
     step,
     visible,
 )
+from make_topic import MakeTopic
 from proxy import Api, Proxy
 
 from stream.errors import ConfigError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MakeTopic
 from kafka_harness import KafkaHarness
+from make_topic import MakeTopic
 
 # The laws stand with the twin in memory, which obeys the same.
 sys.path.insert(0, str(Path(__file__).parents[1] / "processes"))
