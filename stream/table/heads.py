@@ -34,12 +34,12 @@ SEGMENTS = 1 << _SEGMENT_BITS
 _PAGE_BITS = 8
 _PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
-# A segment is rebuilt when so full, and then has the least size of its own series (a page, times 1.3 a step) that what
+# A segment is rebuilt when so full, and then has the least size of its own series (a page, times 1.5 a step) that what
 # lives fills to at most ``_LOAD_FIT``. The series of the segments are shifted against each other, so that they do not
-# all grow at once: what is allocated stays at about 1.3 times what lives.
-_LOAD_MAX = 0.90
-_LOAD_FIT = 0.76
-_GROWTH = 1.3
+# all grow at once: what is allocated stays at about 1.45 times what lives.
+_LOAD_MAX = 0.85
+_LOAD_FIT = 0.70
+_GROWTH = 1.5
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
