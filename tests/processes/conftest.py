@@ -11,3 +11,4 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from command import neardup, start  # noqa: F401 - fixtures of all tests here; found by the path above
+from memory_harness import cluster, harness, transport  # noqa: F401 - fixtures of the tests of the memory twin

@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
+import pytest
+
 from workers.transport import Consumer, Transport
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
@@ -41,3 +43,21 @@ class MemoryHarness:
         for _ in range(4):
             keep_alive()
             self.cluster.advance(self.cluster.session_seconds / 2.5)
+
+
+@pytest.fixture
+def harness() -> MemoryHarness:
+    """With a topic ``t`` of one partition."""
+    made = MemoryHarness()
+    made.cluster.create("t", 1)
+    return made
+
+
+@pytest.fixture
+def cluster(harness: MemoryHarness) -> MemoryCluster:
+    return harness.cluster
+
+
+@pytest.fixture
+def transport(cluster: MemoryCluster) -> MemoryTransport:
+    return MemoryTransport(cluster)

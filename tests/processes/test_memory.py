@@ -26,24 +26,6 @@ from workers.transports.memory_cluster import METADATA_CHARACTERS_MAX
 NOBODY = Membership("group", -1, "", None)
 
 
-@pytest.fixture
-def harness() -> MemoryHarness:
-    """With a topic ``t`` of one partition."""
-    made = MemoryHarness()
-    made.cluster.create("t", 1)
-    return made
-
-
-@pytest.fixture
-def cluster(harness: MemoryHarness) -> MemoryCluster:
-    return harness.cluster
-
-
-@pytest.fixture
-def transport(cluster: MemoryCluster) -> MemoryTransport:
-    return MemoryTransport(cluster)
-
-
 def law_name(law: Callable[[Harness], None]) -> str:
     return law.__name__.removeprefix("law_")
 

@@ -23,24 +23,6 @@ class Crash(Exception):
     """The process ends here."""
 
 
-@pytest.fixture
-def harness() -> MemoryHarness:
-    """With a topic ``t`` of one partition."""
-    made = MemoryHarness()
-    made.cluster.create("t", 1)
-    return made
-
-
-@pytest.fixture
-def cluster(harness: MemoryHarness) -> MemoryCluster:
-    return harness.cluster
-
-
-@pytest.fixture
-def transport(cluster: MemoryCluster) -> MemoryTransport:
-    return MemoryTransport(cluster)
-
-
 def values(cluster: MemoryCluster, topic: str = "t") -> list[bytes | None]:
     return [record.value for record in cluster.records(topic)]
 

@@ -12,26 +12,8 @@ from workers.transport import (
     Committed,
     FencedError,
 )
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.transports.memory import MemoryCluster
 from workers.transports.memory_group import assign
-
-
-@pytest.fixture
-def harness() -> MemoryHarness:
-    """With a topic ``t`` of one partition."""
-    made = MemoryHarness()
-    made.cluster.create("t", 1)
-    return made
-
-
-@pytest.fixture
-def cluster(harness: MemoryHarness) -> MemoryCluster:
-    return harness.cluster
-
-
-@pytest.fixture
-def transport(cluster: MemoryCluster) -> MemoryTransport:
-    return MemoryTransport(cluster)
 
 
 def test_a_member_put_out_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:
