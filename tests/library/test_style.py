@@ -31,6 +31,7 @@ LAYERS: list[set[str]] = [
     {"shingles"},
     {"signatures"},
     {"signatures.minhash", "signatures.one_permutation"},
+    {"curves"},
     {"banding", "tuning"},
     {"schemes"},
     {"config", "batches"},
