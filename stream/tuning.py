@@ -174,7 +174,7 @@ def choose(
     (18, 7, 93, 0.737, 0.953)
     >>> tuning = choose(threshold=0.8, recall=0.95, exact_score=True)
     >>> tuning.bands, tuning.rows, tuning.cut, round(tuning.recall, 3)
-    (13, 7, 0.8, 0.953)
+    (13, 7, 0.8, 0.954)
     """
     _check(threshold, recall, rows_max, sketch_bits, min_similarity, false_pair_weight)
     target = _Target(float(threshold), recall, sketch_bits, agreement, exact_score, false_pair_weight, unrelated)

