@@ -27,6 +27,7 @@ LAYERS: list[set[str]] = [
     {"table.band_table"},
     {"table"},
     {"hashing", "documents", "normalize"},
+    {"pairwise"},
     {"words", "measures"},
     {"shingles"},
     {"signatures"},
