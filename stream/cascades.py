@@ -32,6 +32,8 @@ MEMBERS_LIMIT = 1 << 16
 _SLACK = 1e-12
 # A chance that no number of functions within any limit brings away from 1.
 _NOTHING = 1e-30
+# The kinds of the last step and of the one before; first of all those of bands of rows.
+_ORDERS = (("or", "and"), ("and", "or"))
 
 
 class Step(NamedTuple):
@@ -112,12 +114,21 @@ def steepest(cascade: Cascade) -> tuple[float, float]:
     return float(p), float(_slope(p, q, cascade))
 
 
-def cheapest(p1: float, p2: float, p1_min: float, p2_max: float, members_max: int = MEMBERS_LIMIT) -> Cascade:
+def cheapest(
+    p1: float,
+    p2: float,
+    p1_min: float,
+    p2_max: float,
+    members_max: int = MEMBERS_LIMIT,
+    *,
+    banded: bool = False,
+) -> Cascade:
     """The cascade of up to three steps and fewest functions that lifts p1 to ``p1_min`` and leaves p2 at ``p2_max``.
 
     Chances lie strictly between 0 and 1, p2 below p1 and p2_max below p1_min. Of cascades of equally many functions
     it is the one with fewer steps, then the one that leaves more between both chances; of one function it has no
-    steps at all. Raises ``ConfigError`` for other chances, and if ``members_max`` functions are not enough.
+    steps at all. With ``banded``, of AND and then OR alone, as bands of rows are. Raises ``ConfigError`` for other
+    chances, and if ``members_max`` functions are not enough.
 
     >>> cheapest(0.8, 0.4, 0.87, 0.1)
     (Step(kind='and', ways=4), Step(kind='or', ways=4))
@@ -127,9 +138,9 @@ def cheapest(p1: float, p2: float, p1_min: float, p2_max: float, members_max: in
             raise ConfigError(f"{names} are {high:g} and {low:g}, but must lie between 0 and 1, p2 below p1")
     given, asked = (p1, p2), (p1_min, p2_max)
     most, best = members_max, None
-    for kinds in (("or", "and"), ("and", "or")):
+    for kinds in _ORDERS[:1] if banded else _ORDERS:
         first = 1
-        while first == 1 or 4 * first <= most:
+        while first == 1 or (4 * first <= most and not banded):
             for cascade in _shortest(kinds, first, given, asked, most):
                 near, far = amplify(given, cascade).tolist()
                 rank = (members(cascade), len(cascade), far - near, cascade)

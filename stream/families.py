@@ -23,6 +23,8 @@ from stream.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 from stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
+# Halvings of an interval, down to the digits of a float64.
+_HALVINGS = 60
 
 
 class Family(NamedTuple):
@@ -67,6 +69,25 @@ def collision(family: str, distance: npt.ArrayLike, scale: float | None = None) 
     return row.collision(np.asarray(distance, np.float64), scale)
 
 
+def distance_at(family: str, chance: float, scale: float | None = None) -> float:
+    """The distance at which a function agrees with ``chance`` (above 0, up to 1): ``collision`` the other way round.
+
+    >>> round(distance_at("cosine", 0.75), 9)
+    45.0
+    """
+    row, scale = _row(family, scale)
+    low, high = 0.0, scale
+    while float(row.collision(np.array(high), scale)) > chance:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if float(row.collision(np.array(middle), scale)) > chance:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
 def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -> Sensitivity:
     """What a family is at two distances, 0 <= d1 < d2. Raises ``ConfigError`` for others.
 
@@ -98,11 +119,14 @@ def propose(
     p2: float,
     scale: float | None = None,
     members_max: int = MEMBERS_LIMIT,
+    *,
+    banded: bool = False,
 ) -> Cascade:
     """The cascade of up to three steps and fewest functions that makes a family (d1, d2, p1, p2)-sensitive.
 
-    Of none, if the family is that already. Raises ``ConfigError`` for distances at which the family tells nothing, for
-    chances that do not lie between 0 and 1, p2 below p1, and if ``members_max`` functions are not enough.
+    It has no steps if the family is that already; with ``banded``, AND and then OR alone. Raises ``ConfigError`` for
+    distances at which the family tells nothing, for chances that do not lie between 0 and 1, p2 below p1, and if
+    ``members_max`` functions are not enough.
 
     >>> propose("minhash", 0.2, 0.6, 0.87, 0.1)
     (Step(kind='and', ways=4), Step(kind='or', ways=4))
@@ -111,7 +135,7 @@ def propose(
     if base.p1 == 1 or base.p2 == 0:
         which, value, rest = ("d1", d1, "above 0") if base.p1 == 1 else ("d2", d2, "nearer")
         raise ConfigError(f"at {which} of {value:g} every function says the same of a pair: take a {which} {rest}")
-    return cheapest(base.p1, base.p2, p1, p2, members_max)
+    return cheapest(base.p1, base.p2, p1, p2, members_max, banded=banded)
 
 
 def probing(documents: int, p1: float, p2: float) -> Probing:

@@ -1,9 +1,9 @@
 """How long shingles should be: so long that a shingle of one document is rarely in another one by chance.
 
 If all strings of k characters were equally likely, an alphabet of a characters would give a^k of them. Some are much
-likelier than others, so the *effective* alphabet counts: as many equally likely characters as leave the same doubt (the
-perplexity, 2 to the power of the entropy). English texts with their blanks have about 20. A given shingle then stands in
-a document of n characters with a chance of about n / a^k. Two lengths come from that:
+likelier than others, so the *effective* alphabet counts: as many equally likely characters as leave the same doubt
+(the perplexity, 2 to the power of the entropy). English texts with their blanks have about 20. A given shingle then
+stands in a document of n characters with a chance of about n / a^k. Two lengths come from that:
 
 - ``enough``: the chance is one in a thousand at most. For mails that is 5.
 - ``safe``: in 99 cases of a hundred, two documents that have nothing to do with each other share not one shingle
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ _ENOUGH, _SAFE = 1e-3, 1e-2
 # The longest shingles that the settings allow.
 _K_MAX = 100
 # Pairs of documents that are measured, and their characters in all: a part of a second for each length.
-_PAIRS_MAX, _CHARACTERS_MAX = 100, 1_000_000
+_PAIRS_MAX, _CHARACTERS_MAX = 100, 500_000
 
 
 class Sample(NamedTuple):
@@ -90,9 +91,9 @@ def safe(characters: float, alphabet: float = 20.0) -> int:
 
 
 def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
-    """How similar up to 100 pairs of documents of a sample are, for each k of ``lengths``; none of fewer than two texts.
+    """How similar up to 100 pairs of texts of a sample are, for each k of ``lengths``; nothing of fewer than two texts.
 
-    Each document is paired with the one half the sample further on, where a near-duplicate seldom stands.
+    Each text is paired with the one half the sample further on, where a near-duplicate seldom stands.
     """
     some = np.flatnonzero(codes.lengths)
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), 2 * _PAIRS_MAX)).astype(np.int64))]
@@ -104,7 +105,7 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
     out = []
     for k in lengths:
         values, starts = chars(chosen, k, ())
-        sets = [np.unique(values[first:end]) for first, end in zip(starts[:-1], starts[1:], strict=True)]
+        sets = [np.unique(values[first:end]) for first, end in pairwise(starts.tolist())]
         half = len(sets) // 2
         found = [jaccard(sets[i], sets[i + half]) for i in range(half)]
         out.append(Similarity(k, float(np.median(found)), float(np.quantile(found, 0.9))))

@@ -153,6 +153,8 @@ def test_the_proposals_for_the_aims_of_the_book() -> None:
     three = cheapest(0.8, 0.2, 0.9991285, 0.00000041)
     assert len(three) == 3
     assert members(three) <= 256
+    assert cheapest(0.8, 0.4, 0.9936, 0.5741, banded=True) != cheapest(0.8, 0.4, 0.9936, 0.5741)
+    assert [step.kind for step in cheapest(0.8, 0.2, 0.9991285, 0.00000041, banded=True)] == ["and", "or"]
     assert cheapest(0.8, 0.4, 0.8, 0.4) == cheapest(0.8, 0.4, 0.7, 0.5) == ()
     assert cheapest(0.8, 0.4, 0.6, 0.17) == (Step("and", 2),)
     assert cheapest(0.8, 0.4, 0.95, 0.7) == (Step("or", 2),)
@@ -164,5 +166,5 @@ def test_chances_out_of_order_and_aims_out_of_reach_are_refused() -> None:
         cheapest(0.4, 0.8, 0.9, 0.1)
     with pytest.raises(ConfigError, match=r"the p1 and p2 asked for are 0.1 and 0.9"):
         cheapest(0.8, 0.4, 0.1, 0.9)
-    with pytest.raises(ConfigError, match=r"no cascade of 65536 functions makes chances of 0.81 and 0.8 into"):
-        cheapest(0.81, 0.8, 0.999, 0.001)
+    with pytest.raises(ConfigError, match=r"no cascade of 5000 functions makes chances of 0.81 and 0.8 into"):
+        cheapest(0.81, 0.8, 0.999, 0.001, members_max=5000)
