@@ -78,6 +78,7 @@ def _signer(
         dead_partitions=transport.partitions(topics.dead),
         skew_seconds=settings.skew_seconds,
         start=settings.start,
+        step_bytes_max=settings.step_bytes_max,
     )
     worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
     return Made(worker)
@@ -96,6 +97,7 @@ def _matcher(
         envelope=Envelope(settings.scheme, names.generation),
         start=settings.start,
         allow_gap=settings.allow_gap,
+        step_bytes_max=settings.step_bytes_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim)

@@ -13,8 +13,9 @@ from stream.wire import BandMessage, WireError, encode
 from workers.matcher import MatchPlan, MatchWorker
 from workers.observe import Silent
 from workers.signer import SignPlan, sign_records
+from workers.step import Message, transact
 from workers.topics import Envelope, topic_names
-from workers.transport import FencedError, OffsetGoneError, Record
+from workers.transport import AbortedError, FencedError, OffsetGoneError, Record
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
 CONFIG = Config(
@@ -338,3 +339,32 @@ def test_offsets_of_another_program_are_refused() -> None:
     offsets.update({partition: committed._replace(metadata="") for partition, committed in offsets.items()})
     with pytest.raises(ConfigError, match="no matcher wrote"):
         turns(world.worker("one"))
+
+
+def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
+    """The rest of the poll makes the next steps; whatever fails between them, each pair is published once."""
+    world = World()
+    worker = world.worker(plan=PLAN._replace(step_bytes_max=1))
+    turns(worker, count=2)
+    for i in range(6):
+        world.document(f"d{i}", i)
+    taken = []
+
+    def fails_at_the_third(producer: object, messages: list[Message], *rest: object) -> None:
+        taken.append(len(messages))
+        if len(taken) == 3:
+            raise AbortedError("the third step is aborted")
+        transact(producer, messages, *rest)  # type: ignore[arg-type]
+
+    polled = worker.consumer.poll
+    with (
+        mock.patch("workers.matcher.transact", fails_at_the_third),
+        mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
+    ):
+        assert worker.turn(0.0, 100) == 2
+        assert worker.aborted_in_row == 1
+        turns(worker, count=2)
+    assert len(taken) == len(world.cluster.records(TOPICS.bands)) + 1
+    assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
+    turns(world.worker("two"), worker)
+    assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]

@@ -26,6 +26,7 @@ from stream.config import Config
 from workers.matcher import MatchPlan, MatchWorker
 from workers.observe import Silent
 from workers.signer import SignPlan, SignWorker
+from workers.step import STEP_BYTES_MAX
 from workers.topics import Envelope, generation, topic_names
 from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
 from workers.transports.memory import MemoryCluster, MemoryTransport
@@ -60,6 +61,7 @@ class Scenario:
     weights: dict[str, float] = field(default_factory=dict)
     message_bytes: int = 512 << 10
     stretch_records: int = 500
+    step_bytes: int = STEP_BYTES_MAX
 
 
 class Watched:
@@ -110,9 +112,13 @@ class Cluster:
         self.memory.create(self.topics.candidates, 3)
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         self.sign_plan = SignPlan(
-            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest"
-        )
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False)
+            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest",
+            scenario.step_bytes,
+        )  # fmt: skip
+        self.match_plan = MatchPlan(
+            self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False,
+            step_bytes_max=scenario.step_bytes,
+        )  # fmt: skip
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
