@@ -6,7 +6,9 @@ minute would let its partitions stand idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import logging
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from stream.codecs import Fields
@@ -15,14 +17,18 @@ from stream.documents import Document
 from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.wire import BandMessage, encode
+from workers.exits import Exit, Failure
 from workers.matcher import MatchPlan, MatchWorker
 from workers.metrics import MATCH, SIGN
 from workers.observe import Observer
 from workers.partition_table import PartitionTable
 from workers.signer import SignPlan, SignWorker
 from workers.stream_settings import StreamSettings, names_of
+from workers.topic_rules import judge, refusal, topic_plans
 from workers.topics import Envelope, Topics
 from workers.transport import Consumer, Producer, Record, Transport, UnknownTopicError
+
+_log = logging.getLogger(__name__)
 
 # One text takes the short path of the normalisation, the other one the general one.
 _WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
@@ -70,6 +76,7 @@ def _signer(
 ) -> Made:
     topics = names_of(settings).topics
     check_bands(transport, settings)
+    check_topics(transport, settings, (topics.documents, topics.dead, topics.bands))
     plan = SignPlan(
         config=settings,
         fields=Fields(settings.id_field, settings.text_field, settings.timestamp_field),
@@ -89,6 +96,7 @@ def _matcher(
 ) -> Made:
     names = names_of(settings)
     check_bands(transport, settings)
+    check_topics(transport, settings, (names.topics.bands, names.topics.candidates))
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
@@ -118,6 +126,30 @@ def check_bands(transport: Transport, settings: StreamSettings) -> None:
             f"{name} has {found} partitions, but its generation is that of {settings.bands_partitions}: keys would be "
             "looked for where they are not; delete it and create it anew with neardup topics create"
         )
+
+
+def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:
+    """Raise ``Failure`` for a topic with settings that could lose live state, or output, in silence."""
+    found = {}
+    for plan in topic_plans(settings):
+        if plan.name in names:
+            configs = transport.configs(plan.name)
+            if not configs:
+                _tell_unseen(plan.name)
+            found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+    sentence = refusal(found)
+    if sentence:
+        raise Failure(Exit.TOPIC, sentence)
+
+
+@functools.cache
+def _tell_unseen(topic: str) -> None:
+    """Once in the life of the process, however often it starts over."""
+    _log.warning(
+        "the settings of %s are not to be seen, so nothing says whether they could lose live state: "
+        "let this user describe the configurations of the topic (DescribeConfigs)",
+        topic,
+    )
 
 
 def warm(config: Config, partitions: int) -> None:

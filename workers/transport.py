@@ -196,6 +196,12 @@ class Transport(Protocol):
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
 
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic in effect, by Kafka's names; empty where they are not to be seen.
+
+        Raises ``UnknownTopicError``.
+        """
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
 

@@ -30,7 +30,7 @@ from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.wire import WireError
 from workers.backoff import backoff_seconds
 from workers.exits import Exit, Failure
-from workers.health import Answer, Health
+from workers.health import START_SECONDS_MAX, Answer, Health
 from workers.observe import Observer
 from workers.roles import Made, Role, Worker, warm
 from workers.stream_settings import StreamSettings, names_of
@@ -79,8 +79,6 @@ _FENCED_MAX = 10
 _OBSERVE_SECONDS = 1.0
 # Asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
-# Building waits for the broker several times, each within limits of the transport.
-_START_SECONDS_MAX = 300.0
 
 
 class Stopping(Protocol):
@@ -143,7 +141,8 @@ class Shell:
         """Make everything, turn until a signal, close everything in the order that loses least."""
         self._is_away = False
         with ExitStack() as held:
-            with self.outside.watchdog.guard("the start", _START_SECONDS_MAX):
+            self.outside.health.start()
+            with self.outside.watchdog.guard("the start", START_SECONDS_MAX):
                 transport = self.outside.connect()
                 held.callback(transport.close)
                 held.callback(self._leave, transport)

@@ -68,7 +68,7 @@ class Worker:
     def __init__(self, role: str, instance: int, folder: Path, environment: dict[str, str]) -> None:
         self.role, self.name = role, f"{role}-{instance}"
         self._folder, self._environment = folder, environment
-        self._command = [sys.executable, "-m", "workers.cli", role, "--instance", str(instance), "--from", "earliest"]
+        self._command = [sys.executable, "-m", "workers", role, "--instance", str(instance), "--from", "earliest"]
         self.process: subprocess.Popen[bytes] | None = None
         self.wakes: float | None = None  # when it is stopped
         self.due = 0.0  # when there is no process: when to start one
@@ -123,7 +123,7 @@ class Cluster:
 
     def start(self) -> None:
         self.broker.start()
-        command = [sys.executable, "-m", "workers.cli", "topics", "create"]
+        command = [sys.executable, "-m", "workers", "topics", "create"]
         subprocess.run(command, cwd=self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)
         for role, count in zip(ROLES, (self.given.signers, self.given.matchers), strict=True):
             for _ in range(count):

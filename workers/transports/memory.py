@@ -98,6 +98,12 @@ class MemoryTransport:
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
             return {log.partition: (log.first, log.stable_end) for log in logs}
 
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings that the topic was created with."""
+        with self._cluster.lock:
+            self._cluster.check("configs")
+            return self._cluster.configs(topic)
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
         with self._cluster.lock:
