@@ -17,13 +17,15 @@ A step, and what a crash after each part leaves behind:
 4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
 
 If the transaction is known to have failed, the tables undo the step and the records are polled again. If nobody knows,
-or this member was put out, all tables are dropped and the worker starts anew.
+or this member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
+whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
+every other is dropped, and restored from the log.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stream.config import Config
@@ -90,6 +92,7 @@ class MatchWorker:
         self.waiting: set[int] = set()
         self.restoring: dict[int, _Restore] = {}
         self.tables: dict[int, PartitionTable] = {}
+        self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
         self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
@@ -117,6 +120,8 @@ class MatchWorker:
             self.restoring.pop(partition, None)
             self.tables.pop(partition, None)
         self.waiting.update(polled.assigned)
+        if self.joined:
+            self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
         for partition in in_turns(self.waiting, self._refused):
             # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
             try:
@@ -143,6 +148,10 @@ class MatchWorker:
         # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
         first, _ = self.transport.bounds(topic)[partition]
         committed = self.consumer.committed(partition)
+        kept = self.kept.pop(partition, None)
+        if kept is not None and committed is not None and kept.settle(committed):
+            self._run(partition, kept, committed.offset)
+            return
         if committed is None:
             end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
             committed = Committed(end, encode_window(Window(end, None, fingerprint)))
@@ -193,10 +202,22 @@ class MatchWorker:
             del self.restoring[partition]
             restore.table.seek(restore.end)
             restore.table.increments()  # of the replay, which are not told again
-            self.tables[partition] = restore.table
-            self.consumer.seek(partition, restore.end)
-            self.consumer.resume([partition])
-            self.observer.set("restore_progress_ratio", 1.0, str(partition))
+            self._run(partition, restore.table, restore.end)
+
+    def _run(self, partition: int, table: PartitionTable, start: int) -> None:
+        """Take the records of a partition from ``start`` on."""
+        self.tables[partition] = table
+        self.consumer.seek(partition, start)
+        self.consumer.resume([partition])
+        self.observer.set("restore_progress_ratio", 1.0, str(partition))
+
+    def leave(self) -> dict[int, PartitionTable]:
+        """The tables, for the worker that is made after this one; this one is not to be called again."""
+        return {**self.kept, **self.tables}
+
+    def take(self, kept: Mapping[int, PartitionTable]) -> None:
+        """Before the first turn: what the worker before this one left."""
+        self.kept = dict(kept)
 
     def _step(self, records: Sequence[Record], membership: Membership) -> int:
         """Match as many records as a step holds, and publish; returns how many, 0 if it is known to have failed."""

@@ -53,13 +53,19 @@ class Worker(Protocol):
         """One pass of the loop; returns the records taken."""
 
 
+# What a worker that starts over leaves to the next one of its process.
+Kept = dict[int, PartitionTable]
+
+
 class Made(NamedTuple):
-    """A worker, and what is its role's alone: what it restores, and what it does at intervals."""
+    """A worker, and what is its role's alone: what it restores, what it does at intervals, what it leaves."""
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
+    leave: Callable[[], Kept] = dict
+    take: Callable[[Kept], None] = lambda kept: None
 
 
 class Role(NamedTuple):
@@ -108,7 +114,7 @@ def _matcher(
         step_bytes_max=settings.step_bytes_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim)
+    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
 
 
 ROLES: dict[str, Role] = {

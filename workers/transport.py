@@ -17,8 +17,8 @@ The rules of use, each paid for by lost data in the client below:
 1. One ``poll`` is one step, and its ``membership`` goes with its records; a later one may belong to another generation.
 2. ``flush`` raises unless every record sent was acknowledged. Never commit after it raised.
 3. After ``abort`` returned, the step did not happen: seek back and go on. After ``commit`` raised
-   ``OutcomeUnknownError`` nobody knows: drop the producer and every state that the step touched, and start anew from
-   the committed offsets.
+   ``OutcomeUnknownError`` nobody knows: drop the producer, and start anew from the committed offsets. What the step
+   touched may be kept only if it is found to stand exactly there.
 """
 
 from __future__ import annotations

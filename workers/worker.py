@@ -32,7 +32,7 @@ from workers.backoff import backoff_seconds
 from workers.exits import Exit, Failure
 from workers.health import START_SECONDS_MAX, Answer, Health
 from workers.observe import Observer
-from workers.roles import Made, Role, Worker, warm
+from workers.roles import Kept, Made, Role, Worker, warm
 from workers.stream_settings import StreamSettings, names_of
 from workers.transport import (
     AbortedError,
@@ -118,6 +118,7 @@ class Shell:
         self._failures = 0  # in a row
         self._fenced = 0
         self._told: object = None
+        self._kept: Kept = {}  # what the last worker left, between two
         self._is_away = False  # the last question to the broker was not answered
         self._stall = Stall(settings.stall_seconds_max)
         self._waits = Waits(settings.transaction_timeout_seconds, settings.stall_seconds_max)
@@ -151,7 +152,13 @@ class Shell:
                 held.callback(consumer.close)
                 held.callback(producer.close)  # first: an open transaction holds up readers
                 made = self.role.make(transport, consumer, producer, self.settings, self.outside.observer)
-            self._turns(made, self._chores(made, transport, consumer))
+                made.take(self._kept)
+                self._kept = {}
+            try:
+                self._turns(made, self._chores(made, transport, consumer))
+            except tuple(CAUSES):
+                self._kept = made.leave()
+                raise
 
     def _leave(self, transport: Transport) -> None:
         """Give up the place in the group, when stopped and nothing else was asked for."""

@@ -136,6 +136,30 @@ def test_a_step_that_is_put_out_or_unknown_starts_over_and_happens_once(bench, r
     assert bench.pairs() == [("a", "b"), ("d", "e")]
 
 
+@pytest.mark.parametrize(
+    ("call", "cause"), [("send_offsets", "fenced"), ("commit_before", "unknown"), ("commit_after", "unknown")]
+)
+def test_a_matcher_that_starts_over_restores_nothing_that_it_holds(bench, call, cause):
+    """Its tables go to the next worker of the process, which finds them where the group stands."""
+    bench.sign(3)
+    matcher, topic = bench.metrics["match"], bench.names.topics.bands
+    raises = FencedError("the partitions have moved") if cause == "fenced" else None
+    again = []
+
+    def came_again():
+        if matcher.value("pairs") == 1 and not again:
+            again.append(True)
+            bench.cluster.fail_next(call, raises=raises)
+            for record in bench.cluster.records(topic):
+                bench.cluster.append(topic, record.partition, record.value)
+        return matcher.value("restarts", cause) and bench.has_taken_all("match")
+
+    bench.run("match", came_again)
+    assert matcher.value("restarts", cause) == 1
+    assert matcher.value("restored_documents") == 0
+    assert len(bench.pairs()) > 1
+
+
 def test_a_step_that_is_aborted_is_tried_again_slower_each_time(bench, caplog):
     """Without starting over; a success ends the row."""
     bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3)
