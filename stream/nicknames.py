@@ -1,4 +1,4 @@
-"""Short and long forms of one name or word, as groups; the default of the records scheme, replaced by a setting.
+"""Short and long forms of one name or word, in groups: the tables that the records scheme knows by name.
 
 A word may stand in several groups: "pat" is short for two names. Written as the normalisation leaves words: small
 letters. The first of a group stands for it.
@@ -7,7 +7,7 @@ letters. The first of a group stands for it.
 from __future__ import annotations
 
 # English first names, then the words of addresses.
-NICKNAMES: tuple[str, ...] = (
+_ENGLISH = (
     "abigail=abby=gail",
     "abraham=abe",
     "albert=al=bert",
@@ -131,3 +131,6 @@ NICKNAMES: tuple[str, ...] = (
     "street=st",
     "terrace=tce=ter",
 )
+
+# The name of a table -> its groups.
+NICKNAMES: dict[str, tuple[str, ...]] = {"english": _ENGLISH}

@@ -75,7 +75,7 @@ def calibrate(job: Job) -> Calibration:
     values: dict[str, Any] = {}
     for path in job.documents:
         for document in _objects(path, left_out):
-            value = kind.read(_value(document, job.field))
+            value = kind.read(document.get(job.field))
             if value is None:
                 left_out[f"documents without a {job.kind} in {job.field}"] += 1
             elif isinstance(id_ := document.get(job.id_field), str):
@@ -120,10 +120,6 @@ def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[l
             newer.append(values[pair["newer"]])
             similarity.append(float(score))
     return older, newer, np.array(similarity, np.float64)
-
-
-def _value(document: dict[str, Any], field: str) -> Any:
-    return document.get(field)
 
 
 def _objects(path: str, left_out: Counter[str]) -> Iterator[dict[str, Any]]:
