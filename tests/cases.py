@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
+from record_streams import SQUARES, print_stream, record_stream
 
 from stream import Config, Document
 from stream.shingles import SHINGLES
@@ -16,7 +17,12 @@ from stream.shingles import SHINGLES
 # Schemes that sign sets of shingles and estimate their similarity from sketches.
 SKETCHED = ("one_permutation", "minhash")
 # (law, case) -> why the law does not hold there. A law is the name of its test function.
-EXCLUDED: dict[tuple[str, str], str] = {}
+EXCLUDED: dict[tuple[str, str], str] = {
+    ("test_copies_are_linked_once_each_and_hide_no_other_pair", case): (
+        "equal records may be two entities: each pairs with every other, and none stands for the rest"
+    )
+    for case in ("records exact", "records shingled")
+}
 
 STOPS = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "was", "on", "are", "with", "they", "be", "at"]
 # Words of several scripts and lengths; none a stop word.
@@ -93,7 +99,17 @@ SETS_CASES = [
     for scheme in SKETCHED
     for shingles in SHINGLES
 ]
-CASES: dict[str, Case] = {case.name: case for case in SETS_CASES}
+RECORD_CASES = [
+    Case("records exact", {"scheme": "records", "threshold": 0.7}, record_stream),
+    Case(
+        "records shingled",
+        {"scheme": "records", "record_keys": ("phone",), "record_shingled": ("name", "address"), "threshold": 0.7},
+        record_stream,
+    ),
+    Case("grid", {"scheme": "grid", "grid_squares": SQUARES, "threshold": 0.7}, print_stream),
+    Case("grid of one group", {"scheme": "grid", "grid_squares": SQUARES, "grid_groups": 1}, print_stream),
+]
+CASES: dict[str, Case] = {case.name: case for case in (*SETS_CASES, *RECORD_CASES)}
 
 
 def every_case(law: Callable[..., None]) -> Callable[..., None]:

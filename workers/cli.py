@@ -155,6 +155,44 @@ def tune_command(
         tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
 
 
+@app.command("calibrate", epilog=_EPILOG)
+def calibrate_command(
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+    ],
+    documents: Annotated[
+        list[str],
+        typer.Option("--documents", metavar="FILE", help="JSON Lines it was made from; may stand several times"),
+    ],
+    field: Annotated[
+        str, typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs")
+    ],
+    kind: Annotated[
+        str, typer.Option("--kind", help="what it holds: number, date (ISO 8601, in days) or text")
+    ] = "number",
+    sure: Annotated[
+        float, typer.Option("--sure", min=0, max=1, help="similarity from which a pair is surely true")
+    ] = 1.0,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
+    random_mean: Annotated[
+        float | None,
+        typer.Option(
+            "--random-mean", help="mean difference of records at random; measured on the documents by default"
+        ),
+    ] = None,
+    difference_max: Annotated[
+        float, typer.Option("--difference-max", min=0, help="look only at pairs that differ by this at most")
+    ] = float("inf"),
+    id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Show how many pairs of each similarity are true, told from a field that was not scored."""
+    from workers.calibrate import Job, run
+
+    run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
+
+
 register(app, _EPILOG)
 
 
