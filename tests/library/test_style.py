@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"table.band_table"},
     {"table"},
     {"hashing", "documents", "features", "normalize", "pairwise"},
-    {"words", "measures", "nicknames", "calibration"},
+    {"words", "measures", "nicknames", "calibration", "judging"},
     {"shingles"},
     {"shingle_length"},
     {"signatures"},
