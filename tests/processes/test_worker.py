@@ -1,5 +1,6 @@
 """The shell of a worker: it starts over when it must, keeps what it can, ends with a named code."""
 
+import itertools
 import logging
 
 import pytest
@@ -341,6 +342,25 @@ def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends
     assert "after a new start either" in bench.stuck[0]
     assert sum("no committed offset, though the broker answers: [0, 1]" in line for line in caplog.messages) == 2
     assert bench.health[role].ready().holds is False
+
+
+def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
+    """A dead predecessor's ends by its timeout, however long that is set; the worker is not made anew for it."""
+    polled = itertools.count()
+
+    class Slow(Pending):
+        def committed(self, partition):
+            if next(polled) < 60:
+                raise UnreachableError("offsets are not decided")
+            return Committed(0, "")
+
+    with caplog.at_level(logging.INFO):
+        bench.run(
+            "sign", lambda: bench.metrics["sign"].value("documents") == 3, lambda: Slow(bench.cluster),
+            stall_seconds_max=5.0, transaction_timeout_seconds=900.0,
+        )  # fmt: skip
+    assert bench.metrics["sign"].value("restarts", "waited") == 0
+    assert sum("restoring" in line for line in caplog.messages) == 1
 
 
 def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start(bench):
