@@ -36,6 +36,7 @@ from proxy import Proxy
 
 if TYPE_CHECKING:
     from kafka_harness import KafkaHarness
+    from kafka_world import World
 
 # kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
 UNCLOSED_SOCKET = "unclosed <socket"
@@ -129,3 +130,19 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
     yield make
     for harness in made:
         harness.close()
+
+
+@pytest.fixture
+def worlds(bootstrap_servers: str, quiet_client: None) -> Iterator[Callable[..., World]]:
+    """Make deployments whose workers are objects of the test, closed after it."""
+    from kafka_world import World
+
+    made: list[World] = []
+
+    def make(quick: dict[str, object] | None = None, **changes: object) -> World:
+        made.append(World(bootstrap_servers, quick, **changes))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()
