@@ -133,14 +133,18 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
 
 
 @pytest.fixture
-def worlds(bootstrap_servers: str, quiet_client: None) -> Iterator[Callable[..., World]]:
-    """Make deployments whose workers are objects of the test, closed after it."""
+def worlds(request: pytest.FixtureRequest, quiet_client: None) -> Iterator[Callable[..., World]]:
+    """Make deployments whose workers are objects of the test, closed after it: on `broker` if the test uses it."""
     from kafka_world import World
 
     made: list[World] = []
+    if "broker" in request.fixturenames:
+        address = request.getfixturevalue("broker").bootstrap
+    else:
+        address = request.getfixturevalue("bootstrap_servers")
 
-    def make(quick: dict[str, object] | None = None, **changes: object) -> World:
-        made.append(World(bootstrap_servers, quick, **changes))
+    def make(quick: dict[str, object] | None = None, workers_bootstrap: str = "", **changes: object) -> World:
+        made.append(World(address, quick, workers_bootstrap, **changes))
         return made[-1]
 
     yield make

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import kafka_deployment
@@ -17,16 +18,15 @@ from kafka import KafkaAdminClient
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
 from stream import Deduplicator, Document
-from workers.matcher import MatchWorker
 from workers.metrics import MATCH, SIGN
 from workers.observe import Silent
 from workers.roles import ROLES
-from workers.signer import SignWorker
 from workers.stream_settings import StreamSettings, names_of
 from workers.topic_rules import topic_plans
 from workers.topics import partition_of_key
-from workers.transport import AbortedError, FencedError, Membership, OutcomeUnknownError, Record, UnreachableError
+from workers.transport import Membership, Record, UnreachableError
 from workers.transports.kafka import KafkaSettings, KafkaTransport, TopicSpec
+from workers.worker import CAUSES
 
 TOPIC_OF = {SIGN: "documents", MATCH: "bands"}
 
@@ -38,9 +38,14 @@ def stories(count: int) -> list[Document]:
 
 
 class World:
-    """Topics of their own on a broker, and the places of workers; ``close`` closes all that was made through it."""
+    """Topics of their own on a broker, and the places of workers; ``close`` closes all that was made through it.
 
-    def __init__(self, bootstrap: str, quick: Mapping[str, object] | None = None, **changes: object) -> None:
+    The workers may have another way to the broker than the test, ``workers_bootstrap``: a proxy's.
+    """
+
+    def __init__(
+        self, bootstrap: str, quick: Mapping[str, object] | None = None, workers_bootstrap: str = "", **changes: object
+    ) -> None:
         given: dict[str, object] = {
             "topic_prefix": f"world-{uuid.uuid4().hex[:12]}.", "window_seconds": 1e9, "lateness_seconds": 1e9,
             "bands_partitions": 2, "documents_partitions": 2, "candidates_partitions": 1, "start": "earliest",
@@ -51,6 +56,7 @@ class World:
         self.names = names_of(self.settings)
         self.topics = self.names.topics
         self.kafka: KafkaSettings = quick_settings(bootstrap, **(quick or {}))
+        self.kafka_of_workers = replace(self.kafka, bootstrap_servers=workers_bootstrap or bootstrap)
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)
         self.transport.admin.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
@@ -147,46 +153,62 @@ class Place:
         self.name = world.names.worker(role, instance)
         self.topic: str = getattr(world.topics, TOPIC_OF[role])
         self.endings: list[str] = []  # why it was made anew
-        self.transport: KafkaTransport = Slowed(world.kafka)
+        self.aborted = 0  # turns after which a step has to be done again
+        self.transport = Slowed(world.kafka_of_workers)
+        self.worker: Any = None
+        self.consumer: Any = None
+        self.producer: Any = None
         self.start()
 
     def start(self) -> None:
-        """What the shell does at each start, in its order."""
-        self.producer = self.transport.producer(self.name)
-        self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
-        made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
-        self.worker: Any = made.worker
+        """What the shell does at each start, in its order; where the broker does not answer, the next turn tries again."""
+        try:
+            self.producer = self.transport.producer(self.name)
+            self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
+            made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
+            self.worker = made.worker
+        except tuple(CAUSES) as error:
+            self.endings.append(type(error).__name__)
+            self.kill()
 
     def turn(self, records_max: int = 500) -> int:
         """One turn, as the shell would take it."""
+        if self.worker is None:
+            self.start()
+            return 0
         try:
-            return int(self.worker.turn(0.05, records_max))
+            taken = int(self.worker.turn(0.05, records_max))
+            self.aborted += self.worker.aborted_in_row > 0
+            return taken
         except UnreachableError:
             return 0
-        except (FencedError, OutcomeUnknownError, AbortedError) as error:
+        except tuple(CAUSES) as error:
             self.endings.append(type(error).__name__)
             self.kill()
-            self.start()
             return 0
 
     def running(self) -> dict[int, int]:
         """The position of each partition whose records are taken."""
+        if self.worker is None:
+            return {}
         return {p: at for p, at in self.consumer.positions().items() if p in self.worker.running}
 
     def generation(self) -> int:
         """The generation of the group that it is in."""
-        membership: Membership = self.consumer._notes.membership  # type: ignore[attr-defined]
+        membership: Membership = self.consumer._notes.membership
         return membership.generation
 
     def standing(self) -> tuple[object, ...]:
         """For the message of a wait that failed."""
-        worker: SignWorker | MatchWorker = self.worker
-        return self.name[-8:], sorted(worker.waiting), worker.running, getattr(worker, "restoring", ()), self.endings
+        waiting, restoring = getattr(self.worker, "waiting", None), getattr(self.worker, "restoring", None)
+        return self.role, self.running(), waiting, restoring, self.endings
 
     def kill(self) -> None:
         """Free what is held; the group keeps the place for the session."""
-        self.producer.close()
-        self.consumer.close()
+        for held in (self.producer, self.consumer):
+            if held is not None:
+                held.close()
+        self.worker = self.producer = self.consumer = None
 
     def leave(self) -> None:
         """End in order, and give up the place in the group."""

@@ -47,7 +47,9 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> No
     matched(world)
     older = slow(world.place(MATCH, "older"), 0, 1)
     world.run(lambda: len(older.worker.restoring) == 2, "both partitions are being restored")
-    world.run(lambda: all(one.table.next > one.start + 2 for one in older.worker.restoring.values()), "some is restored")
+    world.run(
+        lambda: all(one.table.next > one.start + 2 for one in older.worker.restoring.values()), "some is restored"
+    )
     newer = world.place(MATCH, "newer")
     lost: list[bool] = []
 
