@@ -1,4 +1,4 @@
-"""A worker that ends or stops itself right after a call of its producer: ``dying_worker.py ROLE INSTANCE SIGNAL CALL...``.
+"""A worker that ends or stops itself after a call of its producer: ``dying_worker.py ROLE INSTANCE SIGNAL CALL...``.
 
 For each CALL a worker is forked, which sends itself SIGNAL (a number) as soon as that call of its producer has returned
 in a step with output; its successor comes under the same name. After the last CALL an ordinary worker follows. A line

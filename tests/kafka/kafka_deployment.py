@@ -20,7 +20,7 @@ SEED = 20_261_121
 
 
 class Deployment:
-    """Commands of one deployment: a prefix and settings of its own on the given broker; ``close`` ends its processes."""
+    """Commands of one deployment, with a prefix and settings of its own; ``close`` ends its processes."""
 
     def __init__(self, bootstrap: str, folder: Path, **settings: object) -> None:
         prefix = f"up{random.SystemRandom().randrange(1 << 40):x}."

@@ -161,7 +161,7 @@ class Place:
         self.start()
 
     def start(self) -> None:
-        """What the shell does at each start, in its order; where the broker does not answer, the next turn tries again."""
+        """What the shell does at each start, in its order; where no broker answers, the next turn tries again."""
         try:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)

@@ -1,4 +1,4 @@
-"""A matcher that restores its window from a real log: slowly, in a rebalance, over what was aborted, from what is left."""
+"""A matcher that restores from a real log: slowly, in a rebalance, over what was aborted, from what is left."""
 
 from __future__ import annotations
 
