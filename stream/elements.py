@@ -64,7 +64,7 @@ def elements(given: Iterable[Given], rule: RatingRule, elements_max: int) -> Ele
 
     >>> found = elements([["bread", "milk"], {"alien": 5, "jaws": 1}, []], RatingRule(), elements_max=10)
     >>> found.starts.tolist(), found.refused
-    ([0, 2, 3, 3], {2: 'no_tokens'})
+    ([0, 2, 3, 3], {2: 'tokens_empty'})
     """
     hashes: list[npt.NDArray[np.uint64]] = []
     refused: dict[int, str] = {}
@@ -82,8 +82,10 @@ def elements(given: Iterable[Given], rule: RatingRule, elements_max: int) -> Ele
 def _elements_of(given: Given, rule: RatingRule, elements_max: int) -> npt.NDArray[np.uint64]:
     if isinstance(given, str | bytes) or not isinstance(given, Sequence | Mapping | None):
         raise _Refused("tokens_type")
-    if not given:
+    if given is None:
         raise _Refused("no_tokens")
+    if not given:
+        raise _Refused("tokens_empty")
     if len(given) > elements_max:
         raise _Refused("tokens_too_many")
     hashes = _hashes(list(given))
@@ -92,7 +94,7 @@ def _elements_of(given: Given, rule: RatingRule, elements_max: int) -> npt.NDArr
         if len(hashes) > elements_max:
             raise _Refused("tokens_too_many")
         if not len(hashes):
-            raise _Refused("no_tokens")
+            raise _Refused("tokens_empty")
     return hashes
 
 

@@ -2,8 +2,8 @@
 
 ``sign`` takes the 64-bit integers as the universe. A row's permutation is x -> mix64((x xor s) m) with a number s and
 an odd multiplier m of its own: each of the three steps is a bijection, so no two elements share a place.
-``sign_ranked`` takes a small universe and its permutations as they are given; there the theorem can be counted out: over all
-permutations two sets agree in the fraction J.
+``sign_ranked`` takes a small universe and its permutations as they are given; there the theorem can be counted out:
+over all permutations two sets agree in the fraction J.
 
 Guarantee: a row of two sets agrees with probability J, their Jaccard similarity, so far as mixing makes each element of
 a set equally likely to come first. Cost: O(n k) for n elements and k rows.
