@@ -6,11 +6,15 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import grids, records, sets
+from stream import grids, partial_sets, records, sets
 from stream.frame import Scheme
 
 _S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+)
+_PARTIAL = (
+    _S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
+    "a row is infinite with probability (1 - 1 / groups)^n"
 )
 
 _SETS = Scheme(
@@ -27,6 +31,13 @@ _SETS = Scheme(
     by_content=True,
     exact=False,
     guarantee=_S_CURVE,
+)
+_PARTIAL_SETS = _SETS._replace(
+    plan=partial_sets.plan,
+    evidence=partial_sets.evidence,
+    keys=partial_sets.keys,
+    common=partial_sets.common,
+    guarantee=_PARTIAL,
 )
 
 SCHEMES: dict[str, Scheme] = {
@@ -64,4 +75,7 @@ SCHEMES: dict[str, Scheme] = {
         guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
         scoring=grids.score_settings,
     ),
+    "permutation": _SETS._replace(evidence=sets.permutation_evidence),
+    "partial_minhash": _PARTIAL_SETS,
+    "grouped": _PARTIAL_SETS._replace(plan=partial_sets.grouped_plan),
 }
