@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 60
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
     {"errors", "kernels"},
-    {"table.pages"},
+    {"table.pages", "table.admit"},
     {"table.heads"},
     {"table.chains"},
     {"table.step"},
