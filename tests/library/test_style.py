@@ -29,6 +29,7 @@ LAYERS: list[set[str]] = [
     {"hashing", "documents", "normalize"},
     {"words", "measures"},
     {"shingles"},
+    {"token_order", "identical"},
     {"signatures"},
     {"signatures.minhash", "signatures.one_permutation"},
     {"banding", "tuning"},
