@@ -32,6 +32,7 @@ LAYERS: list[set[str]] = [
     {"token_order", "identical"},
     {"signatures"},
     {"signatures.minhash", "signatures.one_permutation"},
+    {"curves"},
     {"banding", "tuning"},
     {"parameters"},
     {"frame"},
