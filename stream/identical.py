@@ -16,12 +16,21 @@ Source: Mining of Massive Datasets, 3.9.1.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.features import Features
+from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.hashing import GOLDEN, derive_seed, mix64
 from stream.kernels import inlined, kernel
-from stream.normalize import CodePoints
+from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm, code_points
+from stream.parameters import Parameters
+from stream.tuning import Tuning, complete
 
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
@@ -68,6 +77,103 @@ def hash_keys(hashes: Hashes, seed: int) -> Hashes:
     out = np.empty(len(hashes), np.uint64)
     _hash_keys(hashes, np.uint64(seed), out)
     return out
+
+
+class IdenticalPlan(NamedTuple):
+    """What the parameters resolve to; no ``positions``: the key is made of the whole text."""
+
+    normal_form: NormalForm
+    text_characters_max: int
+    positions: tuple[int, ...]
+    threshold: float
+    seed: int
+
+
+def plan(parameters: Parameters) -> IdenticalPlan:
+    """Raises ``ConfigError`` for settings that would lose pairs that are promised."""
+    p = parameters
+    for name in ("probe_candidates_max", "buckets_shared_min"):
+        if getattr(p, name) != Parameters.model_fields[name].default:
+            raise ConfigError(f"{name} is {getattr(p, name)}, but identical misses no pair: leave it out")
+    return IdenticalPlan(
+        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        text_characters_max=p.text_characters_max,
+        positions=tuple(random_positions(p.identical_positions or 0, p.seed).tolist()),
+        threshold=float(p.threshold),
+        seed=p.seed,
+    )
+
+
+def kind(plan: IdenticalPlan) -> str:
+    """Texts."""
+    del plan
+    return "text"
+
+
+def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
+    """Hashes in place of the texts: two words of the whole, and one of the positions if there are any."""
+    refused: dict[int, str] = {}
+    texts = []
+    for i, document in enumerate(documents):
+        too_long = len(document.text) > plan.text_characters_max
+        if too_long:
+            refused[i] = "text_too_long"
+        texts.append("" if too_long else document.text)
+    codes = code_points(texts, plan.normal_form)
+    for i in np.flatnonzero(codes.lengths == 0).tolist():
+        refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
+    hashes = text_hashes(codes)
+    if plan.positions:
+        hashes = np.column_stack([hashes, position_hashes(codes, np.array(plan.positions, np.int64))])
+    values = np.ascontiguousarray(hashes[codes.lengths > 0])
+    starts = np.arange(len(values) + 1, dtype=np.int64) * values.shape[1]
+    return Reading(Features(values.reshape(-1), starts), refused, int(codes.lengths.sum()))
+
+
+def contents(features: Features) -> Hashes:
+    """The hashes of the whole texts, ``uint64[n, 2]``."""
+    n = len(features.starts) - 1
+    return np.ascontiguousarray(features.values.reshape(n, -1 if n else 2)[:, :2])
+
+
+def evidence(features: Features, plan: IdenticalPlan) -> Evidence:
+    """The hashes, eight bytes each."""
+    stored = np.ascontiguousarray(features.values, "<u8")
+    return fixed_evidence(stored.view(np.uint8).reshape(-1, width(plan)))
+
+
+def width(plan: IdenticalPlan) -> int:
+    """Bytes of the hashes."""
+    return 24 if plan.positions else 16
+
+
+def keys(evidence: Evidence, plan: IdenticalPlan) -> Keys:
+    """One for each text: of the hash of its positions, or else of the whole."""
+    return regular_keys(hash_keys(_key_words(evidence, plan), plan.seed)[:, None])
+
+
+def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
+    """Whether the key is the same, and whether the texts are: similarity 1 or 0."""
+    same_key = (_key_words(a, plan) == _key_words(b, plan)).all(axis=1)
+    same_text = (a.fixed[:, :16] == b.fixed[:, :16]).all(axis=1)
+    ones = np.ones(len(same_key), np.bool_)
+    return Common(same_key.astype(np.int32) - 1, same_key.astype(np.int32), ones, same_text.astype(np.float64))
+
+
+def signing(plan: IdenticalPlan) -> tuple[object, ...]:
+    """What decides the normal form, the hashes and the key."""
+    return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
+
+
+def tuning(plan: IdenticalPlan) -> Tuning:
+    """No pair is missed, and none that differs is emitted."""
+    return complete(plan.threshold)
+
+
+def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:
+    """The hashes that the key is made of, ``uint64[n, w]``."""
+    words = np.ascontiguousarray(evidence.fixed).view("<u8")
+    return np.ascontiguousarray(words[:, 2:] if plan.positions else words, np.uint64)
 
 
 @inlined

@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import sets
+from stream import identical, prefix, sets
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -32,4 +32,34 @@ _SETS = Scheme(
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": _SETS,
     "minhash": _SETS._replace(evidence=sets.minhash_evidence),
+    "prefix": Scheme(
+        plan=prefix.plan,
+        kind=prefix.kind,
+        features=prefix.features,
+        contents=sets.bag_contents,
+        evidence=prefix.evidence,
+        width=prefix.width,
+        keys=prefix.keys,
+        common=prefix.common,
+        signing=prefix.signing,
+        tuning=prefix.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+    ),
+    "identical": Scheme(
+        plan=identical.plan,
+        kind=identical.kind,
+        features=identical.features,
+        contents=identical.contents,
+        evidence=identical.evidence,
+        width=identical.width,
+        keys=identical.keys,
+        common=identical.common,
+        signing=identical.signing,
+        tuning=identical.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every text that is equal to an earlier one after normalisation, and no other",
+    ),
 }

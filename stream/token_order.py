@@ -38,21 +38,45 @@ _KNOWN = np.uint64(1 << 63)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _HIGH32 = np.uint64(32)
 _ONE = np.uint64(1)
+_NO_TOKENS: Tokens = np.empty(0, np.uint64)
 
 
-class TokenOrder(NamedTuple):
-    """Known tokens, ``uint64[n]``, from the rarest to the most frequent, and the table that finds them.
+class TokenOrder:
+    """Known tokens (hashed, ``uint64[n]``) from the rarest to the most frequent, and the table that finds them.
 
-    A place of the table holds the upper half of a token's hash and its rank plus one, or 0.
+    None at all is an order too, that of the hashes. Two orders are equal if their tokens are. Raises ``ConfigError``
+    for another type or shape, for a token that stands twice and above ``KNOWN_MAX``.
+
+    >>> import numpy as np
+    >>> order = TokenOrder(np.array([8, 6], np.uint64))
+    >>> order.values(np.array([40, 6, 8], np.uint64)).argsort().tolist()
+    [0, 2, 1]
     """
 
-    tokens: Tokens
-    places: Tokens
+    __slots__ = ("_places", "digest", "tokens")
 
-    @property
-    def digest(self) -> str:
-        """32 hexadecimal digits that differ for different orders."""
-        return mmh3.mmh3_x64_128_digest(self.tokens.astype("<u8").tobytes()).hex()
+    def __init__(self, tokens: npt.ArrayLike = _NO_TOKENS) -> None:
+        self.tokens = _checked(tokens)
+        # 32 hexadecimal digits that differ for different orders.
+        self.digest: str = mmh3.mmh3_x64_128_digest(self.tokens.astype("<u8").tobytes()).hex()
+        # A place holds the upper half of a token's hash and its rank plus one, or 0.
+        self._places = np.zeros(1 << (max(_PLACES_EACH * len(self.tokens), 1) - 1).bit_length(), np.uint64)
+        _fill(self.tokens, self._places)
+
+    def values(self, tokens: Tokens) -> Tokens:
+        """The order value of each token: ``uint64[m]`` to ``uint64[m]``."""
+        out = np.empty_like(tokens)
+        _order_values(tokens, self.tokens, self._places, _spread(len(self.tokens)), out)
+        return out
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TokenOrder) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return int(self.digest, 16)
+
+    def __repr__(self) -> str:
+        return f"<order of {len(self.tokens):,} tokens, {self.digest}>"
 
 
 class Frequencies(NamedTuple):
@@ -62,40 +86,7 @@ class Frequencies(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-NO_FREQUENCIES = Frequencies(np.empty(0, np.uint64), np.empty(0, np.int64))
-
-
-def token_order(tokens: npt.ArrayLike) -> TokenOrder:
-    """The order of known tokens ``uint64[n]`` (hashed), rarest first; none at all is an order too, that of the hashes.
-
-    Raises ``ConfigError`` for another type or shape, for a token that stands twice and above ``KNOWN_MAX``.
-    """
-    known = np.ascontiguousarray(tokens)
-    if known.ndim != 1 or known.dtype.kind != "u" or known.dtype.itemsize != 8:
-        raise ConfigError(
-            f"token_order is an array of {known.dtype} with {known.ndim} dimensions, but must be one of uint64 with "
-            "one: make it with neardup learn-order"
-        )
-    known = known.astype(np.uint64)
-    if len(known) > KNOWN_MAX:
-        raise ConfigError(f"token_order has {len(known):,} tokens, but at most {KNOWN_MAX:,}: leave out the rarest")
-    if len(np.unique(known)) != len(known):
-        raise ConfigError("token_order has a token twice, but must have each once: make it with neardup learn-order")
-    places = np.zeros(1 << (max(_PLACES_EACH * len(known), 1) - 1).bit_length(), np.uint64)
-    _fill(known, places)
-    return TokenOrder(known, places)
-
-
-def order_values(values: Tokens, order: TokenOrder) -> Tokens:
-    """The order value of each token: ``uint64[m]`` to ``uint64[m]``.
-
-    >>> import numpy as np
-    >>> order_values(np.array([40, 6, 8], np.uint64), token_order(np.array([8, 6], np.uint64))).argsort().tolist()
-    [0, 2, 1]
-    """
-    out = np.empty_like(values)
-    _order_values(values, order.tokens, order.places, _spread(len(order.tokens)), out)
-    return out
+NO_FREQUENCIES = Frequencies(_NO_TOKENS, np.empty(0, np.int64))
 
 
 def counted(frequencies: Frequencies, values: Tokens, counters_max: int) -> Frequencies:
@@ -119,6 +110,21 @@ def most_frequent(frequencies: Frequencies, tokens_max: int) -> Tokens:
     often = frequencies.counts > 1
     tokens, counts = frequencies.tokens[often], frequencies.counts[often]
     return tokens[np.argsort(counts, kind="stable")][max(len(tokens) - tokens_max, 0) :]
+
+
+def _checked(tokens: npt.ArrayLike) -> Tokens:
+    given = np.asarray(tokens)
+    if given.ndim != 1 or given.dtype.kind != "u" or given.dtype.itemsize != 8:
+        raise ConfigError(
+            f"a token order of {given.ndim} dimensions of {given.dtype} is none: it is one dimension of uint64, as "
+            "neardup learn-order makes it"
+        )
+    if len(given) > KNOWN_MAX:
+        raise ConfigError(f"a token order of {len(given):,} is above {KNOWN_MAX:,}: leave out the rarest tokens")
+    known = np.ascontiguousarray(given, np.uint64)
+    if len(np.unique(known)) != len(known):
+        raise ConfigError("a token stands twice in the token order: each must stand once, as neardup learn-order does")
+    return known
 
 
 def _spread(known: int) -> np.uint64:

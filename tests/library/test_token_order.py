@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.errors import ConfigError
-from stream.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, counted, most_frequent, order_values, token_order
+from stream.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, TokenOrder, counted, most_frequent
 
 # Few high bits and few low ones, so that tokens share places and halves.
 TOKEN = st.builds(lambda high, low: high << 32 | low, st.integers(0, 3), st.integers(0, 9)) | st.integers(0, 2**64 - 1)
@@ -26,7 +26,7 @@ def tokens(*values: int) -> npt.NDArray[np.uint64]:
 @given(st.lists(TOKEN, max_size=40, unique=True), st.lists(TOKEN, max_size=40))
 def test_an_order_value_is_that_of_the_definition(known: list[int], others: list[int]) -> None:
     """Of known and unknown tokens, those that share a place of the table or half of their hash too."""
-    found = order_values(tokens(*known, *others), token_order(tokens(*known)))
+    found = TokenOrder(tokens(*known)).values(tokens(*known, *others))
     assert found.tolist() == reference.order_values([*known, *others], known)
 
 
@@ -34,21 +34,21 @@ def test_an_order_value_is_that_of_the_definition(known: list[int], others: list
 def test_different_tokens_have_different_values(halves: list[int], data: st.DataObject) -> None:
     """Whichever of them are known, if their hashes differ in the upper 63 bits."""
     known = [2 * half for half in halves if data.draw(st.booleans())]
-    values = order_values(tokens(*(2 * half for half in halves)), token_order(tokens(*known)))
+    values = TokenOrder(tokens(*known)).values(tokens(*(2 * half for half in halves)))
     assert len(set(values.tolist())) == len(halves)
 
 
 def test_unknown_tokens_come_first_then_the_rare_then_the_frequent() -> None:
     """Whatever their hashes."""
-    order = token_order(tokens(9, 2**63, 5))
-    found = order_values(tokens(2**64 - 1, 9, 2**63, 5), order)
-    assert (np.diff(found.astype(object)) > 0).all()
-    assert order_values(tokens(0, 7), order).tolist() == [0, 3]
+    order = TokenOrder(tokens(9, 2**63, 5))
+    found = order.values(tokens(2**64 - 1, 9, 2**63, 5))
+    assert (found[1:] > found[:-1]).all()
+    assert order.values(tokens(0, 7)).tolist() == [0, 3]
 
 
 def test_an_order_of_nothing_is_the_order_of_the_hashes() -> None:
     """Each token is unknown."""
-    assert order_values(tokens(8, 3, 2**64 - 1), token_order(tokens())).tolist() == [4, 1, 2**63 - 1]
+    assert TokenOrder().values(tokens(8, 3, 2**64 - 1)).tolist() == [4, 1, 2**63 - 1]
 
 
 def test_a_large_order_gives_each_token_its_rank() -> None:
@@ -56,35 +56,36 @@ def test_a_large_order_gives_each_token_its_rank() -> None:
     rng = np.random.default_rng(1)
     all_tokens = rng.permutation(np.unique(rng.integers(0, 2**64, 600_000, np.uint64)))
     known, unknown = all_tokens[:300_000], all_tokens[300_000:]
-    order = token_order(known)
-    ranks = order_values(known, order)
-    assert (np.diff(ranks) > 0).all(), "each rank is above the one before, as uint64"
-    assert (np.diff(ranks.view(np.int64)) > 0).all(), "none has wrapped"
-    assert (ranks >= 1 << 63).all()
-    assert (order_values(unknown, order) == unknown >> 1).all()
+    order = TokenOrder(known)
+    ranks = order.values(known)
+    assert (ranks[1:] > ranks[:-1]).all()
+    assert ranks[0] == 1 << 63
+    assert (order.values(unknown) == unknown >> 1).all()
 
 
 def test_an_order_has_a_digest_of_its_own() -> None:
-    """Equal for equal orders; another for another order of the same tokens."""
-    digests = {token_order(tokens(*known)).digest for known in ([1, 2], [2, 1], [1, 2, 3], [])}
-    assert len(digests) == 4
-    assert token_order(tokens(1, 2)).digest == token_order(np.array([1, 2], ">u8")).digest
+    """Equal for equal orders, which are equal; another for another order of the same tokens."""
+    orders = [TokenOrder(tokens(*known)) for known in ([1, 2], [2, 1], [1, 2, 3], [])]
+    assert len({order.digest for order in orders}) == len(set(orders)) == 4
+    same = TokenOrder(np.array([1, 2], ">u8"))
+    assert (same.digest, same, hash(same)) == (orders[0].digest, orders[0], hash(orders[0]))
+    assert same.digest in repr(same)
 
 
 @pytest.mark.parametrize(
     ("given_tokens", "message"),
     [
-        (np.array([1, 2]), "array of int64"),
-        (np.array([1.0]), "array of float64"),
+        (np.array([1, 2]), "of int64"),
+        (np.array([1.0]), "of float64"),
         (np.array([[1]], np.uint64), "2 dimensions"),
         (np.array([7, 8, 7], np.uint64), "twice"),
-        (np.broadcast_to(np.uint64(1), KNOWN_MAX + 1), "at most 16,777,216"),
+        (np.broadcast_to(np.uint64(1), KNOWN_MAX + 1), "above 16,777,216"),
     ],
 )
 def test_an_order_that_cannot_be_is_refused(given_tokens: npt.NDArray[np.generic], message: str) -> None:
     """With what it is, what it must be, and where to get one."""
     with pytest.raises(ConfigError, match=message):
-        token_order(given_tokens)
+        TokenOrder(given_tokens)
 
 
 def sample(seed: int, batches: int, size: int, universe: int) -> list[npt.NDArray[np.uint64]]:
