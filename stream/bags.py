@@ -83,19 +83,17 @@ def _sort_one(bag, counts, into):  # type: ignore[no-untyped-def]
     places[:] = 0
     for j in range(n):
         places[np.int64(bag[j] >> shift)] += 1
-    first, fullest = 0, 0
-    for bucket in range(buckets):
-        count = places[bucket]
-        fullest = max(fullest, count)
+    fullest, first = places.max(), np.int64(n)
+    for bucket in range(buckets - 1, -1, -1):
+        first -= places[bucket]
         places[bucket] = first
-        first += int(count)
     if fullest > _CROWD:
         into[:] = np.sort(bag)
         return
     for j in range(n):
-        bucket = np.int64(bag[j] >> shift)
-        into[places[bucket]] = bag[j]
-        places[bucket] += 1
+        own = np.int64(bag[j] >> shift)
+        into[places[own]] = bag[j]
+        places[own] += 1
     for j in range(1, n):
         x, at = into[j], j
         while at > 0 and into[at - 1] > x:

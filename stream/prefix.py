@@ -41,7 +41,19 @@ from stream.token_order import TokenOrder
 from stream.tuning import Tuning, complete
 
 # What decides how documents are read.
-_TEXT_SETTINGS = ("shingles", "k", "languages", "nfkc", "fold_case", "fold_space", "text_characters_max")
+_READING = (
+    "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "nfkc",
+    "fold_case", "fold_space", "text_characters_max",
+)  # fmt: skip
+# The Jaccard similarity of bags is that of sets in which each copy of a token is one of its own.
+_MEASURES = ("jaccard", "jaccard_bag")
+# Which settings would lose pairs, or say nothing here -> why they must be left out.
+_REFUSED = {
+    "probe_candidates_max": "prefix misses no pair",
+    "buckets_shared_min": "prefix misses no pair",
+    "min_similarity": "prefix emits the pairs at or above the threshold and no other",
+    "shingle_bytes": "prefix keeps eight bytes of each token",
+}
 
 Strings = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
@@ -102,12 +114,16 @@ def shared(values_a: Strings, starts_a: Starts, values_b: Strings, starts_b: Sta
 
 def plan(parameters: Parameters) -> PrefixPlan:
     """Raises ``ConfigError`` where settings contradict, or would lose pairs that are promised."""
-    for name in ("probe_candidates_max", "buckets_shared_min"):
-        if getattr(parameters, name) != Parameters.model_fields[name].default:
-            raise ConfigError(f"{name} is {getattr(parameters, name)}, but prefix misses no pair: leave it out")
-    texts = {name: getattr(parameters, name) for name in _TEXT_SETTINGS}
+    for name, reason in _REFUSED.items():
+        value = getattr(parameters, name)
+        if value != Parameters.model_fields[name].default:
+            raise ConfigError(f"{name} is {value}, but {reason}: leave it out")
+    if parameters.measure not in _MEASURES:
+        raise ConfigError(
+            f"measure is {parameters.measure}, but prefix knows only {', '.join(_MEASURES)}: set one of them"
+        )
     return PrefixPlan(
-        reading=sets.plan(Parameters(**texts)),
+        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING})),
         order=parameters.token_order or TokenOrder(),
         threshold=float(parameters.threshold),
         seed=parameters.seed,

@@ -6,11 +6,15 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import identical, prefix, sets
+from stream import identical, partial_sets, prefix, sets
 from stream.frame import Scheme
 
 _S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+)
+_PARTIAL = (
+    _S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
+    "a row is infinite with probability (1 - 1 / groups)^n"
 )
 
 _SETS = Scheme(
@@ -28,10 +32,20 @@ _SETS = Scheme(
     exact=False,
     guarantee=_S_CURVE,
 )
+_PARTIAL_SETS = _SETS._replace(
+    plan=partial_sets.plan,
+    evidence=partial_sets.evidence,
+    keys=partial_sets.keys,
+    common=partial_sets.common,
+    guarantee=_PARTIAL,
+)
 
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": _SETS,
     "minhash": _SETS._replace(evidence=sets.minhash_evidence),
+    "permutation": _SETS._replace(evidence=sets.permutation_evidence),
+    "partial_minhash": _PARTIAL_SETS,
+    "grouped": _PARTIAL_SETS._replace(plan=partial_sets.grouped_plan),
     "prefix": Scheme(
         plan=prefix.plan,
         kind=prefix.kind,

@@ -79,7 +79,7 @@ def test_equal_items_are_similar_by_one_and_disjoint_ones_by_nothing(measure: st
 
 
 def test_a_similarity_at_the_threshold_is_not_below_it() -> None:
-    """The quotient of two counts is the nearest number to it, as the threshold is: 4 of 5 are .8, and every multiple."""
+    """The quotient of two counts is the nearest number to it, as the threshold is: 4 of 5 are .8, in any multiple."""
     for times in range(1, 300):
         a = np.arange(5 * times, dtype=np.uint64)
         found = verify.jaccard(a, np.array([0, len(a)]), a[: 4 * times], np.array([0, 4 * times]))
