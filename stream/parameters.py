@@ -6,10 +6,11 @@ rules between several fields stand with the scheme that knows them, in its ``pla
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, InstanceOf
 
 from stream.elements import RATINGS
 from stream.shingles import SHINGLES
+from stream.token_order import TokenOrder
 from stream.tuning import ROWS_LIMIT
 from stream.verify import VERIFIED
 
@@ -66,6 +67,12 @@ class Parameters(BaseModel):
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
     sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
+    token_order: InstanceOf[TokenOrder] | None = Field(
+        None, description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes"
+    )
+    identical_positions: int | None = Field(
+        None, ge=1, le=1024, description="characters that the key of identical is made of; by default the whole text"
+    )
     window_seconds: float | None = Field(
         None,
         gt=0,

@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import grids, partial_sets, records, sets
+from stream import grids, identical, partial_sets, prefix, records, sets
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -78,4 +78,34 @@ SCHEMES: dict[str, Scheme] = {
     "permutation": _SETS._replace(evidence=sets.permutation_evidence),
     "partial_minhash": _PARTIAL_SETS,
     "grouped": _PARTIAL_SETS._replace(plan=partial_sets.grouped_plan),
+    "prefix": Scheme(
+        plan=prefix.plan,
+        kind=prefix.kind,
+        features=prefix.features,
+        contents=sets.bag_contents,
+        evidence=prefix.evidence,
+        width=prefix.width,
+        keys=prefix.keys,
+        common=prefix.common,
+        signing=prefix.signing,
+        tuning=prefix.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+    ),
+    "identical": Scheme(
+        plan=identical.plan,
+        kind=identical.kind,
+        features=identical.features,
+        contents=identical.contents,
+        evidence=identical.evidence,
+        width=identical.width,
+        keys=identical.keys,
+        common=identical.common,
+        signing=identical.signing,
+        tuning=identical.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every text that is equal to an earlier one after normalisation, and no other",
+    ),
 }

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from stream import banding, verify
 from stream.bags import numbered, sorted_sets
+from stream.curves import pass_probability, row_agreement
 from stream.documents import Document
 from stream.elements import RatingRule, elements
 from stream.errors import ConfigError
@@ -32,7 +33,7 @@ from stream.normalize import UNICODE_VERSION, NormalForm, code_points
 from stream.parameters import TOKENS, Parameters
 from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
 from stream.signatures import minhash, one_permutation, permutation
-from stream.tuning import Tuning, choose, pass_probability, row_agreement
+from stream.tuning import Tuning, choose
 from stream.url_tokens import url_rules
 from stream.words import stop_rules, word_rules
 
