@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
-
 # Components beyond are refused: sums of 65,536 of their squares, and of their products with numbers drawn, stay finite.
 COMPONENT_MAX = 1e30
 DIMENSION_MAX = 65_536
@@ -128,17 +126,6 @@ def kept_places(rows: Rows, count: int) -> list[int]:
     return [place for place in range(count) if place not in rows.refused]
 
 
-def squared_norms(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-    """Sums of squares ``float64[n]`` of rows ``float32[n, d]``, added in one order on every machine.
-
-    >>> squared_norms(np.array([[3, 4], [0, 0]], np.float32)).tolist()
-    [25.0, 0.0]
-    """
-    out = np.empty(len(vectors))
-    _squared_norms(np.ascontiguousarray(vectors), out)
-    return out
-
-
 def _numbers(vector: Any) -> Vector | str:
     if vector is None:
         return "no_vector"
@@ -147,20 +134,3 @@ def _numbers(vector: Any) -> Vector | str:
     except ValueError:  # rows of different lengths
         return "vector_type"
     return numbers if numbers.ndim == 1 and numbers.dtype.kind in "fiu" else "vector_type"
-
-
-@kernel
-def _squared_norms(vectors, out):  # type: ignore[no-untyped-def]
-    """Four sums side by side, so that one addition need not wait for the one before it."""
-    dimension = vectors.shape[1]
-    for i in range(len(vectors)):
-        a, b, c, d = 0.0, 0.0, 0.0, 0.0
-        x = vectors[i]
-        for j in range(0, dimension - 3, 4):
-            a += np.float64(x[j]) * np.float64(x[j])
-            b += np.float64(x[j + 1]) * np.float64(x[j + 1])
-            c += np.float64(x[j + 2]) * np.float64(x[j + 2])
-            d += np.float64(x[j + 3]) * np.float64(x[j + 3])
-        for j in range(dimension - dimension % 4, dimension):
-            a += np.float64(x[j]) * np.float64(x[j])
-        out[i] = (a + b) + (c + d)

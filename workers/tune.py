@@ -14,7 +14,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.tuning import Tuning, candidate_probability, curve, emission_probability
+from stream.curves import candidate_probability, emission_probability
+from stream.tuning import Tuning, curve
 from workers.exits import Exit, Failure, output_failure
 
 # Similarities of the table, as distances from the threshold.

@@ -10,9 +10,9 @@ import pytest
 from stream.banding import keys
 from stream.packed_bits import agreement as bits_of_pairs
 from stream.packed_bits import equal_bits, width
+from stream.pairwise import dot
 from stream.projections import project
 from stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, lift_query, sign, sketch
-from stream.vector_input import squared_norms
 
 # Mining of Massive Datasets, example 3.22.
 X, Y = [3, 4, 5, 6], [4, 3, 2, 1]
@@ -123,19 +123,19 @@ def test_a_lifted_query_meets_a_lifted_vector_at_its_dot_product() -> None:
     """Their dot product, which is their cosine, is q . x / (|q| M); both are of length one."""
     rng = np.random.default_rng(8)
     x, q = (rng.standard_normal((200, 12)).astype(np.float32) for _ in range(2))
-    norm_max = float(np.sqrt(squared_norms(x).max()))
-    lifted, query = lift(x, squared_norms(x), norm_max), lift_query(q, squared_norms(q))
+    norm_max = float(np.sqrt(dot(x, x).max()))
+    lifted, query = lift(x, dot(x, x), norm_max), lift_query(q, dot(q, q))
     expected = (x.astype(float) * q).sum(axis=1) / (np.linalg.norm(q.astype(float), axis=1) * norm_max)
     assert (lifted.astype(float) * query).sum(axis=1) == pytest.approx(expected, abs=1e-6)
     for unit in (lifted, query):
-        assert squared_norms(unit) == pytest.approx(np.ones(200), abs=1e-6)
+        assert dot(unit, unit) == pytest.approx(np.ones(200), abs=1e-6)
 
 
 def test_two_lifted_vectors_are_never_further_than_their_dot_product() -> None:
     """So what agrees with the chance of x . y / M^2, agrees at least as often."""
     x, y = (np.random.default_rng(9).standard_normal((2, 500, 6))).astype(np.float32)
-    both = np.concatenate([squared_norms(x), squared_norms(y)])
+    both = np.concatenate([dot(x, x), dot(y, y)])
     norm_max = float(np.sqrt(both.max()))
-    lifted = [lift(v, squared_norms(v), norm_max).astype(float) for v in (x, y)]
+    lifted = [lift(v, dot(v, v), norm_max).astype(float) for v in (x, y)]
     dots = (x.astype(float) * y).sum(axis=1) / norm_max**2
     assert ((lifted[0] * lifted[1]).sum(axis=1) >= dots - 1e-6).all()

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.vector_input import VECTOR_REASONS, decode_vector, kept_places, squared_norms, stack_bits, stack_numbers
+from stream.vector_input import VECTOR_REASONS, decode_vector, kept_places, stack_bits, stack_numbers
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 
@@ -119,12 +119,3 @@ def test_none_at_all_is_an_empty_matrix() -> None:
     """Of no rows, of either kind."""
     assert stack_numbers([], 5).values.shape == (0, 5)
     assert stack_bits([None], 9).values.shape == (0, 2)
-
-
-@pytest.mark.parametrize("dimension", [1, 3, 4, 5, 8, 100])
-def test_squared_norms_are_the_sums_of_squares(dimension: int) -> None:
-    """To fifteen digits, and the same alone as among others."""
-    x = np.random.default_rng(dimension).standard_normal((30, dimension)).astype(np.float32)
-    whole = squared_norms(x)
-    assert whole == pytest.approx((x.astype(float) ** 2).sum(axis=1), rel=1e-14)
-    assert [squared_norms(row[None])[0] for row in x] == whole.tolist()
