@@ -1,15 +1,13 @@
-"""Vectors as they come in: a JSON value or an array -> checked rows of a matrix, or the reason why not.
+"""Vectors as they come in: what documents bring -> checked rows of one matrix, or the reason why not.
 
-A vector in JSON is a list of numbers, or a string: its bytes in base64 (RFC 4648), which are ``float32`` in
-little-endian order or, where vectors are of bits, the bits packed eight to a byte, the first of them highest. Bits may
-be a list of zeros and ones as well.
+A vector of numbers is a sequence or array of real numbers, or the bytes of its ``float32``, little-endian. A vector of
+bits is a list of zeros and ones, an array of ``bool``, or the bits packed eight to a byte, the first of them highest
+(``numpy.packbits``), as bytes or an array of ``uint8``.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,117 +18,90 @@ COMPONENT_MAX = 1e30
 DIMENSION_MAX = 65_536
 
 Vector = npt.NDArray[Any]
-# Every reason to refuse a vector, with the sentence a user reads.
-VECTOR_REASONS: dict[str, str] = {
-    "no_vector": "the vector field is missing",
-    "vector_type": "the vector is neither a list of numbers nor a string of base64",
-    "vector_base64": "the vector is a string that is not base64 of whole components",
-    "vector_length": "the vector does not have the configured dimension",
-    "vector_range": "a component of the vector is not finite, or beyond 1e30 in size",
-    "vector_zero": "every component of the vector is zero, so it has no direction",
-    "vector_norm": "the vector is longer than norm_max",
-    "vector_component": "a component of the vector is not a whole number from 0 to component_max",
-    "vector_half": "a component of the vector is beyond 65,504, the greatest number of float16",
-    "vector_padding": "a bit of the vector beyond its dimension is set",
-}
 
 
 class Rows(NamedTuple):
-    """Vectors that could be read, as rows of ``values`` in their order; the others by place, with the reason."""
+    """Vectors that can be used, as rows of ``values`` in their order, and where each was in the input; the others by
+    place, with the reason (a key of ``REASONS``)."""
 
     values: Vector
+    places: npt.NDArray[np.int64]
     refused: dict[int, str]
 
 
-def decode_vector(value: Any, bits: bool) -> Vector | str:
-    """The vector of a JSON value, ``float32[d]`` or, for ``bits``, packed ``uint8``; or the reason why there is none.
-
-    >>> decode_vector([1, 2.5], bits=False).tolist(), decode_vector("AACAPwAAIEA=", bits=False).tolist()
-    ([1.0, 2.5], [1.0, 2.5])
-    >>> decode_vector([1, 0, 1], bits=True).tolist(), decode_vector("oA==", bits=True).tolist()
-    ([160], [160])
-    >>> decode_vector([1, "2"], bits=False)
-    'vector_type'
-    """
-    if type(value) is str:
-        try:
-            data = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError):
-            return "vector_base64"
-        if bits:
-            return np.frombuffer(data, np.uint8)
-        return "vector_base64" if len(data) % 4 else np.frombuffer(data, "<f4")
-    if type(value) is not list or not set(map(type, value)) <= {int, float}:
-        return "vector_type"
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-        numbers = np.array(value, np.float64).astype(np.float32)
-    if not bits:
-        return numbers
-    return np.packbits(numbers != 0) if np.isin(numbers, (0, 1)).all() else "vector_component"
-
-
-def stack_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
+def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
     """Vectors of numbers as ``float32[n, dimension]``: finite, at most 1e30 in size, minus zero as zero.
 
-    A vector is a sequence of real numbers, of any numeric type.
+    >>> read_numbers([[1, 2.5], b"\\0\\0\\0\\0\\0\\0\\x80?", [1], None], dimension=2).values.tolist()
+    [[1.0, 2.5], [0.0, 1.0]]
     """
-    refused: dict[int, str] = {}
-    kept: list[Vector] = []
-    places: list[int] = []
-    for place, vector in enumerate(vectors):
-        numbers = _numbers(vector)
-        if isinstance(numbers, str) or len(numbers) != dimension:
-            refused[place] = numbers if isinstance(numbers, str) else "vector_length"
-            continue
-        kept.append(numbers)
-        places.append(place)
-    values = np.empty((len(kept), dimension), np.float32)
-    with np.errstate(over="ignore"):
-        for row, numbers in zip(values, kept, strict=True):
-            row[:] = numbers
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        rows = _stacked(vectors, dimension, np.float32, _numbers)
+    values = rows.values
     values += np.float32(0)  # minus zero and zero are one content
-    return keep(Rows(values, refused), places, np.abs(values).max(axis=1, initial=0) <= COMPONENT_MAX, "vector_range")
+    return keep(rows, np.abs(values).max(axis=1, initial=0) <= COMPONENT_MAX, "vector_range")
 
 
-def stack_bits(vectors: Sequence[Any], dimension: int) -> Rows:
-    """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``: packed ones as they are, arrays of ``bool`` packed."""
-    refused: dict[int, str] = {}
-    kept: list[Vector] = []
-    places: list[int] = []
+def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
+    """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``, packed; what is beyond the last bit is zero.
+
+    >>> read_bits([[1, 0, 1], b"\\xa0", b"\\x01"], dimension=3).values.tolist()
+    [[160], [160]]
+    """
     width = -(-dimension // 8)
-    for place, vector in enumerate(vectors):
-        array = None if vector is None else np.asarray(vector)
-        if array is not None and array.dtype == np.bool_ and array.shape == (dimension,):
-            array = np.packbits(array)
-        if array is None or array.dtype != np.uint8 or array.shape != (width,):
-            wrong = "vector_length" if array is not None and array.dtype in (np.uint8, np.bool_) else "vector_type"
-            refused[place] = "no_vector" if vector is None else wrong
-            continue
-        kept.append(array)
-        places.append(place)
-    values = np.array(kept, np.uint8).reshape(len(kept), width)
+    rows = _stacked(vectors, width, np.uint8, lambda vector: _bits(vector, dimension))
     beyond = np.uint8((1 << (width * 8 - dimension)) - 1)
-    return keep(Rows(values, refused), places, (values[:, -1] & beyond) == 0, "vector_padding")
+    return keep(rows, (rows.values[:, -1] & beyond) == 0, "vector_padding")
 
 
-def keep(rows: Rows, places: list[int], good: npt.NDArray[np.bool_], reason: str) -> Rows:
-    """The good rows of several; the others are refused, at their places in the input."""
+def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
+    """The good ones of rows; the others are refused for a reason."""
     if good.all():
         return rows
-    refused = rows.refused | dict.fromkeys((places[i] for i in np.flatnonzero(~good)), reason)
-    return Rows(rows.values[good], refused)
+    refused = rows.refused | dict.fromkeys(rows.places[~good].tolist(), reason)
+    return Rows(rows.values[good], rows.places[good], refused)
 
 
-def kept_places(rows: Rows, count: int) -> list[int]:
-    """Where in an input of ``count`` the rows were."""
-    return [place for place in range(count) if place not in rows.refused]
+def _stacked(vectors: Sequence[Any], width: int, dtype: Any, read: Callable[[Any], Vector | str]) -> Rows:
+    """Those that ``read`` takes, and that have this width, as one matrix."""
+    refused: dict[int, str] = {}
+    values = np.empty((len(vectors), width), dtype)
+    places: list[int] = []
+    for place, vector in enumerate(vectors):
+        numbers = "no_vector" if vector is None else read(vector)
+        if isinstance(numbers, str) or len(numbers) != width:
+            refused[place] = numbers if isinstance(numbers, str) else "vector_length"
+            continue
+        values[len(places)] = numbers
+        places.append(place)
+    return Rows(values[: len(places)], np.array(places, np.int64), refused)
+
+
+def _array(vector: Any) -> Vector:
+    """A vector as an array; one that is none comes out with no or several dimensions, or of another type."""
+    try:
+        return np.asarray(vector)
+    except ValueError:  # sequences of different lengths
+        return np.empty((0, 0))
 
 
 def _numbers(vector: Any) -> Vector | str:
-    if vector is None:
-        return "no_vector"
-    try:
-        numbers = np.asarray(vector)
-    except ValueError:  # rows of different lengths
-        return "vector_type"
+    """A vector of numbers as an array of any numeric type, or why it is none."""
+    if isinstance(vector, bytes):
+        return "vector_length" if len(vector) % 4 else np.frombuffer(vector, "<f4")
+    numbers = _array(vector)
     return numbers if numbers.ndim == 1 and numbers.dtype.kind in "fiu" else "vector_type"
+
+
+def _bits(vector: Any, dimension: int) -> Vector | str:
+    """A vector of bits as packed bytes, or why it is none."""
+    if isinstance(vector, bytes):
+        return np.frombuffer(vector, np.uint8)
+    array = _array(vector)
+    if isinstance(vector, list | tuple) and array.ndim == 1 and array.dtype.kind in "fiub":
+        if not np.isin(array, (0, 1)).all():
+            return "vector_component"
+        array = array.astype(np.bool_)
+    if array.dtype == np.bool_ and array.ndim == 1:
+        return np.packbits(array) if len(array) == dimension else "vector_length"
+    return array if array.dtype == np.uint8 and array.ndim == 1 else "vector_type"

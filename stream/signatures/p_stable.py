@@ -25,6 +25,8 @@ Floats = npt.NDArray[np.float64]
 _OFFSET_PURPOSE = 0x0FF5E7
 # Segments beyond are taken as the last one.
 _SEGMENT_MAX = 2.0**31 - 1
+# Widths beyond which a row agrees less than once in a million.
+_FAR = 4e5
 # Halvings that find a distance to the last digit of a float64.
 _HALVINGS = 60
 
@@ -72,19 +74,18 @@ def agreement(distance: npt.ArrayLike, width: float) -> Floats:
     return np.asarray(np.where(far, density, 1 - beyond - lost))
 
 
-def distances(rows: int, width: float) -> Floats:
-    """The distance at which 0 to ``rows`` of as many rows are expected to agree: ``float64[rows + 1]``, falling to 0.
+def distances(shares: npt.ArrayLike, width: float) -> Floats:
+    """The distances at which rows agree with chances ``shares`` (0 to 1, any shape): the inverse of ``agreement``.
 
-    The inverse of ``agreement``; infinite for no row at all.
+    Infinite for a chance of 0, and what agrees less than once in a million is as far as what agrees just so often.
     """
-    share = np.arange(rows + 1) / rows
-    low, high = np.zeros(rows + 1), np.full(rows + 1, width * rows)
+    shares = np.asarray(shares, np.float64)
+    low, high = np.zeros(shares.shape), np.full(shares.shape, _FAR * width)
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        near = agreement(middle, width) > share
+        near = agreement(middle, width) > shares
         low, high = np.where(near, middle, low), np.where(near, high, middle)
-    low[0], low[-1] = np.inf, 0.0
-    return low
+    return np.where(shares <= 0, np.inf, np.where(shares >= 1, 0.0, low))
 
 
 @lru_cache(maxsize=8)

@@ -79,12 +79,13 @@ def test_the_agreement_falls_with_the_distance() -> None:
 
 
 def test_distances_invert_the_agreement() -> None:
-    """For each number of equal rows the distance that expects it; none for no row at all."""
-    found = distances(100, width=2.0)
+    """For each share of equal rows the distance that expects it; none for no row at all."""
+    shares = np.arange(101) / 100
+    found = distances(shares, width=2.0)
     assert found[0] == np.inf
     assert found[-1] == 0
     assert (np.diff(found) < 0).all()
-    assert agreement(found[1:], 2.0) == pytest.approx(np.arange(1, 101) / 100, abs=1e-9)
+    assert agreement(found[1:], 2.0) == pytest.approx(shares[1:], abs=1e-9)
 
 
 def test_a_vector_is_signed_alike_in_any_batch() -> None:
