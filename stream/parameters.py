@@ -9,7 +9,9 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from stream.shingles import SHINGLES
+from stream.signatures.hyperplanes import PLANES
 from stream.tuning import ROWS_LIMIT
+from stream.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
@@ -35,7 +37,10 @@ class Parameters(BaseModel):
         description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
     rows_max: int = Field(
-        128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy"
+        128,
+        ge=1,
+        le=ROWS_LIMIT,
+        description="rows of a signature at most: time and memory for accuracy; of vectors 512 by default",
     )
     bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
@@ -71,5 +76,27 @@ class Parameters(BaseModel):
         le=1 << 42,
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
     )
+    measure: str | None = Field(
+        None, description="what similarity is, for schemes that have several: cosine, dot, euclidean, hamming, l1"
+    )
+    dimension: int | None = Field(
+        None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
+    )
+    vector_evidence: str = Field(
+        "float32",
+        description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
+        "sketch (nothing, and the similarity is an estimate)",
+    )
+    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANES))
+    distance_scale: float | None = Field(
+        None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
+    )
+    segment_width: float | None = Field(
+        None, gt=0, le=1e30, description="width of the segments of lines; by default 4 distances at the threshold"
+    )
+    component_max: int | None = Field(
+        None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
+    )
+    norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
     text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
     id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")

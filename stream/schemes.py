@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import sets
+from stream import sets, vectors
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -29,7 +29,41 @@ _SETS = Scheme(
     guarantee=_S_CURVE,
 )
 
+_VECTORS = Scheme(
+    plan=vectors.plan_of("cosine"),
+    kind=vectors.kind,
+    features=vectors.features,
+    contents=vectors.contents,
+    evidence=vectors.evidence,
+    width=vectors.width,
+    keys=vectors.keys,
+    common=vectors.common,
+    signing=vectors.signing,
+    tuning=vectors.tuning,
+    by_content=True,
+    exact=False,
+    guarantee="candidate with probability 1 - (1 - q^r)^b, where q = 1 - angle / 180; emitted if its similarity is at "
+    "or above the threshold",
+)
+
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": _SETS,
     "minhash": _SETS._replace(evidence=sets.minhash_evidence),
+    "hyperplane": _VECTORS,
+    # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
+    "hyperplane_dot": _VECTORS._replace(
+        plan=vectors.plan_of("dot"),
+        by_content=False,
+        guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
+    ),
+    "p_stable": _VECTORS._replace(
+        plan=vectors.plan_of("euclidean"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the chance that two points at their distance "
+        "share a segment of a random line; emitted if its similarity is at or above the threshold",
+    ),
+    "bit_sampling": _VECTORS._replace(
+        plan=vectors.plan_of("hamming", "l1"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the share of equal bits, of the vectors or "
+        "of their unary codes; emitted if its similarity is at or above the threshold",
+    ),
 }
