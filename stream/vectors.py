@@ -32,6 +32,8 @@ ROWS_MAX = 512
 SEGMENT_DISTANCES = 4.0
 # A choice takes some tenths of a second, and a configuration is made several times on its way into a process.
 _chosen = lru_cache(maxsize=64)(choose)
+# Pairs scored at a time: 256 vectors of 1,024 numbers are 1 MB, which stays in the cache and is not fetched anew.
+_PAIRS_AT_ONCE = 256
 # Parameters that a measure cannot do without -> what to set them to.
 _REMEDIES = {
     "dimension": "the number of components of a vector",
@@ -109,13 +111,18 @@ def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
     """First common band, number of common bands; the true similarity, or its estimate if no vector is kept."""
-    row, at = MEASURES[plan.measure], _sketch_bytes(plan)
-    first, together, equal = row.compare(a.fixed[:, :at], b.fixed[:, :at], plan)
-    if plan.kept == "sketch":
-        similarity = row.estimate(equal, plan)
-    else:
-        similarity = row.similarity(_stored(a.fixed[:, at:], plan), _stored(b.fixed[:, at:], plan), plan)
-    return Common(first, together, np.ones(len(similarity), np.bool_), similarity)
+    row, at, count = MEASURES[plan.measure], _sketch_bytes(plan), len(a.fixed)
+    first, together = np.empty((2, count), np.int32)
+    similarity = np.empty(count)
+    for start in range(0, count, _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        x, y = a.fixed[part], b.fixed[part]
+        first[part], together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
+        if plan.kept == "sketch":
+            similarity[part] = row.estimate(equal, plan)
+        else:
+            similarity[part] = row.similarity(_stored(x[:, at:], plan), _stored(y[:, at:], plan), plan)
+    return Common(first, together, np.ones(count, np.bool_), similarity)
 
 
 def signing(plan: VectorPlan) -> tuple[object, ...]:

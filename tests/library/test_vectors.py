@@ -198,7 +198,7 @@ def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
 )
 def test_a_plan_that_cannot_work_says_what_to_set(settings: dict[str, Any], words: str) -> None:
     """The value, the rule and the remedy."""
-    with pytest.raises(ConfigError, match="set|leave it out") as error:
+    with pytest.raises(ConfigError, match=r"set|leave it out") as error:
         Config(**settings)
     assert words in str(error.value)
 
