@@ -97,7 +97,7 @@ def _shape(tuning: Tuning) -> dict[str, float]:
     if tuning.bands == 0:
         return {}
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
-    false_area, missed_area = error_areas(*shape, tuning.threshold, *law)
+    false_area, missed_area = error_areas(*shape, tuning.threshold, *law, tuning.bands_min)
     return {
         "half_point": similarity_at(half_point(*shape), *law),
         "steep_point": similarity_at(threshold_step(*shape), *law),

@@ -33,7 +33,7 @@ LAYERS: list[set[str]] = [
     {"signatures"},
     {"signatures.minhash", "signatures.one_permutation"},
     {"cascades"},
-    {"families", "curves"},
+    {"families", "curves", "shapes"},
     {"banding", "tuning"},
     {"parameters"},
     {"frame"},
