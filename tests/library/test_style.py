@@ -44,7 +44,7 @@ LAYERS: list[set[str]] = [
         "signatures.permutation",
     },
     {"cascades"},
-    {"families", "curves"},
+    {"families", "curves", "shapes"},
     {"banding", "tuning", "scoring", "grid_functions"},
     {"blocking", "partial_banding"},
     {"parameters"},
