@@ -74,6 +74,7 @@ REASONS: dict[str, str] = {
     "id_not_utf8": "the message key is not UTF-8, so it is no id",
     "id_type": "the id field is not a string",
     "timestamp_type": "the timestamp field is neither a number of seconds nor an ISO 8601 time",
+    "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "what would be kept of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",

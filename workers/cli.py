@@ -15,7 +15,7 @@ import typer
 
 from workers.commands_stream import register
 from workers.exits import Exit, Failure, exit_codes_help
-from workers.options import ConfigCommand, SettingsCommand, given
+from workers.options import SettingsCommand, given
 
 _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -112,20 +112,47 @@ def probe_command(
     )  # fmt: skip
 
 
-@app.command("tune", cls=ConfigCommand, epilog=_EPILOG)
+@app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
 def tune_command(
     ctx: typer.Context,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option("--sample", metavar="PATH", help="advise how long shingles should be for documents like these"),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", metavar="NAME", help="propose a cascade of AND and OR for a family of functions"),
+    ] = None,
+    d1: Annotated[float | None, typer.Option("--d1", help="distance up to which a pair should be met")] = None,
+    d2: Annotated[float | None, typer.Option("--d2", help="distance from which it should not")] = None,
+    p1: Annotated[float | None, typer.Option("--p1", help="chance to be met that is wanted at d1, at least")] = None,
+    p2: Annotated[float | None, typer.Option("--p2", help="chance that is allowed at d2, at most")] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="bits of an item, or width of a segment, where the family has one")
+    ] = None,
+    documents: Annotated[
+        int | None, typer.Option("--documents", metavar="N", help="tables and rows of a probe among so many documents")
+    ] = None,
     config: SettingsFile = None,
 ) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
+    from workers import tune, tune_family, tune_sample
     from workers.settings import load
-    from workers.tune import show
 
-    show(load(given(ctx), config), plot=plot, as_json=as_json)
+    numbers = {"d1": d1, "d2": d2, "p1": p1, "p2": p2, "scale": scale, "documents": documents}
+    asked = tune_family.question(family, numbers)
+    if asked is not None and not sample:
+        tune_family.show(asked, plot=plot, as_json=as_json)
+    elif asked is None and sample and plot is None:
+        tune_sample.show(load(given(ctx), config), sample, as_json=as_json)
+    elif sample:
+        raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
+    else:
+        tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
 
 
 @app.command("calibrate", epilog=_EPILOG)

@@ -20,6 +20,7 @@ from stream.errors import ConfigError
 from stream.partitions import PARTITIONS_MAX
 from workers.exits import input_failure
 from workers.settings import Settings, load
+from workers.step import STEP_BYTES_MAX
 from workers.topics import Topics, generation, topic_names
 
 # What names of groups, members and topics may consist of, for every broker.
@@ -90,6 +91,12 @@ class StreamOptions(BaseModel):
     step_documents_max: int = Field(5_000, ge=1, le=1_000_000, description="documents of a signer's step at most")
     step_messages_max: int = Field(
         128, ge=1, le=100_000, description="messages of a matcher's step at most; each holds up to 512 KiB of documents"
+    )
+    step_bytes_max: int = Field(
+        STEP_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 34,
+        description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
     )
     leave_group: bool = Field(
         True,

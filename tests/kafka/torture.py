@@ -29,13 +29,21 @@ from pathlib import Path
 
 import orjson
 from broker import BrokerUnavailableError, tail
-from torture_cluster import ROLES, SESSION_SECONDS, TRANSACTION_SECONDS, Cluster, Loader, TortureError
+from torture_cluster import (
+    OVERDUE_SECONDS,
+    ROLES,
+    SESSION_SECONDS,
+    TRANSACTION_SECONDS,
+    Cluster,
+    Loader,
+    TortureError,
+)
 from torture_oracle import Verdict, judge
 
 from workers.exits import Exit
 from workers.supervisor import FINAL
 
-QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
+QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + OVERDUE_SECONDS + 1
 SETTLE_SECONDS_MAX = 240.0
 UNAVAILABLE = 77
 
@@ -180,6 +188,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
                 f"done: {dict(torture.done)}; ended by themselves: {dict(torture.endings)}; loaded: "
                 f"{torture.loader.loaded:,}, {torture.loader.unknown} transactions in doubt, waited "
                 f"{torture.loader.waited} times for signers; bands trimmed to {trimmed}; "
+                f"markers dropped by the broker: {cluster.dropped_markers()}; "
                 f"began, done, at rest after {[round(mark - started) for mark in torture.marks]} s"
             )
     finally:

@@ -8,9 +8,17 @@ from shell_harness import TEXT, Bench, settings_of
 from workers.backoff import MOST_SECONDS, backoff_seconds
 from workers.exits import Exit, Failure
 from workers.metrics import Metrics
+from workers.roles import _tell_unseen
 from workers.stream_settings import names_of
 from workers.topics import Topics
-from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, TransportError, UnreachableError
+from workers.transport import (
+    Committed,
+    FencedError,
+    OffsetGoneError,
+    OutcomeUnknownError,
+    TransportError,
+    UnreachableError,
+)
 from workers.transports.memory import MemoryTransport
 from workers.worker import _FENCED_MAX
 
@@ -74,6 +82,21 @@ def test_a_broker_that_comes_late_is_waited_for_and_told_of_once(bench, caplog):
     assert bench.metrics["sign"].value("restarts", "unreachable") == 5
 
 
+def test_health_knows_of_a_start_also_of_one_over_again(bench):
+    """While it makes everything, and turns of the loop once it has."""
+    told = []
+
+    def connect():
+        told.append(bench.health["sign"].alive().text)
+        if len(told) == 1:
+            raise UnreachableError("no broker")
+        return MemoryTransport(bench.cluster)
+
+    bench.run("sign", lambda: bench.health["sign"].ready().holds, connect)
+    assert [text[:15] for text in told] == ["the start began"] * 2
+    assert bench.health["sign"].alive().text.startswith("the loop turned")
+
+
 def test_a_broker_that_goes_away_is_waited_for_with_all_that_is_held(bench, caplog):
     """The matcher keeps its tables: nothing is restored, nothing made anew."""
     bench.sign(3)
@@ -111,6 +134,30 @@ def test_a_step_that_is_put_out_or_unknown_starts_over_and_happens_once(bench, r
     assert bench.metrics[role].value("restarts", cause) == 1
     assert bench.metrics[role].value("transactions", cause) == 1
     assert bench.pairs() == [("a", "b"), ("d", "e")]
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"), [("send_offsets", "fenced"), ("commit_before", "unknown"), ("commit_after", "unknown")]
+)
+def test_a_matcher_that_starts_over_restores_nothing_that_it_holds(bench, call, cause):
+    """Its tables go to the next worker of the process, which finds them where the group stands."""
+    bench.sign(3)
+    matcher, topic = bench.metrics["match"], bench.names.topics.bands
+    raises = FencedError("the partitions have moved") if cause == "fenced" else None
+    again = []
+
+    def came_again():
+        if matcher.value("pairs") == 1 and not again:
+            again.append(True)
+            bench.cluster.fail_next(call, raises=raises)
+            for record in bench.cluster.records(topic):
+                bench.cluster.append(topic, record.partition, record.value)
+        return matcher.value("restarts", cause) and bench.has_taken_all("match")
+
+    bench.run("match", came_again)
+    assert matcher.value("restarts", cause) == 1
+    assert matcher.value("restored_documents") == 0
+    assert len(bench.pairs()) > 1
 
 
 def test_a_step_that_is_aborted_is_tried_again_slower_each_time(bench, caplog):
@@ -152,6 +199,47 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
     code, sentence = ends(bench, "sign", bands_partitions=5)
     assert code == Exit.TOPIC
     assert f"{other} has 4 partitions, but its generation is that of 5" in sentence
+
+
+@pytest.mark.parametrize(
+    ("role", "topic", "key", "value", "problem"),
+    [
+        ("match", "bands", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "bands", "retention.ms", "1000", "younger records are live"),
+        ("sign", "bands", "retention.bytes", "1000", "would drop records of the window"),
+        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("sign", "documents", "message.timestamp.after.max.ms", "9223372036854775807", "would expire the windows"),
+        ("match", "candidates", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "candidates", "unclean.leader.election.enable", "true", "would cut off what is committed"),
+    ],
+)
+def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):
+    """With the setting, what it would do, and what to do; the other role is not asked about it."""
+    name = getattr(bench.names.topics, topic)
+    topic_of = bench.cluster._topic(name)
+    topic_of.configs = {**topic_of.configs, key: value}
+    code, sentence = ends(bench, role)
+    assert code == Exit.TOPIC
+    assert f"{name}: {key}={value} " in sentence
+    assert problem in sentence
+    assert "alter it with the tools of Kafka" in sentence
+    if topic != "bands":
+        other = {"sign": "match", "match": "sign"}[role]
+        bench.run(other, lambda: bench.health[other].ready().holds)
+
+
+def test_settings_that_are_not_to_be_seen_are_told_of_once(bench, caplog):
+    """However often the worker starts over."""
+    _tell_unseen.cache_clear()
+    bench.cluster._topic(bench.names.topics.dead).configs = {}
+    bench.cluster.fail_next("commit_before", times=3)
+    with caplog.at_level(logging.INFO):
+        bench.sign(3)
+    assert bench.metrics["sign"].value("restarts", "unknown") == 3
+    assert [line for line in caplog.messages if "DescribeConfigs" in line] == [
+        line for line in caplog.messages if bench.names.topics.dead in line
+    ]
+    assert sum("DescribeConfigs" in line for line in caplog.messages) == 1
 
 
 def test_a_message_of_another_generation_ends_the_worker(bench):
@@ -229,6 +317,55 @@ def test_a_partition_that_grows_and_does_not_advance_ends_the_process(bench):
     grown: list[int] = []
     bench.run("sign", lambda: bool(bench.stuck), lambda: Deaf(bench.cluster), stall_seconds_max=30.0)
     assert "stands at" in bench.stuck[0]
+
+
+class Pending(MemoryTransport):
+    """A broker that answers, but has lost the end of a transaction of the group."""
+
+    def consumer(self, topic, group, instance):
+        made = super().consumer(topic, group, instance)
+        made.committed = self.committed
+        return made
+
+    def committed(self, partition):
+        raise UnreachableError("offsets are not decided")
+
+
+@pytest.mark.parametrize("role", ["sign", "match"])
+def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends_the_process(bench, role, caplog):
+    """Told once when it is late, though every turn asks; an open transaction of one's own ends with the new start."""
+    with caplog.at_level(logging.INFO):
+        bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
+    assert bench.metrics[role].value("restarts", "waited") == 2
+    assert "has no committed offset" in bench.stuck[0]
+    assert "after a new start either" in bench.stuck[0]
+    assert sum("no committed offset, though the broker answers: [0, 1]" in line for line in caplog.messages) == 2
+    assert bench.health[role].ready().holds is False
+
+
+def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start(bench):
+    """Offsets of a producer that was left behind are pending; the next producer of its id ends them."""
+    bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3)
+    bench.cluster.transaction_timeout_seconds = 1e9
+    left = []
+
+    class Leaving(MemoryTransport):
+        def producer(self, transactional_id):
+            left.append(super().producer(transactional_id))
+            return left[-1]
+
+        def consumer(self, topic, group, instance):
+            consumer = super().consumer(topic, group, instance)
+            if len(left) == 1:
+                left[0].begin()
+                left[0].send_offsets(topic, {0: Committed(0, "")}, consumer.poll(0, 1).membership)
+                self._cluster.advance(self._cluster.session_seconds)  # its partitions come back with the next poll
+            return consumer
+
+    bench.add(("d", TEXT))
+    bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 4, lambda: Leaving(bench.cluster))
+    assert bench.metrics["sign"].value("restarts", "waited") == 1
+    assert (bench.stuck, len(left)) == ([], 2)
 
 
 def test_the_log_is_trimmed_to_the_beginning_of_the_window():

@@ -25,7 +25,9 @@ from stream.codecs import Fields
 from stream.config import Config
 from workers.matcher import MatchPlan, MatchWorker
 from workers.observe import Silent
+from workers.partition_table import PartitionTable
 from workers.signer import SignPlan, SignWorker
+from workers.step import STEP_BYTES_MAX
 from workers.topics import Envelope, generation, topic_names
 from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
 from workers.transports.memory import MemoryCluster, MemoryTransport
@@ -60,6 +62,7 @@ class Scenario:
     weights: dict[str, float] = field(default_factory=dict)
     message_bytes: int = 512 << 10
     stretch_records: int = 500
+    step_bytes: int = STEP_BYTES_MAX
 
 
 class Watched:
@@ -93,6 +96,7 @@ class Place:
     paused_until: int = 0
     abandoned: bool = False  # a zombie: its place is somebody else's now
     taken: int = 0
+    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left
 
 
 class Cluster:
@@ -110,9 +114,13 @@ class Cluster:
         self.memory.create(self.topics.candidates, 3)
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         self.sign_plan = SignPlan(
-            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest"
-        )
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False)
+            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest",
+            scenario.step_bytes,
+        )  # fmt: skip
+        self.match_plan = MatchPlan(
+            self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False,
+            step_bytes_max=scenario.step_bytes,
+        )  # fmt: skip
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -122,6 +130,9 @@ class Cluster:
 
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
+
+    def starts_over(self, place: Place) -> None:
+        """What happens between two workers of one process; nothing here."""
 
     def add(self, kind: str) -> Place:
         """A new place, with a name of its own; its worker starts in its first turn."""
@@ -145,7 +156,10 @@ class Cluster:
                 consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
             )
         else:
+            self.events["tables kept"] += len(place.kept)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
+            place.worker.take(place.kept)
+            place.kept = {}
 
     def turn(self, place: Place, records_max: int = 500) -> int:
         """One turn of a worker as its process would do it; returns the records taken."""
@@ -167,10 +181,13 @@ class Cluster:
             self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
+            kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
             if self.rng.random() < 0.5:
                 place.producer.close()
                 place.consumer.close()
             self.crash(place)
+            place.kept = kept
+            self.starts_over(place)
         else:
             place.taken += taken
             return taken
@@ -178,7 +195,7 @@ class Cluster:
 
     def crash(self, place: Place) -> None:
         """Nothing is closed."""
-        place.worker = None
+        place.worker, place.kept = None, {}
         if place in self.zombies:
             self.zombies.remove(place)
 
@@ -289,6 +306,10 @@ class Simulation(Cluster):
             self.events["interleaved"] += 1
             for _ in range(self.rng.randint(1, 8)):
                 self.act()
+
+    def starts_over(self, place: Place) -> None:
+        """It may wait first, while others have its partitions and go on."""
+        place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])
 
     def act(self) -> None:
         """One action."""
