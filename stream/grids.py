@@ -33,7 +33,7 @@ from stream.grid_functions import Functions
 from stream.hashing import hash_bags, mix64
 from stream.kernels import kernel
 from stream.parameters import Parameters
-from stream.tuning import Tuning, complete
+from stream.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):
@@ -49,10 +49,8 @@ def plan(parameters: Parameters) -> GridPlan:
     """Raises ``ConfigError`` for functions of more squares than the grid has."""
     p = parameters
     shape = p.grid_groups, p.grid_functions, p.grid_function_squares
-    tuning = complete(p.threshold)
-    if p.min_similarity is not None:
-        tuning = tuning._replace(cut=p.min_similarity, margin=p.threshold - p.min_similarity)
-    return GridPlan(p.grid_squares, grid_functions.functions(p.grid_squares, *shape, p.seed), p.seed, tuning)
+    chosen = grid_functions.functions(p.grid_squares, *shape, p.seed)
+    return GridPlan(p.grid_squares, chosen, p.seed, keyed(p.threshold, p.min_similarity))
 
 
 def kind(plan: GridPlan) -> str:

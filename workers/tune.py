@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from typing import Any
@@ -14,7 +15,9 @@ from rich.table import Table
 
 from stream.config import Config
 from stream.curves import error_areas, half_point, similarity_at, threshold_step
+from stream.schemes import SCHEMES
 from stream.tuning import Tuning, curve, probabilities
+from workers.exits import Exit, Failure
 from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 
 # Similarities of the table, as distances from the threshold.
@@ -23,7 +26,20 @@ _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
-    tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+    tuning = config.tuning
+    if has_curve(tuning):
+        tell(summary(config), [_choice(config), _probabilities(tuning)], picture(tuning), plot, as_json)
+    elif plot is not None:
+        raise Failure(
+            Exit.USAGE, f"--plot draws an S-curve, which the scheme {config.scheme} has none of: leave it out"
+        )
+    else:
+        tell(summary(config), [_choice(config)], None, None, as_json)
+
+
+def has_curve(tuning: Tuning) -> bool:
+    """Whether it follows from the similarity of a pair how probably it is a candidate."""
+    return not math.isnan(tuning.candidate_probability)
 
 
 def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
@@ -107,7 +123,9 @@ def _shape(tuning: Tuning) -> dict[str, float]:
 
 
 def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
-    """Similarity, candidate probability and probability to be emitted, at and around the threshold."""
+    """Similarity, candidate probability and probability to be emitted, around the threshold; none without a curve."""
+    if not has_curve(tuning):
+        return []
     near = [round(tuning.threshold + distance, 4) for distance in _AROUND]
     s = sorted({value for value in near if 0 < value < 1} | {tuning.threshold, 1.0})
     candidate, emitted = probabilities(tuning, np.array(s))
@@ -118,10 +136,13 @@ def _choice(config: Config) -> Table:
     tuning = config.tuning
     title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
     if tuning.bands == 0:
+        promise = ("recall", "1", f"{config.scheme} misses no pair: every pair at the threshold is emitted")
+        if not has_curve(tuning):
+            promise = ("a pair is", "", SCHEMES[config.scheme].guarantee)
         return facts(
             title,
             [
-                ("recall", "1", f"{config.scheme} misses no pair: every pair at the threshold is emitted"),
+                promise,
                 ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
             ],
         )

@@ -9,6 +9,7 @@ import pytest
 
 from stream.config import Config
 from stream.curves import candidate_probability, error_areas
+from stream.schemes import SCHEMES
 from stream.tuning import choose, complete
 from workers.exits import Failure
 from workers.tune import picture, show, summary
@@ -105,3 +106,19 @@ def test_without_matplotlib_the_plot_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(Failure, match=r"pip install 'neardup\[plot\]'"):
         show(Config(), plot="x.svg", as_json=False)
+
+
+@pytest.mark.parametrize("scheme", ["records", "grid"])
+def test_a_scheme_without_an_s_curve_tells_its_guarantee(scheme, capsys, tmp_path):
+    """What is a candidate does not follow from the similarity: no probability is made up, no picture drawn."""
+    config = Config(scheme=scheme, threshold=0.7)
+    show(config, plot=None, as_json=False)
+    shown = capsys.readouterr().out
+    assert " ".join(SCHEMES[scheme].guarantee.split()[:3]) in shown
+    assert "0.7000" in shown
+    assert "recall" not in shown.partition("\n")[2]
+    show(config, plot=None, as_json=True)
+    found = json.loads(capsys.readouterr().out)
+    assert (found["recall"], found["around"], found["cut"]) == (None, [], 0.7)
+    with pytest.raises(Failure, match="leave it out"):
+        show(config, plot=str(tmp_path / "curve.svg"), as_json=False)
