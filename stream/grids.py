@@ -37,7 +37,7 @@ from stream.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):
-    """What the parameters of the grid scheme resolve to; ``functions`` is ``int32[groups, count, size]``."""
+    """What the parameters of the grid scheme resolve to."""
 
     squares: int
     functions: Functions
@@ -112,20 +112,19 @@ def keys(evidence: Evidence, plan: GridPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: GridPlan) -> Common:
     """The functions of the first group that hold for both, whether each group has one, the Jaccard similarity."""
-    shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
-    first = grid_functions.first_shared(a.fixed, b.fixed, plan.functions)
+    first, shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
     similarity = grid_functions.jaccard(a.fixed, b.fixed)
     return Common(first, np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
 
 
 def signing(plan: GridPlan) -> tuple[object, ...]:
     """The grid and what decides the functions of the first group; the other groups decide no key."""
-    return (plan.squares, *plan.functions.shape[1:], plan.seed)
+    return (plan.squares, *plan.functions.squares.shape[1:], plan.seed)
 
 
 def score_settings(plan: GridPlan) -> tuple[object, ...]:
     """The number of groups, which all must meet."""
-    return (len(plan.functions),)
+    return (len(plan.functions.squares),)
 
 
 def tuning(plan: GridPlan) -> Tuning:
