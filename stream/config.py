@@ -16,11 +16,13 @@ import mmh3
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from stream.elements import RATINGS
 from stream.errors import ConfigError
-from stream.parameters import Parameters
+from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
 from stream.shingles import SHINGLES
 from stream.tuning import SKETCH_BITS, Tuning
+from stream.verify import VERIFIED
 from stream.words import stop_languages
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
@@ -53,7 +55,7 @@ class Config(Parameters):
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
-    @field_validator("scheme", "shingles", "sketch_bits", "languages")
+    @field_validator("scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings")
     @classmethod
     def _known(cls, value: Any, info: Any) -> Any:
         names = _CHOICES[info.field_name]()
@@ -110,7 +112,11 @@ def _digest(parts: list[Any]) -> str:
 
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
-    "shingles": lambda: tuple(SHINGLES),
+    "shingles": lambda: (*SHINGLES, TOKENS),
+    "shingle_bytes": lambda: SHINGLE_BYTES,
+    "measure": lambda: tuple(VERIFIED),
+    "verify": lambda: VERIFICATIONS,
+    "ratings": lambda: tuple(RATINGS),
     "sketch_bits": lambda: SKETCH_BITS,
     "languages": stop_languages,
 }

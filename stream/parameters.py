@@ -6,22 +6,48 @@ rules between several fields stand with the scheme that knows them, in its ``pla
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, InstanceOf
 
+from stream.elements import RATINGS
 from stream.shingles import SHINGLES
+from stream.token_order import TokenOrder
 from stream.tuning import ROWS_LIMIT
+from stream.verify import VERIFIED
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
+# What is compared where documents bring their elements themselves, beside the ways to cut a text.
+TOKENS = "tokens"
+# How a candidate's similarity is told: from two sketches, or from the elements themselves.
+VERIFICATIONS = ("estimate", "exact")
+# Bytes of a hashed shingle.
+SHINGLE_BYTES = (4, 8)
 
 
 class Parameters(BaseModel):
     """What to find and within which limits. Every field has a default."""
 
-    shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
+    shingles: str = Field("chars", description="what is compared: " + ", ".join((*SHINGLES, TOKENS)))
     k: int | None = Field(
-        None, ge=1, le=100, description="characters or words a shingle; by default 5 characters or 3 words"
+        None,
+        ge=1,
+        le=100,
+        description="characters, words or parts of a URL in a shingle; by default 5 characters, 3 words, 2 parts",
     )
+    shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
+    measure: str = Field("jaccard", description="similarity of two sets or bags: " + ", ".join(VERIFIED))
+    verify: str = Field(
+        "estimate",
+        description="how the similarity of a candidate is told: estimate (from sketches), exact (from its elements, "
+        "which are then kept, shingle_bytes each)",
+    )
+    groups: int = Field(
+        8, ge=1, le=ROWS_LIMIT, description="parts of the universe of which partial_minhash looks at one for a row"
+    )
+    ratings: str = Field("ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS))
+    rating_high_min: float = Field(3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
+    rating_max: float = Field(5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
+    tokens_max: int = Field(1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
     nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
     fold_case: bool = Field(True, description="fold the case of texts")
@@ -41,6 +67,12 @@ class Parameters(BaseModel):
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
     sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
+    token_order: InstanceOf[TokenOrder] | None = Field(
+        None, description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes"
+    )
+    identical_positions: int | None = Field(
+        None, ge=1, le=1024, description="characters that the key of identical is made of; by default the whole text"
+    )
     window_seconds: float | None = Field(
         None,
         gt=0,

@@ -108,10 +108,8 @@ def complete(threshold: float) -> Tuning:
 
 
 def keyed(threshold: float, min_similarity: float | None = None) -> Tuning:
-    """The tuning of a scheme that scores exactly, but whose candidates do not follow from their similarity.
-
-    So their probability and the recall are NaN. The cut is the threshold or, where it is given, ``min_similarity``.
-    """
+    """The tuning of a scheme whose candidates do not follow from their similarity: their probability and the recall are
+    NaN. The score is exact; the cut is the threshold or, where it is given, ``min_similarity``."""
     cut = threshold if min_similarity is None else min_similarity
     return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, cut, threshold - cut, exact_score=True)
 

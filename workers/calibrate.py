@@ -8,10 +8,9 @@ same for all pairs from the bin upwards, which says where to set the threshold.
 from __future__ import annotations
 
 import math
-import os
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,10 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
-from workers.exits import Exit, Failure, input_failure
-from workers.transports.compression import BLOCK_BYTES, Corrupt, decompressed
-from workers.transports.files import STDIN, display
-from workers.transports.lines import split_lines
+from workers.exits import Exit, Failure
+from workers.json_objects import json_objects
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20
@@ -74,7 +71,7 @@ def calibrate(job: Job) -> Calibration:
     kind, left_out = KINDS[job.kind], Counter[str]()
     values: dict[str, Any] = {}
     for path in job.documents:
-        for document in _objects(path, left_out):
+        for document in json_objects(path, left_out):
             value = kind.read(document.get(job.field))
             if value is None:
                 left_out[f"documents without a {job.kind} in {job.field}"] += 1
@@ -109,7 +106,7 @@ def calibrate(job: Job) -> Calibration:
 def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[list[Any], list[Any], Any]:
     """The values of the older and the newer documents of all pairs that have both, and the similarities."""
     older, newer, similarity = [], [], []
-    for pair in _objects(path, left_out):
+    for pair in json_objects(path, left_out):
         score = pair.get("similarity")
         if not isinstance(score, int | float) or not 0 <= score <= 1:
             left_out["lines of pairs without a similarity from 0 to 1"] += 1
@@ -120,28 +117,6 @@ def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[l
             newer.append(values[pair["newer"]])
             similarity.append(float(score))
     return older, newer, np.array(similarity, np.float64)
-
-
-def _objects(path: str, left_out: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON Lines, plain or compressed; other lines are counted."""
-    try:
-        with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
-            blocks = iter(lambda: os.read(file.fileno(), BLOCK_BYTES), b"")
-            for line in split_lines(decompressed(blocks), _LINE_BYTES_MAX):
-                value = None
-                if not line.is_part and line.raw.strip():
-                    try:
-                        value = orjson.loads(line.raw)
-                    except orjson.JSONDecodeError:
-                        value = None
-                if isinstance(value, dict):
-                    yield value
-                elif line.raw.strip() and line.ended:
-                    left_out["lines that are no JSON object"] += 1
-    except OSError as error:
-        raise input_failure(display(path), error) from None
-    except Corrupt:
-        raise Failure(Exit.INPUT, f"cannot read {display(path)}: the compressed data is damaged or cut off") from None
 
 
 def _summary(found: Calibration) -> dict[str, Any]:

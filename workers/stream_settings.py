@@ -122,7 +122,8 @@ class StreamOptions(BaseModel):
         120.0,
         ge=1,
         le=86_400,
-        description="how long a growing partition may not advance before the process ends itself",
+        description="how long a growing partition may not advance before the process ends itself; how long a committed "
+        "offset may be undecided before the worker starts anew, and then ends",
     )
     trim_interval_seconds: float = Field(
         60.0, ge=1, le=86_400, description="how often a matcher drops what has left the windows from the log of bands"

@@ -77,6 +77,8 @@ STEADY_SECONDS = 30.0
 # A rebalance fences a step in flight now and then; so often in a row means that two processes have one name.
 _FENCED_MAX = 10
 _OBSERVE_SECONDS = 1.0
+# A broker looks for overdue transactions at this interval, unless it is told otherwise.
+_OVERDUE_SECONDS = 10.0
 # Asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
 
@@ -121,7 +123,8 @@ class Shell:
         self._kept: Kept = {}  # what the last worker left, between two
         self._is_away = False  # the last question to the broker was not answered
         self._stall = Stall(settings.stall_seconds_max)
-        self._waits = Waits(settings.transaction_timeout_seconds, settings.stall_seconds_max)
+        usual = settings.transaction_timeout_seconds + _OVERDUE_SECONDS
+        self._waits = Waits(usual, max(usual, settings.stall_seconds_max))
 
     def run(self) -> Exit:
         """Work until a signal; raises ``Failure`` for what no restart can mend."""

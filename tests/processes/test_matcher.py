@@ -4,74 +4,12 @@ from __future__ import annotations
 
 from unittest import mock
 
-import orjson
 import pytest
+from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from stream import Config, ConfigError, Document, Signer
-from stream.codecs import Fields
+from stream import ConfigError, Document, Signer
 from stream.wire import BandMessage, WireError, encode
-from workers.matcher import MatchPlan, MatchWorker
-from workers.observe import Silent
-from workers.signer import SignPlan, sign_records
-from workers.step import Message, transact
-from workers.topics import Envelope, topic_names
-from workers.transport import AbortedError, FencedError, OffsetGoneError, OutcomeUnknownError, Record
-from workers.transports.memory import MemoryCluster, MemoryTransport
-
-CONFIG = Config(
-    threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0
-)
-TOPICS = topic_names("", CONFIG.signing_fingerprint, 2)
-SIGN = SignPlan(CONFIG, Fields(), TOPICS, 2, 1, 60.0, "earliest")
-ENVELOPE = Envelope("one_permutation", "0123456789ab")
-PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False)
-TEXT = "some words that are long enough to be read and to be compared with others of their kind, one by one"
-NOW = 1_600_000_000.0
-
-
-class World:
-    """A cluster with signed documents, and matchers by name."""
-
-    def __init__(self) -> None:
-        self.cluster = MemoryCluster()
-        for topic in (TOPICS.bands, TOPICS.candidates):
-            self.cluster.create(topic, 2)
-        self.signer = Signer(CONFIG)
-        self._offset = 0
-
-    def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
-        transport = MemoryTransport(self.cluster)
-        consumer, producer = transport.consumer(TOPICS.bands, "matchers", name), transport.producer(name)
-        return MatchWorker(transport, consumer, producer, plan, Silent())
-
-    def document(self, name: str, seconds: float = 0.0, text: str = TEXT) -> None:
-        self._sign(name, orjson.dumps({"id": name, "text": text, "timestamp": NOW + seconds}))
-
-    def remove(self, name: str) -> None:
-        self._sign(name, None)
-
-    def _sign(self, name: str, value: bytes | None) -> None:
-        self._offset += 1
-        record = Record(0, self._offset, int((NOW + 10_000) * 1000), name.encode(), value)
-        for message in sign_records([record], self.signer, SIGN).messages:
-            self.cluster.append(message.topic, message.partition, message.value)
-
-    def said(self) -> list[str]:
-        out = []
-        for record in self.cluster.records(TOPICS.candidates):
-            fields = orjson.loads(record.value or b"")
-            out.append(f"-{fields['removed']}" if "removed" in fields else f"{fields['older']} {fields['newer']}")
-        return sorted(out)
-
-    def committed(self) -> dict[int, int]:
-        offsets = self.cluster.group("matchers", TOPICS.bands).offsets
-        return {partition: committed.offset for partition, committed in sorted(offsets.items())}
-
-
-def turns(*workers: MatchWorker, count: int = 5) -> None:
-    for _ in range(count):
-        for worker in workers:
-            worker.turn(0.0, 100)
+from workers.transport import FencedError, OffsetGoneError
 
 
 def test_pairs_and_notices_are_published_once() -> None:
@@ -214,92 +152,6 @@ def test_a_zombie_commits_nothing() -> None:
     assert world.said() == ["a b", "b c"]
 
 
-def refuse(*_: object) -> None:
-    raise AssertionError("the log is read again, though the table stands where the group does")
-
-
-@pytest.mark.parametrize(
-    ("call", "raises"),
-    [
-        ("send_offsets", FencedError("the partitions have moved, and come back")),
-        ("flush", FencedError("the producer was fenced")),
-        ("commit_before", FencedError("refused")),
-        ("commit_after", FencedError("refused, for the second request: the answer to the first was lost")),
-        ("commit_before", None),
-        ("commit_after", None),
-        ("poll", FencedError("replaced")),
-    ],
-)
-def test_a_worker_that_starts_over_keeps_the_tables_that_stand_where_the_group_does(
-    call: str, raises: FencedError | None
-) -> None:
-    """Whether its last step was committed or not; nothing is restored, lost or repeated."""
-    world = World()
-    world.document("a")
-    one = world.worker("one")
-    turns(one)
-    world.document("b", 1)
-    world.document("c", 500)  # a and b leave the window
-    world.remove("b")
-    world.cluster.fail_next(call, raises=raises)
-    with pytest.raises((FencedError, OutcomeUnknownError)):
-        turns(one)
-    two = world.worker("one")
-    two.take(one.leave())
-    with mock.patch.object(two.transport, "read", refuse):
-        turns(two)
-    assert two.tables == one.tables
-    assert two.kept == {}
-    world.document("d", 501)
-    turns(two)
-    assert world.said() == ["-b", "a b", "c d"]
-    turns(world.worker("three"), two)
-    world.document("e", 502)
-    turns(two)
-    assert world.said() == ["-b", "a b", "c d", "d e"]
-
-
-def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
-    """What is committed is not where they stand: they are restored from the log."""
-    world = World()
-    world.document("a")
-    one = world.worker("one")
-    turns(one)
-    world.document("b", 1)
-    world.cluster.fail_next("send_offsets", raises=FencedError("put out"))
-    with pytest.raises(FencedError):
-        turns(one)
-    world.cluster.advance(world.cluster.session_seconds + 1)
-    other = world.worker("other")
-    turns(other)
-    world.document("c", 2)
-    turns(other)
-    other.consumer.close()
-    world.cluster.advance(world.cluster.session_seconds + 1)
-    two = world.worker("one")
-    two.take(one.leave())
-    turns(two)
-    assert all(two.tables[partition] is not one.tables[partition] for partition in (0, 1))
-    world.document("d", 3)
-    turns(two)
-    assert world.said() == ["a b", "b c", "c d"]
-
-
-def test_tables_of_partitions_that_do_not_come_back_at_once_are_let_go() -> None:
-    """Their memory is wanted for those that come."""
-    world = World()
-    one = world.worker("one")
-    turns(one)
-    world.cluster.advance(world.cluster.session_seconds + 1)
-    other, two = world.worker("other"), world.worker("two")
-    turns(other)
-    two.take(one.leave())
-    two.turn(0.0, 100)
-    assert (two.joined, set(two.kept)) == (False, {0, 1})
-    turns(other, two)
-    assert (two.joined, two.kept, len(two.tables)) == (True, {}, 1)
-
-
 @pytest.mark.parametrize("call", ["send", "flush", "send_offsets", "send_offsets_after"])
 def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
     """It is done again with the same outcome, and a successor holds the same."""
@@ -425,32 +277,3 @@ def test_offsets_of_another_program_are_refused() -> None:
     offsets.update({partition: committed._replace(metadata="") for partition, committed in offsets.items()})
     with pytest.raises(ConfigError, match="no matcher wrote"):
         turns(world.worker("one"))
-
-
-def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
-    """The rest of the poll makes the next steps; whatever fails between them, each pair is published once."""
-    world = World()
-    worker = world.worker(plan=PLAN._replace(step_bytes_max=1))
-    turns(worker, count=2)
-    for i in range(6):
-        world.document(f"d{i}", i)
-    taken = []
-
-    def fails_at_the_third(producer: object, messages: list[Message], *rest: object) -> None:
-        taken.append(len(messages))
-        if len(taken) == 3:
-            raise AbortedError("the third step is aborted")
-        transact(producer, messages, *rest)  # type: ignore[arg-type]
-
-    polled = worker.consumer.poll
-    with (
-        mock.patch("workers.matcher.transact", fails_at_the_third),
-        mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
-    ):
-        assert worker.turn(0.0, 100) == 2
-        assert worker.aborted_in_row == 1
-        turns(worker, count=2)
-    assert len(taken) == len(world.cluster.records(TOPICS.bands)) + 1
-    assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
-    turns(world.worker("two"), worker)
-    assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]

@@ -33,6 +33,7 @@ from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError,
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
 SIGNERS, MATCHERS = "signers", "matchers"
+START = "earliest"
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
@@ -113,26 +114,19 @@ class Cluster:
         self.memory.create(self.topics.bands, partitions)
         self.memory.create(self.topics.candidates, 3)
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
-        self.sign_plan = SignPlan(
-            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest",
-            scenario.step_bytes,
-        )  # fmt: skip
-        self.match_plan = MatchPlan(
-            self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False,
-            step_bytes_max=scenario.step_bytes,
-        )  # fmt: skip
+        skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
+        self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
+        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
         self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
         self._read = dict.fromkeys(self.bands, 0)
+        self._acted = 0
 
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
-
-    def starts_over(self, place: Place) -> None:
-        """What happens between two workers of one process; nothing here."""
 
     def add(self, kind: str) -> Place:
         """A new place, with a name of its own; its worker starts in its first turn."""
@@ -187,7 +181,7 @@ class Cluster:
                 place.consumer.close()
             self.crash(place)
             place.kept = kept
-            self.starts_over(place)
+            place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
             return taken
@@ -283,7 +277,6 @@ class Simulation(Cluster):
     def __init__(self, scenario: Scenario, seed: object, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(scenario, seed)
         self._trace = trace
-        self._acted = 0
         self._stack: list[Place] = []
         self._away_until = 0
         for kind, count in ((SIGNERS, scenario.signers), (MATCHERS, scenario.matchers)):
@@ -306,10 +299,6 @@ class Simulation(Cluster):
             self.events["interleaved"] += 1
             for _ in range(self.rng.randint(1, 8)):
                 self.act()
-
-    def starts_over(self, place: Place) -> None:
-        """It may wait first, while others have its partitions and go on."""
-        place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])
 
     def act(self) -> None:
         """One action."""
