@@ -52,6 +52,9 @@ _log = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.1
 # A stable member without heartbeats for this long was fenced; in a rebalance both change within a moment.
 _SILENCE_SECONDS = 1.0
+# Keys and values of a poll come to about this many bytes at most. The client asks for more when all that came is taken,
+# so the next fetch runs while the worker is in its step; and what a step touches stays in memory that is mapped.
+_ENOUGH_BYTES = 8 << 20
 # Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
 _AWAY_SECONDS = 2.0
 _FIELDS = itemgetter(*map(ConsumerRecord._fields.index, ("partition", "offset", "timestamp", "key", "value")))
@@ -110,6 +113,7 @@ class KafkaGroupConsumer:
         held_before = frozenset(self._held)
         kept = set(held_before)  # without a break
         records: list[Record] = []
+        size = 0
         while True:
             left = max(0.0, deadline - time.monotonic())
             self._notes.in_hand = bool(records)
@@ -126,9 +130,10 @@ class KafkaGroupConsumer:
             for place, batch in found.items():
                 if place.partition in kept:
                     records += converted(batch)
+                    size += sum(one.serialized_value_size for one in batch)
             changed = kept != self._held or kept != held_before
             joins = bool(records) and self._client._coordinator.rejoin_needed
-            if changed or joins or left <= 0 or len(records) >= records_max:
+            if changed or joins or left <= 0 or len(records) >= records_max or size >= _ENOUGH_BYTES:
                 break
         self._check_place(bool(records))
         self._watch()
