@@ -18,10 +18,12 @@ from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from stream import Config, Signer
+from stream.features import Features
 from stream.hashing import BASE, mix64
-from stream.normalize import code_points
+from stream.normalize import CodePoints, code_points
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
+from stream.shingles import SHINGLES
 
 SEED = 5
 ID = "S5-floor"
@@ -76,9 +78,13 @@ def run(size: Size) -> Iterator[Result]:
     config = Config(shingles="chars", k=_K)
     scheme, plan, signer = SCHEMES[config.scheme], config.plan, Signer(config)
     batches = list(chunks(documents("5kb", _DOCUMENTS[size], SEED)))
-    codes = [code_points([document.text for document in batch], config.normal_form) for batch in batches]
+    codes = [code_points([document.text for document in batch], plan.normal_form) for batch in batches]
     assert not any(code.is_wide.any() for code in codes), "generated texts are ASCII"
     size_bytes = sum(int(code.lengths.sum()) for code in codes)
+
+    def cut(texts: CodePoints) -> Features:
+        return SHINGLES[plan.shingles](texts, plan.k, plan.languages)
+
     twos, fours = np.empty(_BLOCK + 2, np.uint64), np.empty(_BLOCK, np.uint64)
     sums: dict[str, int] = {}
 
@@ -90,11 +96,11 @@ def run(size: Size) -> Iterator[Result]:
 
     def shingle() -> None:
         for c in codes:
-            scheme.features(c, plan)
+            cut(c)
 
     def sign() -> None:
         for c in codes:
-            scheme.evidence(scheme.features(c, plan), plan)
+            scheme.evidence(cut(c), plan)
 
     def batch() -> None:
         for documents_ in batches:
@@ -107,9 +113,9 @@ def run(size: Size) -> Iterator[Result]:
         warm_up()
     best = {name: min(t) for name, t in interleaved(runs, dict.fromkeys(runs, _REPEATS[size])).items()}
     assert sums["bare"] == sums["vector"], sums
-    features = [scheme.features(c, plan) for c in codes]
+    features = [cut(c) for c in codes]
     assert sums["bare"] == sum(int(f.values.sum(dtype=np.uint64)) for f in features) % (1 << 64), "another hash"
-    yield from _rows(best, size_bytes, sum(map(len, batches)), [scheme.evidence(f, plan) for f in features])
+    yield from _rows(best, size_bytes, sum(map(len, batches)), [scheme.evidence(f, plan).fixed for f in features])
 
 
 def _rows(

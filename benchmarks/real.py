@@ -21,7 +21,6 @@ import numpy.typing as npt
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import similar_pairs
 from stream import Config, Deduplicator, Document
-from stream.normalize import code_points
 from stream.schemes import SCHEMES
 
 ID = "S6-recall-real"
@@ -98,8 +97,7 @@ def read_truth(name: str) -> set[tuple[str, str]]:
 
 def bags(documents: list[Document], config: Config) -> list[npt.NDArray[np.uint64]]:
     """The bag of shingles of each document, sorted."""
-    codes = code_points([document.text for document in documents], config.normal_form)
-    features = SCHEMES[config.scheme].features(codes, config.plan)
+    features = SCHEMES[config.scheme].features(documents, config.plan).features
     return [np.sort(part) for part in np.split(features.values, features.starts[1:-1])]
 
 

@@ -12,11 +12,13 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
+from stream.features import Features
+from stream.frame import Keys
 from stream.schemes import SCHEMES
-from stream.shingles import Shingles
 
 SEED = 6
 ID = "S6-recall-generated"
@@ -45,7 +47,7 @@ class Outcome(NamedTuple):
     estimate_deviation: float
 
 
-def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int) -> Shingles:
+def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int) -> Features:
     """Sets 2i and 2i + 1 have ``common`` elements of a union of ``union``; the rest is shared out evenly."""
     left = common + (union - common) // 2
     right = union - left + common
@@ -53,7 +55,20 @@ def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int)
     both = np.concatenate([elements[:, :left], elements[:, :common], elements[:, left:]], axis=1)
     starts = np.zeros(2 * pairs + 1, np.int64)
     starts[1:] = np.cumsum(np.tile([left, right], pairs))
-    return Shingles(both.reshape(-1), starts)
+    return Features(both.reshape(-1), starts)
+
+
+def meet(left: Keys, right: Keys) -> npt.NDArray[np.bool_]:
+    """Whether item i of the left shares a key with item i of the right, ``bool[n]``."""
+    count = len(left.starts) - 1
+    pairs = [np.repeat(np.arange(count), np.diff(keys.starts)) for keys in (left, right)]
+    shared = [
+        set(zip(pair.tolist(), keys.values.tolist(), strict=True))
+        for pair, keys in zip(pairs, (left, right), strict=True)
+    ]
+    met = np.zeros(count, np.bool_)
+    met[[pair for pair, _ in shared[0] & shared[1]]] = True
+    return met
 
 
 def measure(config: Config, union: int, similarity: float, pairs: int, seed: int) -> Outcome:
@@ -67,9 +82,10 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
         plan = config.plan._replace(seed=seed * 1_000_003 + first)
         features = pairs_of_sets(rng, min(_PAIRS_A_SEED, pairs - first), union, common)
         evidence = scheme.evidence(features, plan)
-        found = scheme.common(evidence[::2], evidence[1::2], plan)
-        keys = scheme.keys(evidence, plan)
-        met = (keys[::2] == keys[1::2]).any(axis=1)
+        places = np.arange(len(features.starts) - 1)
+        left, right = evidence.take(places[::2]), evidence.take(places[1::2])
+        found = scheme.common(left, right, plan)
+        met = meet(scheme.keys(left, plan), scheme.keys(right, plan))
         assert (met == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
         candidates += int(met.sum())
         emitted += int((met & (found.similarity >= config.tuning.cut)).sum())

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
+from stream.frame import NO_PAYLOADS
 from stream.table import NO_TIME, NO_WINDOW, BandTable, Items, Limits
 
 SEED = 3
@@ -54,17 +55,24 @@ def random_items(rng: np.random.Generator, count: int) -> Items:
     return Items(
         keys=rng.integers(0, 1 << 64, count * width, np.uint64, endpoint=False),
         key_starts=np.arange(0, (count + 1) * width, width),
+        payloads=NO_PAYLOADS,
         contents=rng.integers(0, 1 << 64, count, np.uint64, endpoint=False),
         times=np.full(count, NO_TIME, np.int64),
         ids=rng.integers(97, 123, count * _ID_BYTES, np.uint8),
         id_starts=np.arange(0, (count + 1) * _ID_BYTES, _ID_BYTES),
-        evidence=rng.integers(0, 256, (count, _WIDTH), np.uint8),
+        fixed=rng.integers(0, 256, (count, _WIDTH), np.uint8),
+        ragged=np.empty(0, np.uint8),
+        ragged_starts=np.zeros(count + 1, np.int64),
     )
 
 
 def empty_table(documents: int) -> BandTable:
     """A table with a window of so many documents."""
-    return BandTable(_WIDTH, Limits(int(NO_WINDOW), 0, documents, bucket_candidates=256, by_content=True))
+    limits = Limits(
+        window=int(NO_WINDOW), lateness=0, items=documents, bytes=1 << 40, bucket_candidates=256,
+        probe_candidates=documents, by_content=True, admit_ratio=0.0,
+    )  # fmt: skip
+    return BandTable(_WIDTH, limits)
 
 
 def fill(table: BandTable, rng: np.random.Generator, count: int) -> list[tuple[int, float]]:

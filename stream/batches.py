@@ -9,11 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.documents import Document
+from stream.frame import Evidence, Keys, Scheme, fixed_evidence, take_ragged
 from stream.hashing import hash_strings
 from stream.kernels import kernel
+from stream.partitions import WHOLE, Partition, partition_of
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
+# Bytes of a document beside its id and its evidence: time, content, length of the id, length of the ragged evidence.
+_FIXED_BYTES = 8 + 16 + 2 + 4
 # Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
 _SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
 # Tells the hash of an id apart from every other 64-bit hash in the table.
@@ -25,19 +29,26 @@ class Batch(NamedTuple):
 
     ``ids`` are the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]`` (``uint8``, ``int64[n + 1]``);
     ``times`` are event times in microseconds, ``NO_TIME`` for none (``int64[n]``); ``contents`` are 128-bit hashes
-    (``uint64[n, 2]``); ``evidence`` is what the scheme keeps (``uint8[n, width]``). Made by ``make_batch``.
+    (``uint64[n, 2]``); ``fixed``, ``ragged`` and ``ragged_starts`` are the ``Evidence``. Made by ``make_batch``.
     """
 
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     contents: npt.NDArray[np.uint64]
-    evidence: npt.NDArray[np.uint8]
+    fixed: npt.NDArray[np.uint8]
+    ragged: npt.NDArray[np.uint8]
+    ragged_starts: npt.NDArray[np.int64]
 
     @property
     def size(self) -> int:
         """How many documents."""
         return len(self.times)
+
+    @property
+    def evidence(self) -> Evidence:
+        """What the scheme keeps of each document."""
+        return Evidence(self.fixed, self.ragged, self.ragged_starts)
 
     def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
         """The ids of some rows, as strings."""
@@ -54,12 +65,13 @@ def make_batch(
     id_starts: npt.NDArray[np.int64],
     times: npt.NDArray[np.int64],
     contents: npt.NDArray[np.uint64],
-    evidence: npt.NDArray[np.uint8],
+    evidence: Evidence,
 ) -> Batch:
     """A batch of these columns, read-only: kernels are compiled anew for each mix of arrays that may be written."""
-    batch = Batch(ids.view(), id_starts.view(), times.view(), contents.view(), evidence.view())
-    columns: tuple[npt.NDArray[Any], ...] = batch
-    for column in columns:
+    fixed, ragged, starts = evidence
+    columns = ids, id_starts, times, contents, fixed, ragged, starts
+    batch = Batch._make(column.view() for column in columns)
+    for column in batch:
         column.flags.writeable = False
     return batch
 
@@ -68,15 +80,43 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
     """Several batches of one scheme, one after the other, as one; at least one."""
     if len(batches) == 1:
         return batches[0]
-    ends = np.cumsum([0, *(len(batch.ids) for batch in batches)])
-    id_starts = [batch.id_starts[:-1] + end for batch, end in zip(batches, ends, strict=False)]
     return make_batch(
         ids=np.concatenate([batch.ids for batch in batches]),
-        id_starts=np.concatenate([*id_starts, ends[-1:]]),
+        id_starts=_joined_starts([batch.id_starts for batch in batches]),
         times=np.concatenate([batch.times for batch in batches]),
         contents=np.concatenate([batch.contents for batch in batches]),
-        evidence=np.concatenate([batch.evidence for batch in batches]),
+        evidence=Evidence(
+            np.concatenate([batch.fixed for batch in batches]),
+            np.concatenate([batch.ragged for batch in batches]),
+            _joined_starts([batch.ragged_starts for batch in batches]),
+        ),
     )
+
+
+def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    """Starts of ragged columns that stand one after the other."""
+    ends = np.cumsum([0, *(part[-1] for part in parts)])
+    return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
+
+
+def take(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """Some rows of a batch, in the given order."""
+    ids, id_starts = take_ragged(batch.ids, batch.id_starts, rows)
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.take(rows))
+
+
+def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
+    """Bytes that each document takes in a message or, nearly, in a table, ``int64[n]``."""
+    width = _FIXED_BYTES + batch.fixed.shape[1]
+    return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
+
+
+def empty_batch(width: int) -> Batch:
+    """A batch of no documents, whose evidence has this width."""
+    return make_batch(
+        np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64),
+        fixed_evidence(np.empty((0, width), np.uint8)),
+    )  # fmt: skip
 
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -96,26 +136,55 @@ def time_of(document: Document) -> int | None:
     return round(seconds * MICROSECONDS)
 
 
-def table_items(batch: Batch, keys: npt.NDArray[np.uint64]) -> Items:
-    """A batch as the table takes it: ``keys`` are the bucket keys, ``uint64[n, b]``; content and id go before them."""
-    n, width = keys.shape
-    all_keys = np.empty((n, width + 2), np.uint64)
-    hash_strings(batch.ids, batch.id_starts, _ID_SEED, all_keys[:, 1])
-    _fill_keys(batch.contents, keys, all_keys)
+def bucket_keys(batch: Batch, scheme: Scheme, plan: Any) -> Keys:
+    """The bucket keys of a batch; an item without one has its content as its only key, so that it has a place."""
+    keys = scheme.keys(batch.evidence, plan)
+    bare = np.flatnonzero(np.diff(keys.starts) == 0)
+    if not len(bare):
+        return keys
+    at = keys.starts[bare]
+    starts = keys.starts.copy()
+    starts[1:] += np.cumsum(np.diff(keys.starts) == 0)
+    payloads = np.insert(keys.payloads, at, 0) if len(keys.payloads) else keys.payloads
+    return Keys(np.insert(keys.values, at, batch.contents[bare, 0]), starts, payloads)
+
+
+def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items:
+    """A batch as the table of a partition takes it: of its bucket keys those that fall in it; content and id go before
+    them, and every partition that has the item keeps those two."""
+    number, of = map(np.uint64, partition)
+    id_hashes = np.empty(batch.size, np.uint64)
+    hash_strings(batch.ids, batch.id_starts, _ID_SEED, id_hashes)
+    values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
+    payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
+    starts = np.zeros(batch.size + 1, np.int64)
+    _fill_keys(batch.contents, id_hashes, *keys, number, of, values, payloads, starts)
     return Items(
-        keys=all_keys.reshape(-1),
-        key_starts=np.arange(0, (n + 1) * (width + 2), width + 2),
+        keys=values[: starts[-1]],
+        key_starts=starts,
+        payloads=payloads[: starts[-1]],
         contents=batch.contents[:, 1].copy(),
         times=batch.times,
         ids=batch.ids,
         id_starts=batch.id_starts,
-        evidence=batch.evidence,
+        fixed=batch.fixed,
+        ragged=batch.ragged,
+        ragged_starts=batch.ragged_starts,
     )
 
 
 @kernel
-def _fill_keys(contents, keys, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        out[i, 0] = contents[i, 0]
-        for j in range(keys.shape[1]):
-            out[i, 2 + j] = keys[i, j]
+def _fill_keys(contents, ids, keys, key_starts, key_payloads, number, of, values, payloads, starts):  # type: ignore[no-untyped-def]
+    at = 0
+    for i in range(len(ids)):
+        values[at], values[at + 1] = contents[i, 0], ids[i]
+        if len(payloads):
+            payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
+        at += 2
+        for j in range(key_starts[i], key_starts[i + 1]):
+            if of == np.uint64(1) or partition_of(keys[j], of) == number:
+                values[at] = keys[j]
+                if len(payloads):
+                    payloads[at] = key_payloads[j]
+                at += 1
+        starts[i + 1] = at

@@ -13,24 +13,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import mmh3
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
-from stream.normalize import UNICODE_VERSION, NormalForm
-from stream.schemes import SCHEMES, Plan
-from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
-from stream.tuning import ROWS_LIMIT, Tuning, choose
-from stream.words import stop_languages, stop_rules, word_rules
+from stream.parameters import Parameters
+from stream.schemes import SCHEMES
+from stream.shingles import SHINGLES
+from stream.tuning import SKETCH_BITS, Tuning
+from stream.words import stop_languages
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
 SIGNING_VERSION = 1
-_K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS}
-# Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
-_SECONDS_MAX = 1e11
 
 
-class Config(BaseModel):
+class Config(Parameters):
     """What to find and within which limits. Every field has a default; unknown ones are refused by name.
 
     Raises ``ConfigError`` with the value, the rule and the remedy.
@@ -42,49 +39,6 @@ class Config(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     scheme: str = Field("one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
-    shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
-    k: int | None = Field(
-        None, ge=1, le=100, description="characters or words a shingle; by default 5 characters or 3 words"
-    )
-    languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
-    nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
-    fold_case: bool = Field(True, description="fold the case of texts")
-    fold_space: bool = Field(True, description="take a run of white space as one blank, none at the ends")
-    threshold: float = Field(0.8, ge=0.05, le=1.0, description="similarity from which two documents are a pair")
-    recall: float = Field(0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted")
-    min_similarity: float | None = Field(
-        None,
-        ge=0.0,
-        le=1.0,
-        description="estimate from which a candidate is emitted; by default chosen for the recall",
-    )
-    rows_max: int = Field(
-        128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy"
-    )
-    bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
-    rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
-    seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
-    sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
-    window_seconds: float | None = Field(
-        None,
-        gt=0,
-        le=_SECONDS_MAX,
-        description="two documents may pair when their times differ by at most this",
-    )
-    lateness_seconds: float = Field(
-        0.0,
-        ge=0,
-        le=_SECONDS_MAX,
-        description="how late a document may come and still meet all of its window",
-    )
-    window_documents: int = Field(
-        1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
-    )
-    bucket_candidates_max: int = Field(
-        256, ge=1, le=2**20, description="candidates taken from one bucket at most, the newest first"
-    )
-    text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
-    id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")
 
     if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
 
@@ -112,48 +66,23 @@ class Config(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
-        if self.shingles == "stopwords" and self.k not in (None, STOPWORD_SHINGLE_WORDS):
-            raise ValueError(f"k={self.k} with stopwords shingles, which are a stop word and two more: leave k out")
-        if self.shingles == "stopwords" and not self.languages:
-            raise ValueError("languages is empty, but stopwords shingles need a stop list: name at least one language")
-        self.tuning  # noqa: B018 - raises ConfigError when the target is out of reach
+        self.tuning  # noqa: B018 - raises ConfigError where settings contradict or the target is out of reach
         return self
 
     @functools.cached_property
-    def tuning(self) -> Tuning:
-        """Bands, rows, margin and cut that these settings resolve to."""
-        return choose(
-            self.threshold,
-            self.recall,
-            self.rows_max,
-            self.sketch_bits,
-            self.bands,
-            self.rows,
-            self.min_similarity,
-        )
-
-    @functools.cached_property
-    def plan(self) -> Plan:
-        """What the functions of the scheme need to know."""
-        k = self.k if self.k is not None else _K_DEFAULTS[self.shingles]
-        return Plan(self.shingles, k, tuple(sorted(set(self.languages))), self.tuning, self.seed)
+    def plan(self) -> Any:
+        """What the functions of the scheme need to know; see ``Scheme.plan``."""
+        return SCHEMES[self.scheme].plan(self)
 
     @property
-    def normal_form(self) -> NormalForm:
-        """The steps of normalisation that are on."""
-        return NormalForm(self.nfkc, self.fold_case, self.fold_space)
+    def tuning(self) -> Tuning:
+        """Bands, rows, margin and cut that these settings resolve to."""
+        return SCHEMES[self.scheme].tuning(self.plan)
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:
-        """32 hexadecimal digits, equal for configurations whose keys and sketches are equal for every document."""
-        plan, tuning = self.plan, self.tuning
-        parts = [SIGNING_VERSION, UNICODE_VERSION, self.scheme, plan.shingles, plan.k, *self.normal_form]
-        parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed, self.text_characters_max]
-        if plan.shingles != "chars":
-            parts.append(word_rules())
-        if plan.shingles == "stopwords":
-            parts.append(stop_rules(plan.languages))
-        return _digest(parts)
+        """32 hexadecimal digits, equal for configurations whose keys and evidence are equal for every document."""
+        return _digest([SIGNING_VERSION, self.scheme, *SCHEMES[self.scheme].signing(self.plan)])
 
     @functools.cached_property
     def matching_fingerprint(self) -> str:
@@ -165,7 +94,11 @@ class Config(BaseModel):
                 self.lateness_seconds,
                 self.window_documents,
                 self.bucket_candidates_max,
+                self.probe_candidates_max,
+                self.buckets_shared_min,
+                self.evidence_bytes_max,
                 tuning.agreements_min,
+                tuning.cut,
             ]
         )
 
@@ -177,7 +110,7 @@ def _digest(parts: list[Any]) -> str:
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: tuple(SHINGLES),
-    "sketch_bits": lambda: (8, 16, 32),
+    "sketch_bits": lambda: SKETCH_BITS,
     "languages": stop_languages,
 }
 

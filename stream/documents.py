@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 
 class Document(NamedTuple):
     """One item of the stream.
 
     ``id`` names it in every pair; an id that comes again is a new version. ``timestamp`` is its event time in
-    seconds since the epoch, or ``None`` for "when it arrives".
+    seconds since the epoch, or ``None`` for "when it arrives". What is compared is one of these, as the scheme asks:
+    ``text``; ``tokens``, the elements of a set or bag, or ratings by item; ``vector``, its components, or the bytes
+    of them (float32, little-endian) or of packed bits; ``fields``, those of a record, by name.
     """
 
     id: str
-    text: str
+    text: str = ""
     timestamp: float | None = None
+    tokens: Sequence[str | int] | Mapping[str, float] | None = None
+    vector: Sequence[float] | npt.NDArray[np.floating] | bytes | None = None
+    fields: Mapping[str, str] | None = None
 
 
 class Pair(NamedTuple):
@@ -53,10 +62,16 @@ REASONS: dict[str, str] = {
     "not_object": "the JSON value is not an object",
     "no_text": "the text field is missing",
     "text_type": "the text field is not a string",
+    "no_tokens": "the field of tokens is missing",
+    "tokens_type": "the tokens are neither a list of strings and whole numbers nor ratings by item",
+    "no_vector": "the field of the vector is missing",
+    "vector_type": "the vector is neither a list of numbers nor a string in base64",
+    "vector_base64": "the vector is a string that is not base64",
     "no_id": "the id field is missing",
     "id_not_utf8": "the message key is not UTF-8, so it is no id",
     "id_type": "the id field is not a string",
     "timestamp_type": "the timestamp field is neither a number of seconds nor an ISO 8601 time",
     "line_too_long": "the line is longer than line_bytes_max",
+    "evidence_too_large": "what would be kept of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",
 }

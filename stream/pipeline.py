@@ -13,11 +13,21 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import MICROSECONDS, Batch, id_columns, make_batch, table_items, time_of
+from stream.batches import (
+    MICROSECONDS,
+    Batch,
+    bucket_keys,
+    id_columns,
+    make_batch,
+    sizes_of,
+    table_items,
+    take,
+    time_of,
+)
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
-from stream.normalize import code_points
-from stream.partitions import WHOLE, Partition, local_items, partitions_of
+from stream.frame import Evidence, Scheme, fixed_evidence, regular_keys
+from stream.partitions import WHOLE, Partition, partitions_of
 from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW, BandTable, Limits
 
@@ -58,42 +68,46 @@ _NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.
 
 
 class Signer:
-    """Documents -> batches. Keeps nothing between calls; the same document always gives the same row."""
+    """Documents -> batches. Keeps nothing between calls; the same document always gives the same row.
 
-    def __init__(self, config: Config) -> None:
+    What is kept of a document takes ``item_bytes_max`` bytes at most, by default those of the whole window.
+    """
+
+    def __init__(self, config: Config, item_bytes_max: int | None = None) -> None:
         self.config = config
+        self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
-        config, plan, scheme = self.config, self.config.plan, self._scheme
+        plan, scheme = self.config.plan, self._scheme
         refusals: list[Refusal] = []
         kept, ids, times = self._admit(documents, refusals)
-        codes = code_points([documents[i].text for i in kept], config.normal_form)
-        features = scheme.features(codes, plan)
-        counts = np.diff(features.starts)
-        if not counts.all():  # rare: leave out what has no features, and go on with the rest
-            for i in np.flatnonzero(counts == 0).tolist():
-                reason = "surrogate" if codes.surrogates[i] else "no_shingles" if codes.lengths[i] else "empty"
-                refusals.append(Refusal(kept[i], documents[kept[i]].id, reason))
-            some = np.flatnonzero(counts).tolist()
-            ids, times = [ids[i] for i in some], [times[i] for i in some]
-            features = features._replace(starts=np.append(features.starts[:-1][counts > 0], features.starts[-1:]))
+        reading = scheme.features([documents[i] for i in kept], plan)
+        if reading.refused:
+            refusals += [Refusal(kept[i], documents[kept[i]].id, why) for i, why in reading.refused.items()]
+            some = [i for i in range(len(kept)) if i not in reading.refused]
+            kept, ids, times = [kept[i] for i in some], [ids[i] for i in some], [times[i] for i in some]
         id_bytes, id_starts = id_columns(ids)
         batch = make_batch(
             ids=id_bytes,
             id_starts=id_starts,
             times=np.array(times, np.int64),
-            contents=scheme.contents(features),
-            evidence=scheme.evidence(features, plan),
+            contents=scheme.contents(reading.features),
+            evidence=scheme.evidence(reading.features, plan),
         )
+        too_large = sizes_of(batch) > self._item_bytes_max
+        if too_large.any():
+            places = [kept[i] for i in np.flatnonzero(too_large).tolist()]
+            refusals += [Refusal(i, documents[i].id, "evidence_too_large") for i in places]
+            batch = take(batch, np.flatnonzero(~too_large))
         refusals.sort()
-        return Signed(batch, refusals, int(codes.lengths.sum()), len(features.values))
+        return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
     def _admit(
         self, documents: Sequence[Document], refusals: list[Refusal]
     ) -> tuple[list[int], list[bytes], list[int]]:
-        """Which documents have an id, a time and a text that can be kept; their ids as bytes, their times."""
+        """Which documents have an id and a time that can be kept; their ids as bytes, their times."""
         kept, ids, times = [], [], []
         for i, document in enumerate(documents):
             time = time_of(document)
@@ -106,8 +120,6 @@ class Signer:
                 reason = "id_too_long"
             elif time is None:
                 reason = "timestamp_range"
-            elif len(document.text) > self.config.text_characters_max:
-                reason = "text_too_long"
             if reason is not None or time is None:
                 refusals.append(Refusal(i, document.id, reason or "timestamp_range"))
                 continue
@@ -131,21 +143,23 @@ class Matcher:
         self.cut = 0.0 if candidates else config.tuning.cut
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
-        self.table = BandTable(self._scheme.width(config.plan), table_limits(config, self._scheme.by_content))
+        self.table = BandTable(self._scheme.width(config.plan), table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
-        keys = self._scheme.keys(batch.evidence, self.config.plan)
-        met = self.table.probe_add(local_items(batch, keys, self.partition), probe=probe, add=add)
+        keys = bucket_keys(batch, self._scheme, self.config.plan)
+        met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
         if not len(met.items):
             return _NO_MATCHES
-        common = self._scheme.common(batch.evidence[met.items], self.table.evidence(met.slots), self.config.plan)
+        older = Evidence(self.table.fixed(met.slots), *self.table.ragged(met.slots))
+        common = self._scheme.common(batch.evidence.take(met.items), older, self.config.plan)
         similarity = np.where(met.identical, 1.0, common.similarity)
         first_key = np.where(met.identical, 0, common.first_key)
         # Two different keys share a chain with probability 2^-41: then the evidence knows no common key.
-        emitted = (similarity >= self.cut) & (first_key >= 0)
+        related = (first_key >= 0) & common.conditions & (common.keys >= self.config.buckets_shared_min)
+        emitted = (related | met.identical) & (similarity >= self.cut)
         if self.partition.of > 1:
-            owners = partitions_of(keys[met.items, first_key], self.partition.of)
+            owners = partitions_of(keys.values[keys.starts[met.items] + first_key], self.partition.of)
             emitted &= owners == self.partition.number
         chosen = np.flatnonzero(emitted)
         return self._orient(batch, met.items[chosen], met.slots[chosen], similarity[chosen], common.keys[chosen])
@@ -153,12 +167,9 @@ class Matcher:
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
         id_bytes, id_starts = id_columns([id_])
-        contents, evidence = (
-            np.zeros((1, 2), np.uint64),
-            np.zeros((1, self._scheme.width(self.config.plan)), np.uint8),
-        )
-        batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), contents, evidence)
-        return self.table.remove(table_items(batch, np.empty((1, 0), np.uint64)))
+        evidence = fixed_evidence(np.zeros((1, self._scheme.width(self.config.plan)), np.uint8))
+        batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), evidence)
+        return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
     def _orient(
         self,
@@ -270,13 +281,16 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def table_limits(config: Config, by_content: bool) -> Limits:
-    """The bounds of a table, from a configuration: seconds become microseconds."""
+def table_limits(config: Config, scheme: Scheme) -> Limits:
+    """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
     window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
     return Limits(
         window=int(window),
         lateness=round(config.lateness_seconds * MICROSECONDS),
         items=config.window_documents,
-        bucket_candidates=config.bucket_candidates_max,
-        by_content=by_content,
+        bytes=config.evidence_bytes_max,
+        bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
+        probe_candidates=config.probe_candidates_max or config.window_documents,
+        by_content=scheme.by_content,
+        admit_ratio=config.threshold,
     )

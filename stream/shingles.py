@@ -1,4 +1,4 @@
-"""Shingles: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
+"""Features: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
 
 A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. It
 is computed for all places at once by doubling: the k-grams of length 2m are those of length m, times B^m, plus those of
@@ -13,11 +13,11 @@ Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theob
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from stream.features import Features
 from stream.hashing import BASE, mix64
 from stream.kernels import kernel
 from stream.normalize import CodePoints
@@ -28,14 +28,7 @@ STOPWORD_SHINGLE_WORDS = 3
 _ONE = np.uint64(1)
 
 
-class Shingles(NamedTuple):
-    """Shingles of n texts, ``uint64``; text i has ``values[starts[i]:starts[i + 1]]``; starts are ``int64[n + 1]``."""
-
-    values: npt.NDArray[np.uint64]
-    starts: npt.NDArray[np.int64]
-
-
-def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     """k consecutive code points, k at least 1; a shorter text is one shingle, an empty one has none.
 
     ``languages`` has no meaning here.
@@ -45,10 +38,10 @@ def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
     _chars(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, scratch, values, starts)
-    return Shingles(values[: starts[-1]], starts)
+    return Features(values[: starts[-1]], starts)
 
 
-def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     """k consecutive words by the rules of ``stream.words``; fewer words are one shingle, none give none.
 
     ``languages`` has no meaning here.
@@ -57,7 +50,7 @@ def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
     return _word_shingles(codes, k, np.empty(0, np.uint64))
 
 
-def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles:
+def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     """Each stop word of ``languages`` with the k - 1 words after it, fewer at the end of the text.
 
     A text without a stop word has no shingle: that tells prose from lists, menus and advertisements.
@@ -66,20 +59,20 @@ def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Shingles
 
 
 # kind -> the function that cuts it; ``Config.shingles`` is one of these names.
-SHINGLES: dict[str, Callable[[CodePoints, int, tuple[str, ...]], Shingles]] = {
+SHINGLES: dict[str, Callable[[CodePoints, int, tuple[str, ...]], Features]] = {
     "chars": chars,
     "words": words,
     "stopwords": stopwords,
 }
 
 
-def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Shingles:
+def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
     buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
     _words(*buffers, k, word_table(), stops, scratch, values, starts)
-    return Shingles(values[: starts[-1]], starts)
+    return Features(values[: starts[-1]], starts)
 
 
 @kernel

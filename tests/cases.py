@@ -1,35 +1,26 @@
-"""What the laws run on: every scheme with every kind of shingles, and random streams with many near-duplicates."""
+"""What the laws run on: every scheme, and random streams with many near-duplicates."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 from stream import Config, Document
-from stream.schemes import SCHEMES
 from stream.shingles import SHINGLES
 
-# (law, scheme, shingles) -> why the law does not hold there. A name is that of the test function.
-EXCLUDED: dict[tuple[str, str, str], str] = {}
+# Schemes that sign sets of shingles and estimate their similarity from sketches.
+SKETCHED = ("one_permutation", "minhash")
+# (law, case) -> why the law does not hold there. A law is the name of its test function.
+EXCLUDED: dict[tuple[str, str], str] = {}
 
 STOPS = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "was", "on", "are", "with", "they", "be", "at"]
 # Words of several scripts and lengths; none a stop word.
 CONTENT = [f"{stem}{ending}" for stem in ("rain", "göal", "marké", "tree", "вест") for ending in range(40)]
-
-
-def every_case(law: Callable[..., None]) -> Callable[..., None]:
-    """Run a test on every ``scheme`` and kind of ``shingles`` that is not excluded from it by its name."""
-    pairs = [(scheme, shingles) for scheme in SCHEMES for shingles in SHINGLES]
-    kept = [pair for pair in pairs if (law.__name__, *pair) not in EXCLUDED]
-    return pytest.mark.parametrize(("scheme", "shingles"), kept)(law)
-
-
-def config_of(scheme: str, shingles: str, **settings: Any) -> Config:
-    """No bucket is cut, unless the settings say so."""
-    return Config(scheme=scheme, shingles=shingles, **{"bucket_candidates_max": 2**20, **settings})
 
 
 def prose(rng: random.Random, words: int) -> list[str]:
@@ -72,3 +63,39 @@ def random_stream(
         time = None if jitter is None else clock - rng.random() * jitter
         out.append(Document(id_, text, time))
     return out
+
+
+class Case(NamedTuple):
+    """What a law runs on: the settings of a scheme, and random streams of what it compares."""
+
+    name: str
+    settings: dict[str, Any]
+    stream: Callable[..., list[Document]] = random_stream
+
+    def config(self, **settings: Any) -> Config:
+        """No bucket is cut, unless the settings say so."""
+        return Config(**{"bucket_candidates_max": 2**20, **self.settings, **settings})
+
+
+SETS_CASES = [
+    Case(f"{scheme} {shingles}", {"scheme": scheme, "shingles": shingles})
+    for scheme in SKETCHED
+    for shingles in SHINGLES
+]
+CASES: dict[str, Case] = {case.name: case for case in SETS_CASES}
+
+
+def every_case(law: Callable[..., None]) -> Callable[..., None]:
+    """Run a law on every ``case`` that is not excluded from it by its name."""
+    kept = [case for case in CASES.values() if (law.__name__, case.name) not in EXCLUDED]
+    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)(law)
+
+
+def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
+    """Run a law on every ``case`` of sketched sets."""
+    return pytest.mark.parametrize("case", SETS_CASES, ids=lambda case: case.name)(law)
+
+
+def same(a: Iterable[npt.NDArray[Any]], b: Iterable[npt.NDArray[Any]]) -> bool:
+    """Whether two rows of arrays (evidence, keys, a batch) are equal."""
+    return all(np.array_equal(x, y) for x, y in zip(a, b, strict=True))

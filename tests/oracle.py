@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import Config, Document
+from stream import Config, Document, Signer
+from stream.features import Features
 from stream.normalize import code_points
-from stream.schemes import SCHEMES
-from stream.shingles import Shingles
+from stream.shingles import SHINGLES
 
 # The chance that a right program fails one of the many checks against it: about five standard deviations.
 NEVER = 1e-7
@@ -82,9 +82,10 @@ class Corpus(NamedTuple):
         return [self.sets[i] for i in first.values()], list(first.values())
 
 
-def shingles_of(texts: Sequence[str], config: Config) -> Shingles:
-    """The features of texts under a configuration."""
-    return SCHEMES[config.scheme].features(code_points(texts, config.normal_form), config.plan)
+def shingles_of(texts: Sequence[str], config: Config) -> Features:
+    """The shingles of texts under the configuration of a set scheme; a text without any has an empty stretch."""
+    plan = config.plan
+    return SHINGLES[plan.shingles](code_points(texts, plan.normal_form), plan.k, plan.languages)
 
 
 def corpus(documents: Sequence[Document], config: Config) -> Corpus:
@@ -95,6 +96,21 @@ def corpus(documents: Sequence[Document], config: Config) -> Corpus:
     numbers: dict[bytes, int] = {}
     contents = [numbers.setdefault(bags[i].tobytes(), len(numbers)) for i in kept]
     return Corpus([documents[i] for i in kept], [np.unique(bags[i]) for i in kept], contents)
+
+
+def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]:
+    """The number of the content of each document that is not refused, by id; ids differ, equal contents do not.
+
+    By the content hash, of which another law says that it tells contents apart.
+    """
+    signed = Signer(config).sign(documents)
+    refused = {refusal.place for refusal in signed.refusals}
+    kept = [document.id for i, document in enumerate(documents) if i not in refused]
+    numbers: dict[bytes, int] = {}
+    return {
+        id_: numbers.setdefault(content.tobytes(), len(numbers))
+        for id_, content in zip(kept, signed.batch.contents, strict=True)
+    }
 
 
 def tail_below(n: int, p: float, x: int) -> float:

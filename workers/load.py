@@ -21,6 +21,7 @@ from workers.backoff import backoff_seconds
 from workers.connection import connect
 from workers.exits import Exit, Failure
 from workers.report import Report
+from workers.settings import fields_of
 from workers.step import Message
 from workers.stop import Stop
 from workers.stream_settings import StreamSettings, names_of
@@ -72,7 +73,7 @@ class Loader:
         # Of this process alone: two loads at a time must not put each other out.
         self.name = f"{names_of(settings).prefix}-load-{socket.gethostname()}-{os.getpid()}"
         self.producer: Producer = transport.producer(self.name)
-        self.reader = Reader(settings, stop, lambda part: None)
+        self.reader = Reader(settings, fields_of(settings), stop, lambda part: None)
         self._messages: list[Message] = []
         self._bytes = 0
 

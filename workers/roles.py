@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from stream.codecs import Fields
 from stream.config import Config
 from stream.documents import Document
 from stream.partitions import Partition
@@ -19,6 +18,7 @@ from workers.matcher import MatchPlan, MatchWorker
 from workers.metrics import MATCH, SIGN
 from workers.observe import Observer
 from workers.partition_table import PartitionTable
+from workers.settings import fields_of
 from workers.signer import SignPlan, SignWorker
 from workers.stream_settings import StreamSettings, names_of
 from workers.topics import Envelope, Topics
@@ -72,7 +72,7 @@ def _signer(
     check_bands(transport, settings)
     plan = SignPlan(
         config=settings,
-        fields=Fields(settings.id_field, settings.text_field, settings.timestamp_field),
+        fields=fields_of(settings),
         topics=topics,
         partitions=settings.bands_partitions,
         dead_partitions=transport.partitions(topics.dead),

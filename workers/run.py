@@ -24,7 +24,7 @@ from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Matcher, Signed, Signer, match_step
 from workers.exits import Exit, Failure, output_failure
 from workers.report import Rejects, Report
-from workers.settings import Settings
+from workers.settings import Settings, fields_of
 from workers.stop import Stop
 from workers.transports.files import (
     COMPRESSED_ENDINGS,
@@ -76,7 +76,7 @@ def run(job: Job, settings: Settings) -> Exit:
     bar = sys.stderr.isatty() and not job.quiet and not sys.stdout.isatty()
     total = total_bytes([*job.index, *job.paths], hidden=settings.hidden) if bar and not job.follow else None
     report = Report(quiet=job.quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
-    reader = Reader(settings, stop, rejects.spill)
+    reader = Reader(settings, fields_of(settings), stop, rejects.spill)
     matcher = Matcher(settings, candidates=job.candidates)
     session = _Session(settings, reader, matcher, output, rejects, report)
     try:

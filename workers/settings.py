@@ -26,8 +26,10 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from stream.codecs import Fields
 from stream.config import Config
 from stream.errors import ConfigError
+from stream.schemes import SCHEMES
 from workers.exits import input_failure
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -41,6 +43,8 @@ class Options(BaseModel):
     id_field: str = Field("id", description="name of the id in JSON Lines")
     text_field: str = Field("text", description="name of the text in JSON Lines")
     timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines")
+    tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
+    vector_field: str = Field("vector", description="name of the vector in JSON Lines")
     input_format: str = Field(
         "auto",
         description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents), "
@@ -83,6 +87,18 @@ class Settings(Options, Config, BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """``load`` reads the places itself, to know which value came from where."""
         return (init_settings,)
+
+
+def fields_of(settings: Settings) -> Fields:
+    """How lines of JSON are read: the names, and what the scheme asks of a document."""
+    names = (
+        settings.id_field,
+        settings.text_field,
+        settings.timestamp_field,
+        settings.tokens_field,
+        settings.vector_field,
+    )
+    return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan))
 
 
 class _Environment(EnvSettingsSource):

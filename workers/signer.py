@@ -20,13 +20,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from stream.batches import Batch, concatenate
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
 from stream.codecs import Fields, decode_document
 from stream.config import Config
 from stream.documents import Document
 from stream.errors import ConfigError
-from stream.partitions import partitions_of, route, take
+from stream.partitions import route
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
 from stream.wire import BandMessage, encode
@@ -91,7 +92,7 @@ class SignWorker:
     ) -> None:
         self.consumer, self.producer, self.bounds = consumer, producer, bounds
         self.plan, self.observer = plan, observer
-        self.signer = Signer(plan.config)
+        self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
         self.joined = False
@@ -243,10 +244,11 @@ def _segments(
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
     """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
     fingerprint = plan.config.signing_fingerprint
-    batch = concatenate(batches) if batches else _empty_batch(plan.config)
-    keys = SCHEMES[plan.config.scheme].keys(batch.evidence, plan.config.plan)
+    width = SCHEMES[plan.config.scheme].width(plan.config.plan)
+    batch = concatenate(batches) if batches else empty_batch(width)
+    keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
-    for partition, rows in enumerate(route(partitions_of(keys, plan.partitions), plan.partitions)):
+    for partition, rows in enumerate(route(keys, plan.partitions)):
         contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
         if contents and gone:  # removals come after every document
             contents[-1] = contents[-1]._replace(removed=gone[0])
@@ -256,11 +258,11 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))
 
 
-def _split(batch: Batch, rows: np.ndarray) -> list[np.ndarray]:
+def _split(batch: Batch, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
     """Rows in parts of which none is longer than a message may be."""
     if not len(rows):
         return []
-    sizes = 26 + batch.evidence.shape[1] + np.diff(batch.id_starts)[rows]
+    sizes = sizes_of(batch)[rows]
     ends = np.cumsum(sizes)
     part = (ends - sizes[0]) // MESSAGE_BYTES_MAX
     return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
@@ -286,10 +288,6 @@ def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
     if not _is_text(key):
         return "id_not_utf8"
     return "id_too_long" if len(key) > id_bytes_max else None
-
-
-def _empty_batch(config: Config) -> Batch:
-    return Signer(config).sign([]).batch
 
 
 def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:

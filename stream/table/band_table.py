@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import CapacityError
-from stream.table import step
+from stream.table import step, views
 from stream.table.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
@@ -73,13 +73,19 @@ class Candidates(NamedTuple):
 
 
 class BandTable:
-    """A windowed table of buckets. ``width`` is the bytes of evidence of an item; see the module for the steps."""
+    """A windowed table of buckets; see the module for the steps.
+
+    ``width`` is the bytes of the fixed part of an item's evidence. Room for ragged parts and for payloads is made when
+    the first of them comes.
+    """
 
     def __init__(self, width: int, limits: Limits) -> None:
         assert limits.window >= 0, limits
         assert limits.lateness >= 0, limits
         assert limits.items >= 1, limits
+        assert limits.bytes >= 1, limits
         assert limits.bucket_candidates >= 1, limits
+        assert limits.probe_candidates >= 1, limits
         self.limits = limits
         self._slots, self._postings, self._bytes = (
             Pages(SLOT_PAGE_BITS),
@@ -100,8 +106,10 @@ class BandTable:
             id_lengths=np.empty(0, np.uint16),
             flags=np.empty(0, np.uint8),
             seen=np.empty(0, np.uint32),
-            evidence=np.empty((0, width), np.uint8),
+            fixed=np.empty((0, width), np.uint8),
+            ragged_lengths=np.empty(0, np.uint32),
             links=np.empty(0, np.uint32),
+            payloads=np.empty(0, np.uint64),
             groups=np.empty(0, np.uint32),
             bytes=np.empty(0, np.uint8),
             state=state,
@@ -208,9 +216,20 @@ class BandTable:
             out.append(store.bytes[at : at + length].tobytes().decode())
         return [out[i] for i in back.tolist()]
 
-    def evidence(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        """The evidence of kept slots, ``uint8[m, width]``."""
-        return self._store.evidence[self._places(slots)]
+    def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
+        """The fixed part of the evidence of kept slots, ``uint8[m, width]``."""
+        return self._store.fixed[self._places(slots)]
+
+    def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+        """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
+        starts = np.zeros(len(slots) + 1, np.int64)
+        if not len(self._store.ragged_lengths):
+            return np.empty(0, np.uint8), starts
+        places = self._places(slots)
+        np.cumsum(self._store.ragged_lengths[places], out=starts[1:])
+        out = np.empty(int(starts[-1]), np.uint8)
+        views.gather_ragged(self._store, places, starts, out)
+        return out, starts
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The event times of kept slots in microseconds, ``NO_TIME`` for those that came without one."""
@@ -258,7 +277,7 @@ class BandTable:
         """
         first = max(self.oldest, self.slot_end - items)
         out = np.empty(self._store.state[POSTING_END] - self._first_posting(first), np.int64)
-        count = step.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._kept, out)
+        count = views.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._kept, out)
         return out[:count]
 
     def memory_bytes(self) -> tuple[int, int]:
@@ -267,18 +286,22 @@ class BandTable:
         allocated = sum(
             a.nbytes for a in (*store, *store.heads, *self._journal, *self._met) if isinstance(a, np.ndarray)
         )
-        per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.evidence.shape[1]
+        per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.fixed.shape[1]
+        per_slot += 4 * (len(store.ragged_lengths) > 0)
+        per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) - 256 * int(store.heads.free_count[0])
         id_bytes = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
-        return self.documents * per_slot + postings * 4 + (postings >> GROUP_BITS) * 4 + pages * 8 + id_bytes, allocated
+        return self.documents * per_slot + postings * per_posting + (
+            postings >> GROUP_BITS
+        ) * 4 + pages * 8 + id_bytes, allocated
 
     # Growing
 
     def _reserve(self, items: Items) -> None:
         """Places for all of a batch, before the kernel starts."""
-        state, width = self._store.state, self._store.evidence.shape[1]
-        assert items.evidence.shape == (len(items.times), width), items.evidence.shape
+        state, width = self._store.state, self._store.fixed.shape[1]
+        assert items.fixed.shape == (len(items.times), width), items.fixed.shape
         assert np.diff(items.id_starts).max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert np.diff(items.key_starts).min(initial=KEYS) >= KEYS, "a content key and an id key come first"
         postings = int(state[POSTING_END]) + len(items.keys)
@@ -289,13 +312,16 @@ class BandTable:
             )
         self._slots.extend(int(state[SLOT_END]) + len(items.times))
         self._postings.extend(postings)
-        # An id that does not fit the rest of its page starts the next one; so two pages that follow each other hold
-        # more than one page of ids, of whatever lengths.
-        pages = 2 + (2 * len(items.ids) >> BYTE_PAGE_BITS)
+        # An id that does not fit the rest of its page starts the next one, which leaves less than its length unused.
+        pages = 2 + (2 * len(items.ids) + len(items.ragged) >> BYTE_PAGE_BITS)
         self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
         for array in _slot_arrays(self._store):
             grow(array, self._slots.physical_pages << SLOT_PAGE_BITS)
         grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
+        if len(items.payloads) or len(self._store.payloads):
+            grow(self._store.payloads, self._postings.physical_pages << POSTING_PAGE_BITS)
+        if len(items.ragged) or len(self._store.ragged_lengths):
+            grow(self._store.ragged_lengths, self._slots.physical_pages << SLOT_PAGE_BITS)
         grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
         grow(self._store.bytes, self._bytes.physical_pages << BYTE_PAGE_BITS)
         self._store = self._store._replace(
@@ -336,15 +362,15 @@ class BandTable:
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         out = np.empty(len(slots), np.int64)
-        step.places(self._store, slots, out)
+        views.places(self._store, slots, out)
         return out
 
 
 def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
-    """The arrays with a place for each slot; the evidence last."""
+    """The arrays with a place for each slot; the fixed evidence last."""
     return (
         store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen,
-        store.evidence,
+        store.fixed,
     )  # fmt: skip
 
 

@@ -77,33 +77,43 @@ class Store(NamedTuple):
     id_lengths: npt.NDArray[np.uint16]
     flags: npt.NDArray[np.uint8]
     seen: npt.NDArray[np.uint32]  # the last probe that met this slot
-    evidence: npt.NDArray[np.uint8]  # [slot, width]
+    fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
+    ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
     links: npt.NDArray[np.uint32]
+    payloads: npt.NDArray[np.uint64]  # beside the links; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
     bytes: npt.NDArray[np.uint8]
     state: npt.NDArray[np.int64]
 
 
 class Limits(NamedTuple):
-    """What bounds a table: microseconds, items, candidates a bucket; whether copies are looked up by content."""
+    """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
+    copies are looked up by content; and what two payloads of a bucket must satisfy (``admit``)."""
 
     window: int
     lateness: int
     items: int
+    bytes: int
     bucket_candidates: int
+    probe_candidates: int
     by_content: bool
+    admit_ratio: float
 
 
 class Items(NamedTuple):
-    """A batch as the table sees it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first."""
+    """A batch as the table sees it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first;
+    payloads stand beside them, or there are none."""
 
     keys: npt.NDArray[np.uint64]
     key_starts: npt.NDArray[np.int64]
+    payloads: npt.NDArray[np.uint64]
     contents: npt.NDArray[np.uint64]
     times: npt.NDArray[np.int64]  # NO_TIME where an item has none
     ids: npt.NDArray[np.uint8]
     id_starts: npt.NDArray[np.int64]
-    evidence: npt.NDArray[np.uint8]
+    fixed: npt.NDArray[np.uint8]
+    ragged: npt.NDArray[np.uint8]
+    ragged_starts: npt.NDArray[np.int64]
 
 
 class Journal(NamedTuple):
@@ -151,7 +161,7 @@ def posting_place(store, posting):  # type: ignore[no-untyped-def]
 
 @inlined
 def byte_place(store, number):  # type: ignore[no-untyped-def]
-    """Where a byte of an id stands in ``bytes``; an id lies within one page."""
+    """Where a byte stands in ``bytes``; an id lies within one page, ragged evidence goes over as many as it needs."""
     page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
     return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream.kernels import inlined, raw_kernel
+from stream.table.admit import admits
 from stream.table.chains import (
     BYTE_END,
     BYTE_PAGE_BITS,
@@ -73,12 +74,12 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
                 return i, JOURNAL_FULL, NONE
         if probe:
             live_slots = state[SLOT_END] - state[OLDEST]
-            most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots) + 1
+            most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots, limits.probe_candidates) + 1
             if met.length[0] + most > len(met.slots):
                 return i, CANDIDATES_FULL, NONE
         time = items.times[i]
         if add:
-            pass_time(store, limits, time)
+            pass_time(store, limits, time, bytes_of(items, i))
         untimed = time == NO_TIME
         if untimed:
             time = state[STREAM_TIME]
@@ -108,8 +109,15 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
 
 
 @inlined
-def pass_time(store, limits, time):  # type: ignore[no-untyped-def]
-    """Advance stream time by one item; expire what has left the window, and make room within ``limits.items``."""
+def bytes_of(items, i):  # type: ignore[no-untyped-def]
+    """How many bytes an item takes beside its slot: its id, and the ragged part of its evidence."""
+    return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
+
+
+@inlined
+def pass_time(store, limits, time, size):  # type: ignore[no-untyped-def]
+    """Advance stream time by one item of ``size`` bytes; expire what has left the window, and make room within the
+    limits of items and bytes."""
     state = store.state
     state[ITEMS] += 1
     if time != NO_TIME:
@@ -127,7 +135,10 @@ def pass_time(store, limits, time):  # type: ignore[no-untyped-def]
                 break
             state[OLDEST] += 1
             state[EXPIRED] += 1
-    while state[SLOT_END] - state[OLDEST] >= limits.items:
+    while state[OLDEST] < state[SLOT_END] and (
+        state[SLOT_END] - state[OLDEST] >= limits.items
+        or state[BYTE_END] + size - store.id_starts[slot_place(store, state[OLDEST])] > limits.bytes
+    ):
         state[OLDEST] += 1
         state[EVICTED] += 1
 
@@ -152,8 +163,12 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
     ``top``, the copy that the item supersedes and that may not pair with it, is passed over like superseded ones.
     """
     state = store.state
+    first, begun = items.key_starts[i], met.length[0]
     for j in range(KEYS, keys):
         posting = scratch.targets[j]
+        if met.length[0] - begun == limits.probe_candidates:
+            state[CUTS] += posting != NONE
+            continue  # what was not walked stays linked as it is
         scratch.targets[j] = NONE
         newer = NONE
         visited = 0
@@ -170,11 +185,16 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                     scratch.targets[j] = posting
                 newer = posting
                 if not dead:  # or the posting of a content or an id, whose key shares the chain: it stays, unseen
-                    if visited == limits.bucket_candidates:
+                    if visited == limits.bucket_candidates or met.length[0] - begun == limits.probe_candidates:
                         state[CUTS] += 1
                         break
                     visited += 1
-                    if store.seen[place] != epoch:
+                    if store.seen[place] != epoch and (
+                        len(items.payloads) == 0
+                        or admits(
+                            items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
+                        )
+                    ):
                         store.seen[place] = epoch
                         who = speaks(store, limits, slot, items, i, time, live, kept)
                         if who != NONE:
@@ -216,9 +236,9 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
     store.starts[place] = np.uint32(start & 0xFFFFFFFF)
     store.contents[place] = items.contents[i]
     store.flags[place] = UNTIMED if untimed else np.uint8(0)
-    for j in range(items.evidence.shape[1]):
-        store.evidence[place, j] = items.evidence[i, j]
-    append_id(store, place, items, i)
+    for j in range(items.fixed.shape[1]):
+        store.fixed[place, j] = items.fixed[i, j]
+    append_bytes(store, place, items, i)
     for j in range(len(keys)):
         posting = start + j
         before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
@@ -230,6 +250,8 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
                 target = before if before < start + KEYS else older(store, before, kept)
         at = posting_place(store, posting)
         store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
+        if len(items.payloads):
+            store.payloads[at] = items.payloads[items.key_starts[i] + j]
         if posting & _GROUP_MASK == 0:
             store.groups[at >> GROUP_BITS] = np.uint32(slot & 0xFFFFFFFF)
         n = journal.counts[_HEADS]
@@ -242,8 +264,8 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
 
 
 @inlined
-def append_id(store, place, items, i):  # type: ignore[no-untyped-def]
-    """Store the bytes of an id; an id never straddles two pages."""
+def append_bytes(store, place, items, i):  # type: ignore[no-untyped-def]
+    """Store the bytes of an id, which never straddles two pages, and after it the ragged part of the evidence."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
     mask = (1 << BYTE_PAGE_BITS) - 1
@@ -255,7 +277,18 @@ def append_id(store, place, items, i):  # type: ignore[no-untyped-def]
         to = byte_place(store, at)
         for j in range(end - first):
             store.bytes[to + j] = items.ids[first + j]
-    store.state[BYTE_END] = at + end - first
+    at += end - first
+    if len(store.ragged_lengths):
+        first, end = items.ragged_starts[i], items.ragged_starts[i + 1]
+        store.ragged_lengths[place] = np.uint32(end - first)
+        while first < end:
+            part = min(end - first, mask + 1 - (at & mask))
+            to = byte_place(store, at)
+            for j in range(part):
+                store.bytes[to + j] = items.ragged[first + j]
+            first += part
+            at += part
+    store.state[BYTE_END] = at
 
 
 @inlined
@@ -293,23 +326,6 @@ def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def bucket_lengths(store, first, most, kept, out):  # type: ignore[no-untyped-def]
-    """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
-    live = first_posting(store, store.state[OLDEST], kept)
-    n = 0
-    for slot in range(first, store.state[SLOT_END]):
-        for posting in range(first_posting(store, slot, kept) + KEYS, first_posting(store, slot + 1, kept)):
-            length = np.int64(0)
-            at = np.int64(posting)
-            while at != NONE and length < most:
-                length += 1
-                at = older(store, at, live)
-            out[n] = length
-            n += 1
-    return n
-
-
-@raw_kernel
 def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
     """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
     live = first_posting(store, store.state[OLDEST], kept)
@@ -338,10 +354,3 @@ def undo(store, journal, kept):  # type: ignore[no-untyped-def]
     for n in range(journal.counts[_FLAGS] - 1, -1, -1):
         store.flags[slot_place(store, journal.flag_slots[n])] = journal.flag_values[n]
     journal.counts[:] = 0
-
-
-@raw_kernel
-def places(store, slots, out):  # type: ignore[no-untyped-def]
-    """Where slots stand in the slot arrays, ``int64[m]``."""
-    for n in range(len(slots)):
-        out[n] = slot_place(store, slots[n])

@@ -130,7 +130,7 @@ class Sketches:
             str(row["id"]): Seen(str(row["id"]), time, content)
             for row, time, content in zip(rows, batch.times.tolist(), contents, strict=True)
         }
-        evidence = batch.evidence[first].reshape(len(first), tuning.bands, tuning.rows)
+        evidence = batch.fixed[first].reshape(len(first), tuning.bands, tuning.rows)
         self.pairs: dict[tuple[int, int], tuple[float, int]] = {}  # similarity and bands in common
         for a, b in _sharing(evidence):
             equal = evidence[a] == evidence[b]

@@ -1,4 +1,4 @@
-"""Laws of the stream, for every scheme and every kind of shingles: what is paired with what, once, and for how long."""
+"""Laws of the stream, for every case: what is paired with what, once, and for how long."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import random
 from collections import Counter
 
 import pytest
-from cases import config_of, every_case, random_stream
-from oracle import corpus
+from cases import Case, every_case
+from oracle import contents_of
 
 from stream import Config, Deduplicator, Document, Pair
 
@@ -29,13 +29,13 @@ def names(pairs: list[Pair]) -> list[tuple[str, str]]:
 
 
 @every_case
-def test_a_batch_gives_what_one_by_one_gives(scheme: str, shingles: str) -> None:
+def test_a_batch_gives_what_one_by_one_gives(case: Case) -> None:
     """Pairs and counts, wherever a batch is cut; twins, versions and what expires inside one batch too."""
     for seed in SEEDS:
         rng = random.Random(seed)
         limits = {"window_seconds": rng.choice([20.0, 1e6]), "lateness_seconds": 5.0, "window_documents": 150}
-        config = config_of(scheme, shingles, threshold=0.6, recall=0.8, **limits)
-        documents = random_stream(rng, 300, versions=0.1, jitter=8.0)
+        config = case.config(threshold=0.6, recall=0.8, **limits)
+        documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
         single = Deduplicator(config)
         expected = [pair for document in documents for pair in single.process([document])]
         assert len(expected) > 50, seed
@@ -46,11 +46,11 @@ def test_a_batch_gives_what_one_by_one_gives(scheme: str, shingles: str) -> None
 
 
 @every_case
-def test_no_pair_is_reported_twice_and_none_with_itself(scheme: str, shingles: str) -> None:
+def test_no_pair_is_reported_twice_and_none_with_itself(case: Case) -> None:
     """Of documents with ids of their own, however many buckets two of them share and in whatever order they come."""
     for seed in SEEDS:
-        documents = random_stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
-        pairs = pairs_of(config_of(scheme, shingles), documents)
+        documents = case.stream(random.Random(seed), 400, copies=0.3, jitter=30.0)
+        pairs = pairs_of(case.config(), documents)
         found = Counter(frozenset(pair) for pair in names(pairs))
         assert len(found) > 50, seed
         assert max(found.values()) == 1, seed
@@ -58,23 +58,22 @@ def test_no_pair_is_reported_twice_and_none_with_itself(scheme: str, shingles: s
 
 
 @every_case
-def test_no_version_of_an_id_pairs_with_another(scheme: str, shingles: str) -> None:
+def test_no_version_of_an_id_pairs_with_another(case: Case) -> None:
     """Half of the documents are new versions, most of them near-duplicates or copies of earlier ones."""
     for seed in SEEDS:
-        documents = random_stream(random.Random(seed), 300, copies=0.4, versions=0.5)
-        pairs = pairs_of(config_of(scheme, shingles), documents)
+        documents = case.stream(random.Random(seed), 300, copies=0.4, versions=0.5)
+        pairs = pairs_of(case.config(), documents)
         assert len(pairs) > 50, seed
         assert all(pair.older != pair.newer for pair in pairs), seed
 
 
 @every_case
-def test_copies_are_linked_once_each_and_hide_no_other_pair(scheme: str, shingles: str) -> None:
+def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case) -> None:
     """n copies of a content are joined by n - 1 links; which contents are pairs, the copies do not change."""
     for seed in SEEDS:
-        documents = random_stream(random.Random(seed), 400, copies=0.5)
-        config = config_of(scheme, shingles)
-        truth = corpus([x for x in documents if "\ud800" not in x.text], config)
-        number = {x.id: content for x, content in zip(truth.documents, truth.contents, strict=True)}
+        documents = case.stream(random.Random(seed), 400, copies=0.5)
+        config = case.config()
+        number = contents_of(documents, config)
         links, contents = Counter(), set()
         for older, newer in names(pairs_of(config, documents)):
             pair = frozenset((number[older], number[newer]))
@@ -82,56 +81,59 @@ def test_copies_are_linked_once_each_and_hide_no_other_pair(scheme: str, shingle
                 links[number[older]] += 1
             else:
                 contents.add(pair)
-        copies = Counter(truth.contents)
+        copies = Counter(number.values())
         assert links == Counter({content: n - 1 for content, n in copies.items() if n > 1}), seed
-        firsts = [truth.documents[i] for i in truth.distinct()[1]]
+        firsts = without_copies(documents, config)
         without = {frozenset((number[a], number[b])) for a, b in names(pairs_of(config, firsts))}
         assert contents == without, seed
 
 
 @every_case
-def test_expired_ones_are_never_returned_and_live_ones_never_lost(scheme: str, shingles: str) -> None:
+def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) -> None:
     """By time: just the pairs without a window whose times are no further apart, however late a document comes."""
     for seed in SEEDS:
         rng = random.Random(seed)
-        documents = without_copies(random_stream(rng, 400, copies=0, jitter=20.0), config_of(scheme, shingles))
+        documents = without_copies(case.stream(rng, 400, copies=0, jitter=20.0), case.config())
         time = {x.id: x.timestamp for x in documents}
-        everything = pairs_of(config_of(scheme, shingles), documents)
+        everything = pairs_of(case.config(), documents)
         for window in (3.0, 40.0, 150.0):
             expected = [pair for pair in everything if abs(time[pair.older] - time[pair.newer]) <= window]
-            config = config_of(scheme, shingles, window_seconds=window, lateness_seconds=30.0)
+            config = case.config(window_seconds=window, lateness_seconds=30.0)
             assert pairs_of(config, documents) == expected, (seed, window)
         assert len(expected) not in (0, len(everything)), seed
 
 
 @every_case
-def test_the_last_documents_are_met_and_those_before_them_are_not(scheme: str, shingles: str) -> None:
+def test_the_last_documents_are_met_and_those_before_them_are_not(case: Case) -> None:
     """By count: a document meets those of the ``window_documents`` - 1 before it, and no other."""
     for seed in SEEDS:
-        documents = without_copies(random_stream(random.Random(seed), 400, copies=0), config_of(scheme, shingles))
+        documents = without_copies(case.stream(random.Random(seed), 400, copies=0), case.config())
         place = {x.id: n for n, x in enumerate(documents)}
-        everything = pairs_of(config_of(scheme, shingles), documents)
+        everything = pairs_of(case.config(), documents)
         for most in (1, 2, 30, 300):
             expected = [pair for pair in everything if place[pair.newer] - place[pair.older] < most]
-            assert pairs_of(config_of(scheme, shingles, window_documents=most), documents) == expected, (seed, most)
+            assert pairs_of(case.config(window_documents=most), documents) == expected, (seed, most)
         assert len(expected) not in (0, len(everything)), seed
 
 
 def without_copies(documents: list[Document], config: Config) -> list[Document]:
-    """One document of each content, and none that is refused."""
-    truth = corpus([x for x in documents if "\ud800" not in x.text], config)
-    return [truth.documents[i] for i in truth.distinct()[1]]
+    """The first document of each content, and none that is refused."""
+    first: dict[int, str] = {}
+    for id_, content in contents_of(documents, config).items():
+        first.setdefault(content, id_)
+    kept = set(first.values())
+    return [document for document in documents if document.id in kept]
 
 
 @every_case
 @pytest.mark.parametrize("limits", [{"window_documents": 500}, {"window_seconds": 500.0, "lateness_seconds": 20.0}])
-def test_memory_is_bounded_by_the_window(scheme: str, shingles: str, limits: dict[str, float]) -> None:
+def test_memory_is_bounded_by_the_window(case: Case, limits: dict[str, float]) -> None:
     """Twelve windows later it is what it was after three, and no more documents are held than fit."""
-    config = config_of(scheme, shingles, **limits)
+    config = case.config(**limits)
     dedup, rng, held, allocated = Deduplicator(config), random.Random(4), [], []
     clock = 0.0
     for _ in range(12):
-        part = [x._replace(timestamp=x.timestamp + clock) for x in random_stream(rng, 500, jitter=20.0)]
+        part = [x._replace(timestamp=x.timestamp + clock) for x in case.stream(rng, 500, jitter=20.0)]
         clock = max(x.timestamp for x in part)
         dedup.process(part)
         held.append(dedup.matcher.table.documents)
@@ -143,12 +145,12 @@ def test_memory_is_bounded_by_the_window(scheme: str, shingles: str, limits: dic
 
 
 @every_case
-def test_a_probe_reports_what_adding_would_and_changes_nothing(scheme: str, shingles: str) -> None:
+def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> None:
     """Pairs for each document alone; afterwards the stream goes on as if nobody had looked."""
     for seed in SEEDS:
         rng = random.Random(seed)
-        config = config_of(scheme, shingles, window_seconds=60.0, lateness_seconds=10.0)
-        documents = random_stream(rng, 300, versions=0.1, jitter=8.0)
+        config = case.config(window_seconds=60.0, lateness_seconds=10.0)
+        documents = case.stream(rng, 300, versions=0.1, jitter=8.0)
         looked, other = Deduplicator(config), Deduplicator(config)
         for part in splits(rng, documents):
             probed = looked.probe(part)
@@ -163,12 +165,12 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(scheme: str, shin
 
 
 @every_case
-def test_a_removed_id_is_never_returned_and_no_other_is_lost(scheme: str, shingles: str) -> None:
+def test_a_removed_id_is_never_returned_and_no_other_is_lost(case: Case) -> None:
     """Of a stream without copies: just the pairs that there would be without it."""
     for seed in SEEDS:
         rng = random.Random(seed)
-        config = config_of(scheme, shingles)
-        documents = without_copies(random_stream(rng, 300, copies=0), config)
+        config = case.config()
+        documents = without_copies(case.stream(rng, 300, copies=0), config)
         half = len(documents) // 2
         removed = {x.id for x in rng.sample(documents[:half], 30)}
         dedup = Deduplicator(config)

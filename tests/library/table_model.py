@@ -29,7 +29,10 @@ from stream.table.chains import (
 from stream.table.heads import locate
 
 NO_LIMIT = 1 << 62
-OPEN = Limits(window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bucket_candidates=NO_LIMIT, by_content=True)
+OPEN = Limits(
+    window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
+    probe_candidates=NO_LIMIT, by_content=True, admit_ratio=0.0,
+)  # fmt: skip
 # Where the 32-bit numbers of postings and slots begin again; postings start with a group of 32.
 WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BYTE_END: 2**32 - 700}
 
@@ -64,7 +67,10 @@ def batch(items: list[Item]) -> Items:
         times=np.array([NO_TIME if x.time is None else x.time for x in items], np.int64),
         ids=np.frombuffer(bytearray(b"".join(ids)), np.uint8),
         id_starts=np.cumsum([0, *map(len, ids)]).astype(np.int64),
-        evidence=contents.view(np.uint8).reshape(-1, 8),
+        payloads=np.empty(0, np.uint64),
+        fixed=contents.view(np.uint8).reshape(-1, 8),
+        ragged=np.empty(0, np.uint8),
+        ragged_starts=np.zeros(len(contents) + 1, np.int64),
     )
 
 
@@ -234,7 +240,7 @@ def check_answers(table: BandTable, model: Model) -> None:
     assert table.ids(slots) == [e.item.id for e in model.live]
     times = [NO_TIME if e.item.time is None else e.item.time for e in model.live]
     assert table.times(slots).tolist() == times
-    evidence = table.evidence(slots).copy().view(np.uint64).ravel().tolist()
+    evidence = table.fixed(slots).copy().view(np.uint64).ravel().tolist()
     assert evidence == [e.item.content for e in model.live]
 
 
@@ -282,8 +288,11 @@ def random_limits(rng: random.Random) -> Limits:
         window=rng.choice([int(NO_WINDOW), 0, 5, 30, 100]),
         lateness=rng.choice([0, 3, 40]),
         items=rng.choice([1, 2, 7, 40, NO_LIMIT]),
+        bytes=NO_LIMIT,
         bucket_candidates=rng.choice([1, 2, 4, NO_LIMIT]),
+        probe_candidates=NO_LIMIT,
         by_content=rng.random() < 0.8,
+        admit_ratio=0.0,
     )
 
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
-from stream.batches import Batch, concatenate, id_columns, table_items, time_of
+from stream.batches import Batch, concatenate, id_columns, make_batch, table_items, time_of
+from stream.frame import fixed_evidence, regular_keys
 from stream.table import NO_TIME
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=10)
@@ -32,7 +33,7 @@ def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
     data, starts = id_columns([id_.encode() for id_ in ids])
     n = len(ids)
     empty = np.zeros((n, 0), np.uint8)
-    batch = Batch(data, starts, np.zeros(n, np.int64), np.zeros((n, 2), np.uint64), empty)
+    batch = make_batch(data, starts, np.zeros(n, np.int64), np.zeros((n, 2), np.uint64), fixed_evidence(empty))
     assert batch.size == n
     assert batch.ids_at(np.arange(n)) == ids
     assert batch.ids_at(np.arange(n)[::-2]) == ids[::-2]
@@ -73,7 +74,7 @@ def test_items_of_a_table_have_content_and_id_before_their_buckets() -> None:
     """The first two keys of an item; the second half of its content stands apart."""
     batch = batch_of(Document("a", "some text", 1.0), Document("b", "some other text"), Document("a", "some text"))
     keys = np.arange(12, dtype=np.uint64).reshape(3, 4)
-    items = table_items(batch, keys)
+    items = table_items(batch, regular_keys(keys))
     rows = items.keys.reshape(3, 6)
     assert items.key_starts.tolist() == [0, 6, 12, 18]
     assert rows[:, 2:].tolist() == keys.tolist()
@@ -85,7 +86,7 @@ def test_items_of_a_table_have_content_and_id_before_their_buckets() -> None:
 
 def test_the_key_of_an_id_has_a_known_answer() -> None:
     """It must be the same in every process that removes documents."""
-    items = table_items(batch_of(Document("a", "some text")), np.empty((1, 0), np.uint64))
+    items = table_items(batch_of(Document("a", "some text")), regular_keys(np.empty((1, 0), np.uint64)))
     assert items.keys[1] == 3214045599913176167
 
 

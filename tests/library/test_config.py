@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from stream import Config, ConfigError, Document, Signer
+from stream.schemes import SCHEMES
 from stream.words import stop_languages
 
 NAN = math.nan
@@ -35,6 +36,9 @@ WRONG: dict[str, list[Any]] = {
     "lateness_seconds": [-1, math.inf, NAN],
     "window_documents": [0, 2**30 + 1],
     "bucket_candidates_max": [0, 2**20 + 1],
+    "probe_candidates_max": [0, 2**30 + 1],
+    "buckets_shared_min": [0, 1025],
+    "evidence_bytes_max": [0, 2**42 + 1],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
 }
@@ -54,21 +58,30 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "bands": (16, {"signing", "matching"}),
     "rows": (6, {"signing", "matching"}),
     "seed": (2, {"signing"}),
-    "sketch_bits": (16, {"signing"}),  # the cut, counted in rows, happens to stay
+    "sketch_bits": (16, {"signing", "matching"}),
     "window_seconds": (60.0, {"matching"}),
     "lateness_seconds": (5.0, {"matching"}),
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
+    "probe_candidates_max": (9, {"matching"}),
+    "buckets_shared_min": (2, {"matching"}),
+    "evidence_bytes_max": (1 << 20, {"matching"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
 }
-TEXTS = ["The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again", "ＦＵＬＬ width for the\n\nend of it all"]
+# Field -> settings under which it has a meaning, where the defaults give it none.
+BASES: dict[str, dict[str, Any]] = {}
+# What every scheme can be given.
+DOCUMENTS = [
+    Document("0", "The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again"),
+    Document("1", "ＦＵＬＬ width for the\n\nend of it all"),
+]
 
 
 def test_every_field_stands_in_the_tables_of_these_tests() -> None:
     """A new setting needs a range and a place in the fingerprints."""
-    assert list(WRONG) == list(Config.model_fields)
-    assert list(CHANGES) == list(Config.model_fields)
+    assert set(WRONG) == set(Config.model_fields)
+    assert set(CHANGES) == set(Config.model_fields)
 
 
 @pytest.mark.parametrize(("field", "value"), [(field, value) for field in WRONG for value in WRONG[field]])
@@ -173,28 +186,31 @@ def test_k_follows_the_shingles(shingles: str, k: int) -> None:
 
 def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They name generations, so they last from release to release; the Unicode version is part of them."""
-    monkeypatch.setattr("stream.config.UNICODE_VERSION", "15.0.0")
-    assert Config().signing_fingerprint == "21cbb32a2732ae5f681ac62c680e422e"
-    assert Config().matching_fingerprint == "c7cd78133656c4641c6a64f673b2652a"
-    monkeypatch.setattr("stream.config.UNICODE_VERSION", "15.1.0")
-    assert Config().signing_fingerprint != "21cbb32a2732ae5f681ac62c680e422e"
+    monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.0.0")
+    assert Config().signing_fingerprint == "8e27f39241632199044a3f362eecbba7"
+    assert Config().matching_fingerprint == "e0bae09153abf3f768c0a7f7f772f501"
+    monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.1.0")
+    assert Config().signing_fingerprint != "8e27f39241632199044a3f362eecbba7"
 
 
 @pytest.mark.parametrize("field", CHANGES)
 def test_a_setting_changes_the_fingerprints_it_is_part_of(field: str) -> None:
     """Signing, matching, both or none; and back again."""
     value, names = CHANGES[field]
-    base, other = Config(), Config(**{field: value})
+    settings = BASES.get(field, {})
+    base, other = Config(**settings), Config(**{**settings, field: value})
     assert (base.signing_fingerprint != other.signing_fingerprint) == ("signing" in names)
     assert (base.matching_fingerprint != other.matching_fingerprint) == ("matching" in names)
-    assert Config(**{field: getattr(base, field)}).signing_fingerprint == base.signing_fingerprint
+    assert Config(**{**settings, field: getattr(base, field)}).signing_fingerprint == base.signing_fingerprint
 
 
 @pytest.mark.parametrize("field", [field for field in CHANGES if field != "text_characters_max"])
 def test_keys_change_exactly_with_the_signing_fingerprint(field: str) -> None:
     """Equal fingerprints, equal evidence and keys, bit by bit; a setting of the fingerprint changes some of them."""
     value, names = CHANGES[field]
-    assert (signed(Config()) == signed(Config(**{field: value}))) == ("signing" not in names)
+    settings = BASES.get(field, {})
+    base, other = Config(**settings), Config(**{**settings, field: value})
+    assert (signed(base) == signed(other)) == ("signing" not in names)
 
 
 def test_stop_lists_are_part_of_the_signing_fingerprint_where_they_matter() -> None:
@@ -215,6 +231,8 @@ def test_another_way_to_the_same_bands_is_the_same_generation() -> None:
 
 
 def signed(config: Config) -> list[bytes]:
-    batch = Signer(config).sign([Document(str(i), text) for i, text in enumerate(TEXTS)]).batch
-    keys = Signer(config)._scheme.keys(batch.evidence, config.plan)
-    return [np.ascontiguousarray(column).tobytes() for column in (batch.contents, batch.evidence, keys)]
+    signed = Signer(config).sign(DOCUMENTS)
+    assert not signed.refusals
+    batch = signed.batch
+    keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
+    return [np.ascontiguousarray(column).tobytes() for column in (batch.contents, *batch.evidence, keys.values)]

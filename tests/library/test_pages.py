@@ -76,7 +76,10 @@ def numbered(first: int, keys: int) -> Items:
         times=numbers.astype(np.int64),
         ids=np.frombuffer(bytearray(b"".join(b"%09d" % n for n in numbers)), np.uint8),
         id_starts=np.arange(BATCH + 1) * 9,
-        evidence=numbers.view(np.uint8).reshape(BATCH, 8),
+        payloads=np.empty(0, np.uint64),
+        fixed=numbers.view(np.uint8).reshape(BATCH, 8),
+        ragged=np.empty(0, np.uint8),
+        ragged_starts=np.zeros(BATCH + 1, np.int64),
     )
 
 
@@ -162,7 +165,7 @@ def test_what_does_not_fit_the_arrays_is_refused() -> None:
     good = batch([item("a", 1, "x")])
     bad = [
         batch([item("x" * 65_536, 1)]),
-        good._replace(evidence=np.zeros((1, 9), np.uint8)),
+        good._replace(fixed=np.zeros((1, 9), np.uint8)),
         good._replace(keys=good.keys[:1], key_starts=np.array([0, 1])),
     ]
     for items in bad:

@@ -15,8 +15,9 @@ from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
+from stream.features import Features
 from stream.normalize import NormalForm, code_points
-from stream.shingles import SHINGLES, Shingles
+from stream.shingles import SHINGLES
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
@@ -27,7 +28,7 @@ NEWS = (
 )
 
 
-def cut(kind: str, texts: list[str], k: int, form: NormalForm = NormalForm()) -> Shingles:  # noqa: B008 - immutable
+def cut(kind: str, texts: list[str], k: int, form: NormalForm = NormalForm()) -> Features:  # noqa: B008 - immutable
     return SHINGLES[kind](code_points(texts, form), k, ("en",))
 
 

@@ -12,34 +12,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
-from stream.batches import Batch, id_columns
-from stream.partitions import partitions_of, route, take
+from stream.batches import Batch, bucket_keys, id_columns, make_batch, take
+from stream.frame import Evidence
+from stream.partitions import route
 from stream.schemes import SCHEMES
 from stream.wire import BandMessage, WireError, decode, encode
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
-HEADER_BYTES = 44
+HEADER_BYTES = 48
 
 ids = st.lists(st.text(max_size=40).map(lambda text: text.encode("utf-8", "ignore")), max_size=20)
 
 
 @st.composite
 def messages(draw: st.DrawFn) -> BandMessage:
-    """Any batch of any width, with any removals."""
+    """Any batch of any width, with or without ragged evidence, with any removals."""
     names, removed, width = draw(ids), draw(ids), draw(st.sampled_from([0, 1, 7, 126]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    return BandMessage(_batch(names, width, rng), removed)
+    return BandMessage(_batch(names, width, rng, draw(st.sampled_from([0, 1, 50]))), removed)
 
 
-def _batch(names: list[bytes], width: int, rng: np.random.Generator) -> Batch:
+def _batch(names: list[bytes], width: int, rng: np.random.Generator, ragged_max: int = 0) -> Batch:
     id_bytes, starts = id_columns(names)
     n = len(names)
-    return Batch(
+    ragged_starts = np.cumsum([0, *rng.integers(0, ragged_max + 1, n)])
+    ragged = rng.integers(0, 256, ragged_starts[-1], np.uint8)
+    return make_batch(
         id_bytes,
         starts,
         rng.integers(-(2**62), 2**62, n),
         rng.integers(0, 2**64, (n, 2), np.uint64),
-        rng.integers(0, 256, (n, width), np.uint8),
+        Evidence(rng.integers(0, 256, (n, width), np.uint8), ragged, ragged_starts),
     )
 
 
@@ -90,7 +93,7 @@ def test_anything_else_is_refused(data: bytes) -> None:
 def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject) -> None:
     """Counts that do not add up to the length are refused before anything is allocated from them."""
     whole = bytearray(encode(message, FINGERPRINT))
-    at = data.draw(st.sampled_from([24, 28, 32, 36, 40]))
+    at = data.draw(st.sampled_from([24, 28, 32, 36, 40, 44]))
     (count,) = struct.unpack_from("<I", whole, at)
     lie = data.draw(st.integers(0, 2**32 - 1).filter(lambda n: n != count))
     struct.pack_into("<I", whole, at, lie)
@@ -111,7 +114,7 @@ def test_ids_whose_lengths_do_not_add_up_are_refused(message: BandMessage, data:
     whole = bytearray(encode(message, FINGERPRINT))
     at = HEADER_BYTES + 24 * n + 2 * data.draw(st.integers(0, n - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
-    with pytest.raises(WireError, match="add up"):
+    with pytest.raises(WireError, match="adds up"):
         decode(bytes(whole), FINGERPRINT)
 
 
@@ -119,12 +122,12 @@ def test_another_format_version_is_refused() -> None:
     """A message of a later program says so in its fifth byte."""
     whole = bytearray(encode(BandMessage(_batch([b"a"], 8, np.random.default_rng(1)), []), FINGERPRINT))
     whole[4] += 1
-    with pytest.raises(WireError, match="version 1"):
+    with pytest.raises(WireError, match="version 2"):
         decode(bytes(whole), FINGERPRINT)
 
 
 def test_the_size_is_the_columns_and_a_header() -> None:
-    """44 bytes a message, 26 a document beside its sketch and its id, 2 a removed id beside its bytes."""
+    """48 bytes a message, 26 a document beside its sketch and its id, 2 a removed id beside its bytes."""
     batch = _batch([b"abc", b"de"], 126, np.random.default_rng(1))
     size = len(encode(BandMessage(batch, [b"wxyz"]), FINGERPRINT))
     assert size == HEADER_BYTES + 2 * (26 + 126) + 5 + (2 + 4)
@@ -138,8 +141,8 @@ def test_a_document_costs_at_most_1400_bytes_over_8_partitions() -> None:
         for i in range(500)
     ]
     batch = Signer(config).sign(documents).batch
-    owners = partitions_of(SCHEMES[config.scheme].keys(batch.evidence, config.plan), 8)
-    parts = [take(batch, rows) for rows in route(owners, 8)]
+    keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
+    parts = [take(batch, rows) for rows in route(keys, 8)]
     size = sum(len(encode(BandMessage(part, []), config.signing_fingerprint)) for part in parts)
     assert size / len(documents) <= 1400
 

@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from stream.codecs import Fields
 from stream.documents import REASONS, Document
 from workers.settings import Options
 from workers.stop import Stop
@@ -13,7 +14,7 @@ from workers.transports.files import FILE_REASONS, Reader, walk
 
 def read(*paths, **options):
     spilled = []
-    reader = Reader(Options(**options), Stop(), spilled.append)
+    reader = Reader(Options(**options), Fields(), Stop(), spilled.append)
     entries = [entry for entry in reader.read([str(path) for path in paths]) if entry is not None]
     return entries, b"".join(spilled), reader
 

@@ -15,8 +15,8 @@ import orjson
 import pytest
 
 from stream import Config, ConfigError, Document, Signer
-from stream.batches import Batch
-from stream.partitions import Partition, partitions_of, route, take
+from stream.batches import Batch, bucket_keys, take
+from stream.partitions import Partition, route
 from stream.schemes import SCHEMES
 from stream.wire import BandMessage, WireError, encode
 from workers.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
@@ -73,8 +73,8 @@ class Log:
             for _ in range(documents)
         ]
         batch = Signer(self.config).sign(made).batch
-        owners = partitions_of(SCHEMES[self.config.scheme].keys(batch.evidence, self.config.plan), self.partition.of)
-        return take(batch, route(owners, self.partition.of)[self.partition.number])
+        keys = bucket_keys(batch, SCHEMES[self.config.scheme], self.config.plan)
+        return take(batch, route(keys, self.partition.of)[self.partition.number])
 
     def record(self, message: BandMessage) -> Record:
         return Record(1, self.offset, 0, None, encode(message, self.config.signing_fingerprint))

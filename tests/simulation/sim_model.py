@@ -67,14 +67,15 @@ class Sketches:
         assert batch.size == len(self.texts)
         self.content_of = {text: row.tobytes() for text, row in zip(self.texts, batch.contents, strict=True)}
         self.number = {row.tobytes(): i for i, row in enumerate(batch.contents)}
-        equal = batch.evidence[:, None, :] == batch.evidence[None, :, :]
+        equal = batch.fixed[:, None, :] == batch.fixed[None, :, :]
         bands = equal.reshape(*equal.shape[:2], tuning.bands, tuning.rows).all(axis=3)
         self.first = np.where(bands.any(axis=2), bands.argmax(axis=2), -1)
         self.buckets = bands.sum(axis=2)
         chance = 2.0**-tuning.sketch_bits
         self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, 1)
         self.pairs = (self.first >= 0) & (self.similarity >= tuning.cut)
-        self.places = partitions_of(SCHEMES[config.scheme].keys(batch.evidence, config.plan), partitions)
+        keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan).values
+        self.places = partitions_of(keys, partitions).reshape(batch.size, tuning.bands)
 
     def owner(self, a: int, b: int) -> int:
         """The partition that publishes a pair of contents."""

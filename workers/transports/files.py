@@ -73,13 +73,13 @@ class Reader:
     ``spill`` is given the parts of a line that is too long to be held, before the entry that says so.
     """
 
-    def __init__(self, options: Options, stop: Stop, spill: Callable[[bytes], None]) -> None:
+    def __init__(self, options: Options, fields: Fields, stop: Stop, spill: Callable[[bytes], None]) -> None:
         self.options = options
         self.stop = stop
         self.bytes = 0
         self.blank_lines = 0
         self._spill = spill
-        self._fields = Fields(options.id_field, options.text_field, options.timestamp_field)
+        self._fields = fields
 
     def read(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """The entries of all paths in order; ``None`` where there is nothing more to read right now.

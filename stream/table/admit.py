@@ -1,0 +1,40 @@
+"""What two postings of one bucket say of their items before either is read: a payload beside each posting.
+
+What must be equal is in the key; what must lie within bounds is here. The payload of a token is its position in the
+ordered set, from 0, and its suffix length, the number of tokens from it to the end, itself counted; together they are
+the size of the set. Two sets that meet at the first token they share have at most the shorter suffix in common, and
+at least both heads and the longer suffix in their union. Where even that falls short of the ratio, no later common
+token does better, so a pair that is refused in one bucket is refused in all.
+
+The same bounds could stand in the keys, at the price of a bucket for each combination of position and length.
+
+Source: Mining of Massive Datasets, 3.9.6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.kernels import inlined
+
+_SUFFIX = np.uint64(0xFFFFFFFF)
+_POSITION_SHIFT = np.uint64(32)
+# Rounding of the quotient that decides a pair and of the product below: two parts in 2^53, with room to spare.
+_SLACK = 1 - 2.0**-50
+
+
+@inlined
+def payload_of(position, suffix):  # type: ignore[no-untyped-def]
+    """``position << 32 | suffix``, ``uint64``: position from 0, suffix length from 1, both below 2^32."""
+    return (np.uint64(position) << _POSITION_SHIFT) | np.uint64(suffix)
+
+
+@inlined
+def admits(payload_a, payload_b, ratio):  # type: ignore[no-untyped-def]
+    """Whether sets that share these two postings, and no token before them, can have a Jaccard similarity of ``ratio``.
+
+    Never false for a pair whose similarity, as the quotient of two numbers in ``float64``, is ``ratio`` or more.
+    """
+    suffix_a, suffix_b = np.int64(payload_a & _SUFFIX), np.int64(payload_b & _SUFFIX)
+    heads = np.int64(payload_a >> _POSITION_SHIFT) + np.int64(payload_b >> _POSITION_SHIFT)
+    return min(suffix_a, suffix_b) >= ratio * (heads + max(suffix_a, suffix_b)) * _SLACK

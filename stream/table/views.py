@@ -1,0 +1,58 @@
+"""What stands in a band table, read by kernels that change nothing: places, ragged evidence, lengths of buckets."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.kernels import raw_kernel
+from stream.table.chains import (
+    BYTE_PAGE_BITS,
+    KEYS,
+    OLDEST,
+    SLOT_END,
+    byte_place,
+    first_posting,
+    older,
+    slot_place,
+)
+from stream.table.heads import NONE
+
+
+@raw_kernel
+def bucket_lengths(store, first, most, kept, out):  # type: ignore[no-untyped-def]
+    """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
+    live = first_posting(store, store.state[OLDEST], kept)
+    n = 0
+    for slot in range(first, store.state[SLOT_END]):
+        for posting in range(first_posting(store, slot, kept) + KEYS, first_posting(store, slot + 1, kept)):
+            length = np.int64(0)
+            at = np.int64(posting)
+            while at != NONE and length < most:
+                length += 1
+                at = older(store, at, live)
+            out[n] = length
+            n += 1
+    return n
+
+
+@raw_kernel
+def places(store, slots, out):  # type: ignore[no-untyped-def]
+    """Where slots stand in the slot arrays, ``int64[m]``."""
+    for n in range(len(slots)):
+        out[n] = slot_place(store, slots[n])
+
+
+@raw_kernel
+def gather_ragged(store, places, starts, out):  # type: ignore[no-untyped-def]
+    """Copy the ragged evidence of slots at ``places`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
+    mask = (1 << BYTE_PAGE_BITS) - 1
+    for n in range(len(places)):
+        at = store.id_starts[places[n]] + np.int64(store.id_lengths[places[n]])
+        first, end = starts[n], starts[n + 1]
+        while first < end:
+            part = min(end - first, mask + 1 - (at & mask))
+            source = byte_place(store, at)
+            for j in range(part):
+                out[first + j] = store.bytes[source + j]
+            first += part
+            at += part
