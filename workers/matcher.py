@@ -162,7 +162,7 @@ class MatchWorker:
         )
 
     def _restore(self, partition: int) -> None:
-        """Apply one stretch of the log; after the last one, take records."""
+        """Apply what has come of one stretch of the log, which may be nothing yet; after the last one, take records."""
         restore = self.restoring[partition]
         try:
             stretch = next(restore.stretches, None)
@@ -177,14 +177,13 @@ class MatchWorker:
             del self.restoring[partition]
             self.waiting.add(partition)
             return
-        for record in stretch or ():
-            applied = restore.table.apply(record, publish=False)
+        for applied in restore.table.apply_all(stretch or (), publish=False):
             self.observer.count("restored_documents", applied.documents)
         restore.table.commit()
-        if stretch:
-            done = (stretch[-1].offset + 1 - restore.start) / max(1, restore.end - restore.start)
+        if stretch is not None and restore.table.next < restore.end:
+            done = (restore.table.next - restore.start) / (restore.end - restore.start)
             self.observer.set("restore_progress_ratio", done, str(partition))
-        else:
+        else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
             restore.table.seek(restore.end)
             restore.table.increments()  # of the replay, which are not told again
@@ -198,11 +197,12 @@ class MatchWorker:
         touched: dict[int, int] = {}
         done: list[Applied] = []
         with stage(self.observer, "match"):
-            for partition, records in groupby(polled.records, lambda record: record.partition):
-                for record in records:
-                    touched.setdefault(partition, record.offset)
-                    done.append(self.tables[partition].apply(record, publish=True))
-                    messages += self._messages(partition, done[-1])
+            for partition, run in groupby(polled.records, lambda record: record.partition):
+                records = list(run)
+                touched.setdefault(partition, records[0].offset)
+                for applied in self.tables[partition].apply_all(records, publish=True):
+                    done.append(applied)
+                    messages += self._messages(partition, applied)
         offsets = {partition: self.tables[partition].position() for partition in touched}
         try:
             transact(self.producer, messages, self.plan.topics.bands, offsets, polled.membership, self.observer)
@@ -244,7 +244,7 @@ class MatchWorker:
                 self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
 
     def _messages(self, partition: int, applied: Applied) -> Iterator[Message]:
-        """What one message of ``bands`` leads to: its pairs, and the removals that this partition announces."""
+        """What messages of ``bands`` lead to: their pairs, and the removals that this partition announces."""
         plan = self.plan
         out = encode_candidates(applied.matches, plan.envelope)
         # Every partition hears of a removal; one of them tells the readers.

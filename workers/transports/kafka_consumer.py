@@ -54,7 +54,7 @@ _SLICE_SECONDS = 0.1
 _SILENCE_SECONDS = 1.0
 # Keys and values of a poll come to about this many bytes at most. The client asks for more when all that came is taken,
 # so the next fetch runs while the worker is in its step; and what a step touches stays in memory that is mapped.
-_ENOUGH_BYTES = 8 << 20
+_ENOUGH_BYTES = 16 << 20
 # Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
 _AWAY_SECONDS = 2.0
 _FIELDS = itemgetter(*map(ConsumerRecord._fields.index, ("partition", "offset", "timestamp", "key", "value")))
