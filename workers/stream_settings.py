@@ -88,7 +88,7 @@ class StreamOptions(BaseModel):
         200,
         ge=1,
         le=10_000,
-        description="milliseconds from one commit of a signer to the next, while documents come; of a matcher a quarter",
+        description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
     )
     step_documents_max: int = Field(5_000, ge=1, le=1_000_000, description="documents of a signer's step at most")
     step_messages_max: int = Field(
