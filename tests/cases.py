@@ -103,6 +103,20 @@ SCHEME_REASONS: dict[str, str] = {
     "vector_type": "test_codecs.py",
     "vector_base64": "test_codecs.py",
     "evidence_too_large": "test_pipeline.py",
+    "tokens_empty": "test_elements.py",
+    "tokens_too_many": "test_elements.py",
+    "token_range": "test_elements.py",
+    "rating_range": "test_elements.py",
+    "vector_length": "test_vectors.py",
+    "vector_range": "test_vectors.py",
+    "vector_zero": "test_vectors.py",
+    "vector_norm": "test_vectors.py",
+    "vector_component": "test_vectors.py",
+    "vector_half": "test_vectors.py",
+    "vector_padding": "test_vector_input.py",
+    "no_key": "test_records.py",
+    "no_square": "test_grids.py",
+    "square_range": "test_grids.py",
 }
 
 
