@@ -140,8 +140,8 @@ def run(size: Size) -> Iterator[Result]:
 def run_exact(size: Size) -> Iterator[Result]:
     """Recall at the threshold where similarity is measured, at several thresholds: that of the candidates."""
     pairs = _FAST.pairs[size] // 2
-    for threshold in (0.5, 0.8, 0.95):
-        config = Config(threshold=threshold, verify="exact", rows_max=256)
+    for threshold, rows_max in ((0.5, 256), (0.8, 128), (0.95, 128)):
+        config = Config(threshold=threshold, verify="exact", rows_max=rows_max)
         tuning = config.tuning
         for union in (100, 500):
             got = measure(config, union, threshold, pairs, SEED)
