@@ -115,7 +115,7 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
 
 
 def run(size: Size) -> Iterator[Result]:
-    """Recall at the threshold and bias, for each scheme and size of the sets."""
+    """Recall at the threshold and bias, for each scheme of sets and size of the sets."""
     for scheme, row in ROWS.items():
         config = Config(scheme=scheme, threshold=THRESHOLD)
         pairs, tuning = row.pairs[size], config.tuning

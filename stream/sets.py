@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from stream import banding, verify
 from stream.bags import numbered, sorted_sets
+from stream.curves import pass_probability, row_agreement
 from stream.documents import Document
 from stream.elements import RatingRule, elements
 from stream.errors import ConfigError
@@ -32,7 +33,7 @@ from stream.normalize import UNICODE_VERSION, NormalForm, code_points
 from stream.parameters import TOKENS, Parameters
 from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
 from stream.signatures import minhash, one_permutation, permutation
-from stream.tuning import Tuning, choose, pass_probability, row_agreement
+from stream.tuning import Tuning, choose
 from stream.url_tokens import url_rules
 from stream.words import stop_rules, word_rules
 
@@ -80,12 +81,22 @@ def plan(parameters: Parameters) -> SetPlan:
         tuning=_tuned(p),
         seed=p.seed,
         shingle_bytes=p.shingle_bytes,
-        measure=p.measure,
+        measure=measure_of(p),
         exact=p.verify == "exact",
         ratings=RatingRule(p.ratings, p.rating_high_min, p.rating_max),
         tokens_max=p.tokens_max,
         groups=1,
     )
+
+
+def measure_of(p: Parameters) -> str:
+    """The measure that is set, or Jaccard similarity; raises ``ConfigError`` for one of other things than sets."""
+    measure = p.measure or "jaccard"
+    if measure not in verify.VERIFIED:
+        raise ConfigError(
+            f"measure is {measure}, but sets are compared by {', '.join(verify.VERIFIED)}: set one of them"
+        )
+    return measure
 
 
 def _check(p: Parameters) -> None:
@@ -96,9 +107,9 @@ def _check(p: Parameters) -> None:
         raise ConfigError("languages is empty, but stopwords shingles need a stop list: name at least one language")
     if p.shingles == TOKENS and p.k is not None:
         raise ConfigError(f"k={p.k} with tokens, which are not cut: leave k out")
-    if p.ratings == "stars" and p.measure != "jaccard_bag":
+    if p.ratings == "stars" and measure_of(p) != "jaccard_bag":
         raise ConfigError(
-            f"ratings=stars puts an item into a bag n times, but measure is {p.measure}: set measure to jaccard_bag"
+            f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
         )
     if p.measure == "containment" and p.verify != "exact":
         raise ConfigError("measure=containment cannot be estimated from sketches: set verify to exact")

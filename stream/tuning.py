@@ -1,9 +1,12 @@
-"""Tuning: bands, rows and the cut for a threshold and a recall; S-curves and the areas of their errors.
+"""Tuning: bands, rows and the cut that keep a promise of recall at a threshold, with the least false work.
 
-A sketch keeps ``bits`` of each of k = bands * rows signature rows. Two sets of similarity s agree in a row
-with q = s + (1 - s) 2^-bits, are candidates if some band agrees whole, with 1 - (1 - q^rows)^bands, and are
-emitted if they are candidates and at least ``agreements_min`` rows agree (the cut). ``bits`` is 0 for full
-rows, which never agree by chance.
+The rows of a scheme agree as ``curves`` says: with the similarity itself for MinHash and sampled bits, by a function of
+it for other families. Two items are candidates if some band agrees whole. What is emitted depends on the score:
+
+- an *estimate*: the score is told from the sketch, so a pair is emitted if it is a candidate and at least
+  ``agreements_min`` of all rows agree, which is the cut; the cut lies a margin below the threshold;
+- *exact*: the evidence holds the item itself and the score is its true similarity, so the cut is the threshold and
+  a candidate at the threshold always passes.
 
 Guarantee: ``recall`` is the candidate probability times the chance to pass the cut, for a pair at the
 threshold. It is a lower bound of the share of such pairs that is emitted:
@@ -26,26 +29,39 @@ percolation process", 1960; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from stream.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
+from stream.curves import (
+    Agreement,
+    Floats,
+    areas,
+    candidate_probability,
+    emission_probability,
+    missed,
+    pass_probability,
+    row_agreement,
+    similarity_at,
+    simpson,
+    tails,
+)
 from stream.errors import ConfigError
+from stream.shapes import BIT_ROW as BIT_ROW
+from stream.shapes import SKETCH_BITS as SKETCH_BITS
+from stream.shapes import rows_least, shapes
 
-Floats = npt.NDArray[np.float64]
-
-# Sketch bits that a row may have, and the bits a band must have: two rows of different shingles agree by
-# chance, and with 32 bits a band a pair of nothing in common is a candidate less than once in 10^7, with 128
-# bands too.
-SKETCH_BITS = (8, 16, 32)
-BAND_BITS_MIN = 32
-# Rows of a signature. The binomial coefficients of 1024 are the last power of two's that fit a float64.
-ROWS_LIMIT = 1024
 # What a false pair costs, in false candidates. A candidate costs one comparison of two sketches; a false pair
 # is written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.
 FALSE_PAIR_WEIGHT = 10.0
+# Unrelated pairs for each pair of any other similarity, where rows agree for unrelated items, too. A stream compares a
+# document with a million, of which a few have anything to do with it.
+UNRELATED_WEIGHT = 1000.0
+# Relative, of sums of rounded numbers; and in rows, far less than one.
+_SLACK = 1e-9
 
 
 class Tuning(NamedTuple):
@@ -53,7 +69,9 @@ class Tuning(NamedTuple):
 
     ``candidate_probability`` times ``pass_probability`` is ``recall``. A pair passes with ``agreements_min``
     equal rows of bands * rows; ``cut`` is the similarity estimated from just as many, and lies ``margin``
-    below the threshold.
+    below the threshold. With ``exact_score`` no rows are counted and the cut is compared with the true similarity.
+    ``agreement`` is how a whole row agrees, by similarity (None: with the similarity itself). A candidate is a pair of
+    which at least ``bands_min`` bands agree.
     """
 
     bands: int
@@ -66,92 +84,60 @@ class Tuning(NamedTuple):
     agreements_min: int
     cut: float
     margin: float
+    exact_score: bool = False
+    agreement: Agreement | None = None
+    bands_min: int = 1
 
 
-def row_agreement(s: npt.ArrayLike, bits: int) -> Floats:
-    """The chance that a row agrees in ``bits`` (0: all), at similarities ``s`` (0 to 1, any shape)."""
-    s = np.asarray(s, np.float64)
-    return np.asarray(s + (1 - s) * _chance(bits))
+class _Target(NamedTuple):
+    """What a choice must reach, and by which law."""
+
+    threshold: float
+    recall: float
+    bits: int
+    agreement: Agreement | None
+    exact_score: bool
+    false_pair_weight: float
+    unrelated: float
+    bands_min: int
 
 
-def candidate_probability(s: npt.ArrayLike, bands: int, rows: int, bits: int = 0) -> Floats:
-    """The S-curve 1 - (1 - q^rows)^bands at similarities ``s`` (0 to 1, any shape).
-
-    Chances keep their digits where they are tiny.
-
-    >>> [round(float(candidate_probability(s, bands=20, rows=5)), 3) for s in (0.3, 0.5, 0.7)]
-    [0.047, 0.47, 0.975]
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(bands * np.log1p(-(row_agreement(s, bits) ** rows))))
+def complete(threshold: float) -> Tuning:
+    """The tuning of a scheme that misses no pair and scores exactly: no bands, no rows, the cut at the threshold."""
+    return Tuning(0, 0, 0, threshold, 1.0, 1.0, 1.0, 0, threshold, 0.0, exact_score=True)
 
 
-def pass_probability(s: npt.ArrayLike, agreements_min: npt.ArrayLike, rows_total: int, bits: int = 0) -> Floats:
-    """The chance that at least ``agreements_min`` of ``rows_total`` rows agree: the exact binomial tail.
-
-    ``s`` (0 to 1) and ``agreements_min`` (integers; 0 and less always pass, more than ``rows_total`` never)
-    are broadcast together. Terms are positive and added from the least, so tiny tails keep their digits.
-
-    >>> float(pass_probability(0.5, 2, 2))
-    0.25
-    """
-    q, least = np.broadcast_arrays(row_agreement(s, bits), np.clip(agreements_min, 0, rows_total + 1))
-    return np.asarray(np.take_along_axis(_tails(q, rows_total), least[..., None], -1)[..., 0])
-
-
-def emission_probability(s: npt.ArrayLike, bands: int, rows: int, agreements_min: int, bits: int = 0) -> Floats:
-    """The chance to be a candidate and to pass the cut, at similarities ``s`` (0 to 1, any shape).
-
-    Exact for independent rows, and at least the product of the two chances. Raises ``ConfigError`` for more
-    than 1024 rows in total.
-    """
-    weights = 1 - _missed(bands, rows)
-    weights[: max(agreements_min, 0)] = 0.0
-    return np.asarray(_binomials(row_agreement(s, bits), bands * rows) @ weights)
-
-
-def threshold_step(bands: int, rows: int) -> float:
-    """About where the S-curve of full rows is steepest, (1 / bands)^(1 / rows).
-
-    >>> threshold_step(bands=16, rows=4)
-    0.5
-    """
-    return float((1 / bands) ** (1 / rows))
-
-
-def half_point(bands: int, rows: int) -> float:
-    """Where the S-curve of full rows is one half, (1 - (1/2)^(1 / bands))^(1 / rows).
-
-    >>> round(half_point(bands=20, rows=5), 2)
-    0.51
-    """
-    return float((-math.expm1(-math.log(2) / bands)) ** (1 / rows))
-
-
-def error_areas(bands: int, rows: int, threshold: float, bits: int = 0) -> tuple[float, float]:
-    """The area under the S-curve below ``threshold`` (0 to 1), and the area above the curve beyond it.
-
-    They are the shares of false positives and of false negatives among pairs whose similarity is uniform in 0
-    to 1. Exact, from the binomial law rather than a quadrature. Raises ``ConfigError`` for more than 1024
-    rows in total.
-    """
-    missed = _missed(bands, rows)
-    below, beyond = (_areas(bands * rows, *span, bits) for span in ((0.0, threshold), (threshold, 1.0)))
-    return float(below @ (1 - missed)), float(beyond @ missed)
+def keyed(threshold: float, min_similarity: float | None = None) -> Tuning:
+    """The tuning of a scheme whose candidates do not follow from their similarity: their probability and the recall are
+    NaN. The score is exact; the cut is the threshold or, where it is given, ``min_similarity``."""
+    cut = threshold if min_similarity is None else min_similarity
+    return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, cut, threshold - cut, exact_score=True)
 
 
 def curve(tuning: Tuning, points: int = 101) -> tuple[Floats, Floats, Floats]:
     """Similarities from 0 to 1, the chance of a candidate, the chance of an emitted pair; for plotting.
 
-    ``float64[points]`` each. The last is ``emission_probability``, so at the threshold it is ``recall`` or a
-    little more. Raises ``ConfigError`` for fewer than 2 points.
+    ``float64[points]`` each. Raises ``ConfigError`` for fewer than 2 points.
     """
     if points < 2:
         raise ConfigError(f"a curve of {points} points is none: ask for 2 or more")
-    bands, rows, bits = tuning.bands, tuning.rows, tuning.sketch_bits
     s = np.linspace(0.0, 1.0, points)
-    emitted = emission_probability(s, bands, rows, tuning.agreements_min, bits)
-    return s, candidate_probability(s, bands, rows, bits), emitted
+    return s, *probabilities(tuning, s)
+
+
+def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
+    """The chance of a candidate and the chance of an emitted pair at similarities ``s`` (0 to 1, one-dimensional).
+
+    With estimated scores the last is ``emission_probability``, so at the threshold it is ``recall`` or a little more.
+    """
+    if tuning.bands == 0:
+        met = np.full(len(s), tuning.candidate_probability)
+        return met, np.where(s >= tuning.cut, met, 0.0)
+    shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
+    met = candidate_probability(s, *shape, *law, tuning.bands_min)
+    if tuning.exact_score:
+        return met, np.where(s >= tuning.cut, met, 0.0)
+    return met, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
 
 
 def choose(
@@ -163,6 +149,11 @@ def choose(
     rows: int | None = None,
     min_similarity: float | None = None,
     false_pair_weight: float = FALSE_PAIR_WEIGHT,
+    *,
+    agreement: Agreement | None = None,
+    exact_score: bool = False,
+    unrelated: float = 0.0,
+    bands_min: int = 1,
 ) -> Tuning:
     """Bands, rows and cut that emit a pair at the threshold with at least ``recall``.
 
@@ -177,176 +168,176 @@ def choose(
     ``recall`` is then what results, and if no shape reaches what was asked, the one with the most candidates
     is taken.
 
+    ``agreement`` says how a whole row agrees at a similarity (0 to 1, any shape, rising); it is kept in the result, so
+    let it be a function of a module or a tuple with ``__call__``. ``sketch_bits`` of 1 are rows that are one bit. Such
+    rows agree for unrelated items too: a thousand pairs of the similarity ``unrelated`` (below the threshold) are then
+    counted for each pair of any other similarity. With ``exact_score`` the cut is the threshold and no false pair is
+    emitted. With ``bands_min`` a pair is a candidate only if so many bands agree.
+
     Raises ``ConfigError`` for a value out of range, for shapes that do not fit, and for a recall out of
     reach.
 
     >>> tuning = choose(threshold=0.8, recall=0.95)
     >>> tuning.bands, tuning.rows, tuning.agreements_min, round(tuning.cut, 3), round(tuning.recall, 3)
     (18, 7, 93, 0.737, 0.953)
+    >>> tuning = choose(threshold=0.8, recall=0.95, exact_score=True)
+    >>> tuning.bands, tuning.rows, tuning.cut, round(tuning.recall, 3)
+    (13, 7, 0.8, 0.954)
     """
     _check(threshold, recall, rows_max, sketch_bits, min_similarity, false_pair_weight)
-    threshold = float(threshold)
-    shapes = _shapes(rows_max, sketch_bits, bands, rows)
-    tunings = [_with_highest_cut(shape, sketch_bits, threshold, recall) for shape in shapes]
-    reaching = [tuning for tuning in tunings if tuning.recall >= recall]
-    most = max(tunings, key=lambda tuning: tuning.candidate_probability)
-    if reaching:
-        best = min(reaching, key=lambda t: (_cost(t, false_pair_weight), -t.bands * t.rows, t.margin))
-    elif min_similarity is None:
-        raise ConfigError(_out_of_reach(most, recall, rows_max, bands, rows))
-    else:
-        best = most
+    law = agreement, exact_score, false_pair_weight, unrelated, bands_min
+    target = _Target(float(threshold), recall, sketch_bits, *law)
+    _check_law(target, min_similarity)
+    fitting = shapes(rows_max, sketch_bits, bands, rows, bands_min)
+    best = _cheapest(target, fitting)
+    if best is None:
+        most = max(fitting, key=lambda shape: float(_candidates(target, *shape)))
+        if min_similarity is None:
+            raise ConfigError(_out_of_reach(target, most, rows_max, bands, rows))
+        best = _with_highest_cut(target, most)
     if min_similarity is None:
         return best
-    total, chance = best.bands * best.rows, _chance(sketch_bits)
-    # A hair below the whole number, lest rounding refuse an estimate equal to min_similarity.
-    least = 0 if min_similarity == 0 else math.ceil(total * (chance + (1 - chance) * min_similarity) - 1e-9)
-    return _tuning((best.bands, best.rows), sketch_bits, threshold, least)
+    return _with_cut(target, best, min_similarity)
 
 
-def _chance(bits: int) -> float:
-    """How likely a row of different shingles agrees in ``bits``."""
-    return 2.0**-bits if bits else 0.0
+def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
+    """Of the shapes that reach the recall, the one of least cost; none if none does.
 
-
-@lru_cache(maxsize=ROWS_LIMIT + 2)
-def _log_coefficients(n: int) -> Floats:
-    """Logarithms of the binomial coefficients of n, ``float64[n + 1]``."""
-    factorials = np.array([math.lgamma(i + 1) for i in range(n + 1)])
-    return np.asarray(factorials[n] - factorials - factorials[::-1])
-
-
-def _binomials(q: Floats, n: int) -> Floats:
-    """Chances of 0 to n successes at chance ``q`` each: ``float64[..., n + 1]``."""
-    m = np.arange(n + 1)
-    q = np.asarray(q)[..., None]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        hits = np.where(m == 0, 0.0, m * np.log(q))
-        misses = np.where(m == n, 0.0, (n - m) * np.log1p(-q))
-    return np.asarray(np.exp(_log_coefficients(n) + hits + misses))
-
-
-def _tails(q: Floats, n: int) -> Floats:
-    """Chances of at least 0 to n + 1 successes: ``float64[..., n + 2]``, from 1 to 0."""
-    chances = _binomials(q, n)
-    tails = np.zeros((*chances.shape[:-1], n + 2))
-    tails[..., :-1] = np.minimum(np.cumsum(chances[..., ::-1], axis=-1)[..., ::-1], 1.0)
-    tails[..., 0] = 1.0
-    return tails
-
-
-def _missed(bands: int, rows: int) -> Floats:
-    """The chance that no band agrees whole when m rows agree, for m of 0 to k: ``float64[k + 1]``.
-
-    Their places are equally likely. The ways to place m in the bands with no band full are the coefficients
-    of ((1 + x)^rows - x^rows)^bands.
+    False candidates alone are the least that a shape can cost. Looked at in their order, the search ends with the
+    first shape whose candidates cost more than the best shape in all.
     """
-    total = bands * rows
-    if total > ROWS_LIMIT:
-        raise ConfigError(
-            f"{bands} bands of {rows} rows are {total} rows, above {ROWS_LIMIT}: take fewer bands or rows"
-        )
-    square = np.array([math.comb(rows, i) for i in range(rows)], np.float64)
-    ways = np.ones(1)
-    left = bands
-    while left:
-        if left & 1:
-            ways = np.convolve(ways, square)
-        left >>= 1
-        if left:
-            square = np.convolve(square, square)
-    missed = np.zeros(total + 1)
-    missed[: len(ways)] = ways / np.exp(_log_coefficients(total)[: len(ways)])
-    return np.minimum(missed, 1.0)
+    able = np.array([_candidates(target, *shape) >= target.recall * (1 - _SLACK) for shape in fitting])
+    order = []
+    for place in np.nonzero(able)[0].tolist():
+        area = _false_candidates(target, *fitting[place]) * (1 - _SLACK)
+        order.append((area + _unrelated_cost(target, *fitting[place]), place))
+    best: tuple[float, int, float, int] | None = None
+    chosen = None
+    for least, place in sorted(order):
+        if best is not None and least > best[0]:
+            break
+        tuning = _with_highest_cut(target, fitting[place])
+        if tuning.recall >= target.recall:
+            rank = (_cost(target, tuning), -tuning.bands * tuning.rows, tuning.margin, place)
+            if best is None or rank < best:
+                best, chosen = rank, tuning
+    return chosen
 
 
-def _areas(n: int, low: float, high: float, bits: int) -> Floats:
-    """The areas under the chances of 0 to n agreeing rows from ``low`` to ``high``: ``float64[n + 1]``.
-
-    The derivative by q of the chance of more than m among n + 1 is n + 1 times that of just m among n.
-    """
-    ends = _tails(row_agreement(np.array([low, high]), bits), n + 1)[:, 1:-1]
-    return np.asarray((ends[1] - ends[0]) / ((n + 1) * (1 - _chance(bits))))
+def _candidates(target: _Target, bands: int, rows: int, s: npt.ArrayLike | None = None) -> Floats:
+    """The chance of a candidate at similarities, or at the threshold."""
+    at = target.threshold if s is None else s
+    return candidate_probability(at, bands, rows, target.bits, target.agreement, target.bands_min)
 
 
-def _cost(tuning: Tuning, false_pair_weight: float) -> float:
-    """Expected false candidates and weighted false pairs, as areas below the threshold."""
-    met = 1 - _missed(tuning.bands, tuning.rows)
-    areas = met * _areas(tuning.bands * tuning.rows, 0.0, tuning.threshold, tuning.sketch_bits)
-    return float(areas.sum() + false_pair_weight * areas[tuning.agreements_min :].sum())
+def _false_candidates(target: _Target, bands: int, rows: int) -> float:
+    """The area under the S-curve below the threshold, by Simpson's rule."""
+    s, weights = simpson(0.0, target.threshold)
+    return float(weights @ _candidates(target, bands, rows, s))
 
 
-def _tuning(shape: tuple[int, int], bits: int, threshold: float, agreements_min: int) -> Tuning:
+def _unrelated_cost(target: _Target, bands: int, rows: int) -> float:
+    """What unrelated pairs cost as candidates; hashed rows that agree with the similarity never meet for them."""
+    if target.agreement is None and target.bits != BIT_ROW:
+        return 0.0
+    return UNRELATED_WEIGHT * float(_candidates(target, bands, rows, target.unrelated))
+
+
+def _cost(target: _Target, tuning: Tuning) -> float:
+    """Expected false candidates and weighted false pairs, as areas below the threshold, and unrelated candidates."""
+    total, least = tuning.bands * tuning.rows, tuning.agreements_min
+    met, law = 1 - missed(tuning.bands, tuning.rows, target.bands_min), (target.bits, target.agreement)
+    if target.agreement is None:
+        each = met * areas(total, 0.0, target.threshold, *law)
+        candidates, emitted = float(each.sum()), float(each[least:].sum())
+    else:
+        candidates = _false_candidates(target, tuning.bands, tuning.rows)
+        emitted = float(met[least:] @ areas(total, 0.0, target.threshold, *law, least))
+    paid = candidates + (0.0 if target.exact_score else target.false_pair_weight * emitted)
+    return paid + _unrelated_cost(target, tuning.bands, tuning.rows)
+
+
+def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tuning:
+    """The figures of a shape whose pairs pass with ``agreements_min`` equal rows."""
     bands, rows = shape
-    candidate = float(candidate_probability(threshold, bands, rows, bits))
-    passed = float(pass_probability(threshold, agreements_min, bands * rows, bits))
-    chance = _chance(bits)
-    cut = max((agreements_min / (bands * rows) - chance) / (1 - chance), 0.0)
-    recall = candidate * passed
-    return Tuning(bands, rows, bits, threshold, candidate, passed, recall, agreements_min, cut, threshold - cut)
+    law = (target.bits, target.agreement)
+    candidate = float(_candidates(target, bands, rows))
+    passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
+    share = agreements_min / (bands * rows)
+    # A hair below the count where the estimate is told by another formula than the one here.
+    cut = similarity_at(share if target.agreement is None else max(share - _SLACK, 0.0), *law)
+    if target.exact_score:
+        cut = target.threshold
+    return Tuning(
+        bands,
+        rows,
+        target.bits,
+        target.threshold,
+        candidate,
+        passed,
+        candidate * passed,
+        agreements_min,
+        cut,
+        target.threshold - cut,
+        target.exact_score,
+        target.agreement,
+        target.bands_min,
+    )
 
 
-def _with_highest_cut(shape: tuple[int, int], bits: int, threshold: float, recall: float) -> Tuning:
+def _with_highest_cut(target: _Target, shape: tuple[int, int]) -> Tuning:
     """The shape with the highest cut up to the threshold that leaves ``recall``; with 0 if none does."""
+    if target.exact_score:
+        return _tuning(target, shape, 0)
     total = shape[0] * shape[1]
-    candidate = candidate_probability(threshold, *shape, bits)
-    q = row_agreement(threshold, bits)
-    reached = np.nonzero(candidate * _tails(q, total) >= recall)[0].max(initial=0)
-    return _tuning(shape, bits, threshold, min(int(reached), math.floor(total * float(q) + 1e-9)))
+    candidate = _candidates(target, *shape)
+    q = row_agreement(target.threshold, target.bits, target.agreement)
+    reached = np.nonzero(candidate * tails(q, total) >= target.recall)[0].max(initial=0)
+    return _tuning(target, shape, min(int(reached), math.floor(total * float(q) + _SLACK)))
 
 
-def _shapes(rows_max: int, bits: int, bands: int | None, rows: int | None) -> list[tuple[int, int]]:
-    """The (bands, rows) that fit; at least one."""
-    for name, value in (("bands", bands), ("rows", rows)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} is {value}, but must be 1 or more; leave it out to have it chosen")
-    rows_least = BAND_BITS_MIN // bits
-    if rows is not None and rows < rows_least:
-        wider = next(width for width in SKETCH_BITS if width * rows >= BAND_BITS_MIN)
-        raise ConfigError(
-            f"{rows} rows of {bits} bits make a band of {bits * rows} bits, but it needs {BAND_BITS_MIN}: "
-            f"set rows to {rows_least} or more, or sketch_bits to {wider}"
-        )
-    least, few = rows or rows_least, bands or 1
-    if least * few > rows_max:
-        raise ConfigError(
-            f"{few} bands of {least} rows of {bits} bits are {least * few} rows, but rows_max is {rows_max}: "
-            f"take fewer bands or rows, or set rows_max to {least * few} or more"
-        )
-    widths = [rows] if rows else range(rows_least, rows_max // few + 1)
-    return [(b, r) for r in widths for b in ([bands] if bands else range(1, rows_max // r + 1))]
+def _with_cut(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
+    """The shape of a choice with another cut."""
+    if target.exact_score:
+        return best._replace(cut=min_similarity, margin=target.threshold - min_similarity)
+    total = best.bands * best.rows
+    # A hair below the whole number, lest rounding refuse an estimate equal to min_similarity.
+    q = float(row_agreement(min_similarity, target.bits, target.agreement))
+    least = 0 if min_similarity == 0 else math.ceil(total * q - _SLACK)
+    return _tuning(target, (best.bands, best.rows), least)
 
 
-def _out_of_reach(most: Tuning, recall: float, rows_max: int, bands: int | None, rows: int | None) -> str:
+def _out_of_reach(target: _Target, most: tuple[int, int], rows_max: int, bands: int | None, rows: int | None) -> str:
     """The message for a recall that no shape reaches: what is reachable, and what would do."""
-    bits, threshold = most.sketch_bits, most.threshold
-    best = math.floor(most.candidate_probability * 1e4) / 1e4
+    best = math.floor(float(_candidates(target, *most)) * 1e4) / 1e4
     remedies = [f"ask for a recall of {best:.4f} or less"]
-    enough = _rows_enough(bits, threshold, recall, rows)
+    enough = _rows_enough(target, rows)
     if enough is not None:
         steps = ["leave bands out"] if bands else []
         steps += [f"set rows_max to {enough}"] if enough > rows_max else []
         remedies.append(" and ".join(steps))
-    for wider in SKETCH_BITS if bands is None and rows is None else ():
-        needed = _rows_enough(wider, threshold, recall, None)
-        if wider > bits and needed is not None and needed <= rows_max:
+    for wider in SKETCH_BITS if bands is None and rows is None and target.bits != BIT_ROW else ():
+        needed = _rows_enough(target._replace(bits=wider), None)
+        if wider > target.bits and needed is not None and needed <= rows_max:
             remedies.append(f"set sketch_bits to {wider}")
             break
     return (
-        f"recall {recall} at threshold {threshold} is out of reach of {rows_max} rows of {bits} bits: "
-        f"the best is {best:.4f}, with {most.bands} bands of {most.rows} rows; " + ", or ".join(remedies)
+        f"recall {target.recall} at threshold {target.threshold} is out of reach of {rows_max} rows of "
+        f"{target.bits} bits: the best is {best:.4f}, with {most[0]} bands of {most[1]} rows; " + ", or ".join(remedies)
     )
 
 
-def _rows_enough(bits: int, threshold: float, recall: float, rows: int | None) -> int | None:
-    """The fewest rows in total that reach ``recall``, in bands of ``rows`` if given, within the limit."""
+def _rows_enough(target: _Target, rows: int | None) -> int | None:
+    """The fewest rows in total that reach the recall, in bands of ``rows`` if given, within the limit."""
     totals = []
-    for r in [rows] if rows else range(BAND_BITS_MIN // bits, ROWS_LIMIT + 1):
-        band_fails = math.log1p(-(float(row_agreement(threshold, bits)) ** r))
-        if band_fails * ROWS_LIMIT > math.log1p(-recall):
+    for r in [rows] if rows else range(rows_least(target.bits), ROWS_LIMIT // target.bands_min + 1):
+        if float(_candidates(target, ROWS_LIMIT, r)) < target.recall:
             break
-        totals.append(math.ceil(math.log1p(-recall) / band_fails) * r)
-    return min((total for total in totals if total <= ROWS_LIMIT), default=None)
+        counts = range(target.bands_min, ROWS_LIMIT // r + 1)
+        enough = bisect_left([float(_candidates(target, bands, r)) for bands in counts], target.recall)
+        if enough < len(counts):
+            totals.append(counts[enough] * r)
+    return min(totals, default=None)
 
 
 def _check(
@@ -361,11 +352,25 @@ def _check(
         raise ConfigError(f"threshold is {threshold}, but must be above 0 and at most 1, such as 0.8")
     if not 0 < recall < 1:
         raise ConfigError(f"recall is {recall}, but must lie between 0 and 1, both excluded, such as 0.95")
-    if bits not in SKETCH_BITS:
-        raise ConfigError(f"sketch_bits is {bits}, but must be one of {SKETCH_BITS}: set 8, the default")
+    if bits not in (*SKETCH_BITS, BIT_ROW):
+        raise ConfigError(
+            f"sketch_bits is {bits}, but must be one of {SKETCH_BITS}, or 1 for rows of one bit: set 8, the default"
+        )
     if not 1 <= rows_max <= ROWS_LIMIT:
         raise ConfigError(f"rows_max is {rows_max}, but must be 1 to {ROWS_LIMIT}, such as 128")
     if min_similarity is not None and not 0 <= min_similarity <= 1:
         raise ConfigError(f"min_similarity is {min_similarity}, but must be 0 to 1; leave it out to derive it")
     if not 0 <= false_pair_weight < math.inf:
         raise ConfigError(f"false_pair_weight is {false_pair_weight}, but must be 0 or more, such as 10")
+
+
+def _check_law(target: _Target, min_similarity: float | None) -> None:
+    if not 0 <= target.unrelated < target.threshold:
+        raise ConfigError(
+            f"unrelated is {target.unrelated}, but must be 0 to below the threshold of {target.threshold}"
+        )
+    if target.exact_score and min_similarity is not None and min_similarity > target.threshold:
+        raise ConfigError(
+            f"min_similarity is {min_similarity}, above the threshold of {target.threshold}, but this score is no "
+            "estimate: raise the threshold, or leave min_similarity out"
+        )

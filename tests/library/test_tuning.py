@@ -1,4 +1,4 @@
-"""Tuning: the curves against known numbers and exact fractions, the choice, and the recall that pairs get.
+"""Tuning: the choice, and the recall that pairs get.
 
 Two oracles beside arithmetic: the exact law of the rows of one permutation, worked out round by round, and
 the real signatures of random pairs of sets of a known similarity, sketched, banded and cut.
@@ -9,33 +9,20 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from exact_chances import binomial, emitted_if
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.banding import agreement, estimate, sketch
+from stream.curves import candidate_probability, emission_probability, pass_probability
 from stream.errors import ConfigError
 from stream.signatures import minhash, one_permutation
-from stream.tuning import (
-    ROWS_LIMIT,
-    Tuning,
-    candidate_probability,
-    choose,
-    curve,
-    emission_probability,
-    error_areas,
-    half_point,
-    pass_probability,
-    row_agreement,
-    threshold_step,
-)
+from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, keyed, probabilities
 
-SIMILARITIES = st.floats(0.0, 1.0)
-BITS = st.sampled_from([0, 8, 16, 32])
 # (threshold, recall): with margins wide and narrow, of sketches with one byte and with two bytes a row.
 BYTES = [(0.5, 0.85), (0.7, 0.9), (0.8, 0.8), (0.8, 0.95), (0.9, 0.99), (0.95, 0.95)]
 PAIRS_OF_BYTES = [(0.3, 0.8), (0.3, 0.9), (0.5, 0.95)]
@@ -46,30 +33,6 @@ SIZES = [1, 2, 3, 5, 10, 30, 100, 1000, 5000]
 def common_of(union: int, threshold: float) -> int:
     """The fewest common shingles of a union that make its similarity at least the threshold."""
     return math.ceil(threshold * union - 1e-9)
-
-
-def fractions_of(s: float, bits: int) -> Fraction:
-    chance = Fraction(1, 2**bits) if bits else Fraction(0)
-    return Fraction(s) + (1 - Fraction(s)) * chance
-
-
-def tail(q: Fraction, least: int, n: int) -> Fraction:
-    terms = (math.comb(n, m) * q**m * (1 - q) ** (n - m) for m in range(max(least, 0), n + 1))
-    return sum(terms, Fraction(0))
-
-
-def binomial(n: int, q: float) -> npt.NDArray[np.float64]:
-    return np.array([math.comb(n, m) * q**m * (1 - q) ** (n - m) for m in range(n + 1)])
-
-
-def emitted_if(bands: int, rows: int, agreements_min: int) -> npt.NDArray[np.float64]:
-    """The chance that a pair with just m agreeing rows, anywhere, is emitted; by exact counting."""
-    total, ways = bands * rows, np.array([1], object)
-    for _ in range(bands):
-        ways = np.convolve(ways, np.array([math.comb(rows, i) for i in range(rows)], object))
-    ways = [*ways, *[0] * (total + 1 - len(ways))]
-    chances = [float(1 - Fraction(way, math.comb(total, m))) for m, way in enumerate(ways)]
-    return np.array([chance if m >= agreements_min else 0.0 for m, chance in enumerate(chances)])
 
 
 def thrown(balls: int, k: int) -> npt.NDArray[np.float64]:
@@ -133,99 +96,31 @@ def emitted_share(scheme, tuning: Tuning, common: int, union: int, pairs: int, s
     return float(((met.first_band >= 0) & (met.rows >= tuning.agreements_min)).mean())
 
 
-class TestCurves:
-    def test_the_curve_of_20_bands_of_5_rows_is_that_of_the_book(self) -> None:
-        """1 - (1 - s^5)^20 at .2 to .8; and the design's figures for 18 x 7 and 21 x 6 at .8."""
-        s = np.arange(2, 9) / 10
-        expected = [0.006, 0.047, 0.186, 0.470, 0.802, 0.975, 0.9996]
-        assert [round(p, 4 if p > 0.999 else 3) for p in candidate_probability(s, 20, 5).tolist()] == expected
-        assert round(1 / (1 - float(candidate_probability(0.8, 20, 5))), -2) == 2800
-        assert round(float(candidate_probability(0.3, 20, 5)), 4) == 0.0475
-        assert round(float(candidate_probability(0.8, 18, 7)), 4) == 0.9855
-        assert round(float(candidate_probability(0.8, 21, 6)), 3) == 0.998
-
-    def test_a_row_the_steep_point_and_the_half_point(self) -> None:
-        """A row agrees by chance, too; 16 x 4 is steep at one half; 20 x 5 is one half at .51."""
-        assert row_agreement([0.0, 0.5, 1.0], 8).tolist() == [1 / 256, 257 / 512, 1.0]
-        assert threshold_step(16, 4) == 0.5
-        assert round(half_point(20, 5), 2) == 0.51
-        for bands, rows in ((16, 4), (20, 5), (1, 1), (18, 7), (1000, 1)):
-            assert float(candidate_probability(half_point(bands, rows), bands, rows)) == pytest.approx(0.5)
-
-    @given(SIMILARITIES, st.integers(1, 40), st.integers(1, 20), BITS)
-    def test_the_curve_is_the_exact_one(self, s: float, bands: int, rows: int, bits: int) -> None:
-        """Against fractions, to a relative error, at both ends too."""
-        exact = float(1 - (1 - fractions_of(s, bits) ** rows) ** bands)
-        found = float(candidate_probability(s, bands, rows, bits))
-        assert found == pytest.approx(exact, rel=1e-9, abs=1e-300)
-
-    @given(st.integers(1, 40), st.integers(1, 16), BITS, st.integers(0, 40))
-    def test_every_curve_is_monotonic(self, bands: int, rows: int, bits: int, cut: int) -> None:
-        """All rise with similarity, candidates with bands, too; more rows or a higher cut leave less."""
-        s = np.linspace(0, 1, 41)
-        curve_ = candidate_probability(s, bands, rows, bits)
-        passed = pass_probability(s, cut, bands * rows, bits)
-        emitted = emission_probability(s, bands, rows, cut, bits)
-        for rising in (curve_, passed, emitted):
-            assert (np.diff(rising) >= -1e-12).all()
-            assert ((rising >= 0) & (rising <= 1 + 1e-12)).all()
-        assert (candidate_probability(s, bands + 1, rows, bits) >= curve_).all()
-        assert (candidate_probability(s, bands, rows + 1, bits) <= curve_).all()
-        assert (pass_probability(s, cut + 1, bands * rows, bits) <= passed + 1e-15).all()
+def same(s):
+    return s
 
 
-class TestTail:
-    @given(SIMILARITIES, st.integers(1, 60), st.integers(-2, 63), BITS)
-    def test_the_tail_is_the_exact_one(self, s: float, n: int, least: int, bits: int) -> None:
-        """Against integer arithmetic, with small tails to a relative error."""
-        exact = float(tail(fractions_of(s, bits), least, n))
-        assert float(pass_probability(s, least, n, bits)) == pytest.approx(exact, rel=1e-9, abs=1e-290)
-
-    @pytest.mark.parametrize("n", [126, 128, ROWS_LIMIT])
-    def test_the_tail_of_long_signatures(self, n: int) -> None:
-        """Around the mean and far from it, at the lengths in use."""
-        for s, share in ((0.8125, 0.73), (0.75, 0.99), (0.25, 0.9), (0.96875, 0.9)):
-            least = int(share * n)
-            exact = float(tail(fractions_of(s, 8), least, n))
-            assert float(pass_probability(s, least, n, 8)) == pytest.approx(exact, rel=1e-8)
-
-    def test_similarities_and_cuts_are_broadcast(self) -> None:
-        """A table of 2 similarities by 3 cuts; no cut always passes, an impossible one never."""
-        table = pass_probability(np.array([[0.0], [1.0]]), np.array([0, 2, 3]), 2)
-        assert table.tolist() == [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
-
-    @given(SIMILARITIES, st.integers(1, 6), st.integers(1, 5), st.data())
-    def test_emission_is_no_less_than_the_product(self, s: float, bands: int, rows: int, data) -> None:
-        """It is the exact sum over how many rows agree; the two events help each other."""
-        cut = data.draw(st.integers(-1, bands * rows + 1))
-        exact = binomial(bands * rows, float(row_agreement(s, 8))) @ emitted_if(bands, rows, cut)
-        emitted = float(emission_probability(s, bands, rows, cut, 8))
-        product = candidate_probability(s, bands, rows, 8) * pass_probability(s, cut, bands * rows, 8)
-        assert emitted == pytest.approx(float(exact), rel=1e-9, abs=1e-14)
-        assert emitted >= float(product) - 1e-13
+def of_angles(s):
+    return 1 - np.degrees(np.arccos(s)) / 180
 
 
-class TestAreas:
-    @settings(max_examples=40)
-    @given(st.integers(1, 40), st.integers(1, 20), st.floats(0.0, 1.0), BITS)
-    def test_areas_are_those_of_the_curve(self, bands: int, rows: int, threshold: float, bits: int) -> None:
-        """Against sums over fine steps either side of the threshold."""
-        below, beyond = error_areas(bands, rows, threshold, bits)
-        middles = (np.arange(4000) + 0.5) / 4000
-        curve_below = candidate_probability(middles * threshold, bands, rows, bits)
-        curve_beyond = candidate_probability(threshold + middles * (1 - threshold), bands, rows, bits)
-        assert below == pytest.approx(curve_below.mean() * threshold, abs=1e-5)
-        assert beyond == pytest.approx((1 - curve_beyond).mean() * (1 - threshold), abs=1e-5)
+def emitted_rows(agree: npt.NDArray[np.bool_], tuning: Tuning) -> npt.NDArray[np.bool_]:
+    """Of rows bool[n, bands, rows]: whether a band agrees whole and enough rows do."""
+    return agree.all(axis=2).any(axis=1) & (agree.sum(axis=(1, 2)) >= tuning.agreements_min)
 
-    def test_the_shortest_and_the_longest_have_exact_areas_and_a_longer_is_refused(self) -> None:
-        """1024 rows are the limit of exact counts; one row has triangles for areas."""
-        below, beyond = error_areas(64, 16, 0.8, 8)
-        middles = (np.arange(20000) + 0.5) / 20000
-        assert below == pytest.approx(0.8 * candidate_probability(0.8 * middles, 64, 16, 8).mean(), abs=1e-8)
-        assert 0 < beyond < 0.01
-        assert error_areas(1, 1, 0.6) == pytest.approx((0.18, 0.08))
-        with pytest.raises(ConfigError, match="65 bands of 16 rows are 1040 rows, above 1024"):
-            error_areas(65, 16, 0.8)
+
+def cost_of(tuning: Tuning) -> float:
+    """The price of a shape, from fine sums of its curves."""
+    law = (tuning.sketch_bits, tuning.agreement)
+    s = (np.arange(500) + 0.5) / 500 * tuning.threshold
+    emitted = 0.0
+    if not tuning.exact_score:
+        emitted = emission_probability(s, tuning.bands, tuning.rows, tuning.agreements_min, *law).mean()
+    met = candidate_probability(s, tuning.bands, tuning.rows, *law).mean()
+    paid = tuning.threshold * float(met + FALSE_PAIR_WEIGHT * emitted)
+    if tuning.agreement is not None:
+        paid += UNRELATED_WEIGHT * float(candidate_probability(0.0, tuning.bands, tuning.rows, *law))
+    return paid
 
 
 class TestChoice:
@@ -333,6 +228,117 @@ class TestChoice:
             choose(**({"threshold": 0.8, "recall": 0.95} | options))
 
 
+class TestOtherLaws:
+    def test_rows_that_agree_with_the_similarity_may_say_so_themselves(self) -> None:
+        """The same choice and the same figures as without a law."""
+        said, known = choose(0.8, 0.95, agreement=same), choose(0.8, 0.95)
+        assert said[:8] == known[:8]
+        assert said.cut == pytest.approx(known.cut, abs=1e-8)
+        assert said.agreement is same
+
+    @pytest.mark.parametrize("rows_max", [256, 1024])
+    @pytest.mark.parametrize("threshold", [0.7, 0.9])
+    def test_hyperplanes_get_what_is_promised(self, threshold: float, rows_max: int) -> None:
+        """20,000 pairs of bit rows that agree as angles do, banded and cut: at least the recall, and not much more."""
+        chosen = choose(threshold, 0.95, rows_max, 1, agreement=of_angles)
+        shape = (chosen.bands, chosen.rows)
+        random = np.random.default_rng(3)
+        q = float(of_angles(threshold))
+        share = np.mean([emitted_rows(random.random((2000, *shape)) < q, chosen).mean() for _ in range(10)])
+        exact = float(emission_probability(threshold, *shape, chosen.agreements_min, 1, of_angles))
+        assert exact >= chosen.recall >= 0.95
+        assert abs(share - exact) < 4 * math.sqrt(exact * (1 - exact) / 20_000)
+
+    def test_unrelated_items_make_the_bands_of_bit_rows_wide(self) -> None:
+        """Of 1,024 rows, with unrelated items at a right angle, fewer than one in 4,000 of them is a candidate."""
+        chosen = choose(0.9, 0.95, 1024, 1, agreement=of_angles)
+        assert candidate_probability(0.0, chosen.bands, chosen.rows, 1, of_angles) < 1 / 4000
+        closer = choose(0.9, 0.95, 1024, 1, agreement=of_angles, unrelated=0.5)
+        met = [candidate_probability(0.5, *shape, 1, of_angles) for shape in (closer[:2], chosen[:2])]
+        assert met[0] < met[1]
+
+    @pytest.mark.parametrize(
+        ("threshold", "bits", "law"),
+        [
+            (0.6, 8, None),
+            (0.9, 8, None),
+            (0.8, 8, "square"),
+            (0.9, 8, "square"),
+            (0.6, 1, "angles"),
+            (0.9, 1, "angles"),
+        ],
+    )
+    def test_no_shape_that_reaches_the_recall_costs_less(self, threshold: float, bits: int, law: str | None) -> None:
+        """Every shape of 128 rows, priced one by one: false candidates, false pairs, unrelated candidates."""
+        agreement = {None: None, "square": np.square, "angles": of_angles}[law]
+        for exact_score in (False, True):
+            chosen = choose(threshold, 0.9, sketch_bits=bits, agreement=agreement, exact_score=exact_score)
+            costs = {}
+            for rows, bands in itertools.product(range(1 if bits == 1 else 4, 129), range(1, 129)):
+                met = candidate_probability(threshold, bands, rows, bits, agreement)
+                if bands * rows <= 128 and met >= 0.9:
+                    one = choose(
+                        threshold, 0.9, sketch_bits=bits, bands=bands, rows=rows, agreement=agreement,
+                        exact_score=exact_score,
+                    )  # fmt: skip
+                    costs[bands, rows] = cost_of(one)
+            assert min(costs.values()) == pytest.approx(costs[chosen[:2]], rel=1e-6)
+
+    @pytest.mark.parametrize("bands_min", [2, 4])
+    def test_a_pair_that_must_meet_in_several_bands_still_gets_the_recall(self, bands_min: int) -> None:
+        """20,000 pairs of rows that agree as .8 does: banded, counted and cut, they are emitted as the law says."""
+        chosen = choose(0.8, 0.9, bands_min=bands_min)
+        shape = (chosen.bands, chosen.rows)
+        assert chosen.bands_min == bands_min
+        assert (chosen.rows, chosen.bands) < (choose(0.8, 0.9).rows, 128)
+        agree = np.random.default_rng(2).random((20_000, *shape)) < 0.8 + 0.2 / 256
+        met = (agree.all(axis=2).sum(axis=1) >= bands_min) & (agree.sum(axis=(1, 2)) >= chosen.agreements_min)
+        exact = float(emission_probability(0.8, *shape, chosen.agreements_min, 8, bands_min=bands_min))
+        assert exact >= chosen.recall >= 0.9
+        assert abs(met.mean() - exact) < 4 * math.sqrt(exact * (1 - exact) / 20_000)
+        assert probabilities(chosen, np.array([0.8]))[1] == pytest.approx(exact)
+
+    def test_more_bands_to_meet_in_than_there_are_is_refused(self) -> None:
+        """And a recall that so many cannot reach tells the rows that would."""
+        with pytest.raises(ConfigError, match=r"a pair must meet in 5 bands, but bands is 4"):
+            choose(0.8, 0.9, bands=4, bands_min=5)
+        with pytest.raises(ConfigError, match=r"a pair must meet in 0 bands, but bands is left open"):
+            choose(0.8, 0.9, bands_min=0)
+        with pytest.raises(
+            ConfigError, match=r"out of reach of 64 rows of 8 bits: .* or set rows_max to (\d+)"
+        ) as told:
+            choose(0.8, 0.9, 64, bands_min=12)
+        enough = int(str(told.value).rpartition("rows_max to ")[2].partition(",")[0])
+        assert choose(0.8, 0.9, enough, bands_min=12).recall >= 0.9
+        with pytest.raises(ConfigError, match="out of reach"):
+            choose(0.8, 0.9, enough - 1, bands_min=12)
+
+    def test_an_exact_score_is_cut_at_the_threshold(self) -> None:
+        """The recall is the candidate probability; no rows are counted; a lower cut may be asked for, no higher one."""
+        chosen = choose(0.8, 0.95, exact_score=True)
+        assert (chosen.cut, chosen.margin, chosen.agreements_min, chosen.pass_probability) == (0.8, 0.0, 0, 1.0)
+        assert 0.95 <= chosen.recall == chosen.candidate_probability
+        met, emitted = probabilities(chosen, np.array([0.79, 0.8, 0.9]))
+        assert emitted.tolist() == [0.0, met[1], met[2]]
+        assert choose(0.8, 0.95, exact_score=True, min_similarity=0.5).cut == 0.5
+        with pytest.raises(ConfigError, match=r"above the threshold of 0.8, but this score is no estimate"):
+            choose(0.8, 0.95, exact_score=True, min_similarity=0.9)
+
+    def test_a_complete_scheme_has_no_bands_and_emits_from_the_threshold_on(self) -> None:
+        """Every pair is a candidate, as it were."""
+        chosen = complete(0.8)
+        assert (chosen.bands, chosen.recall, chosen.cut, chosen.exact_score) == (0, 1.0, 0.8, True)
+        met, emitted = probabilities(chosen, np.array([0.5, 0.8]))
+        assert (met.tolist(), emitted.tolist()) == ([1, 1], [0, 1])
+
+    def test_what_cannot_work_under_another_law_is_refused(self) -> None:
+        """A recall out of reach tells the rows that reach it; unrelated items are below the threshold."""
+        with pytest.raises(ConfigError, match=r"out of reach of 4 rows of 1 bits: .* set rows_max to \d+$"):
+            choose(0.3, 0.99, 4, 1, agreement=of_angles)
+        with pytest.raises(ConfigError, match=r"unrelated is 0.8, but must be 0 to below the threshold of 0.8"):
+            choose(0.8, 0.9, agreement=same, unrelated=0.8)
+
+
 class TestPlot:
     def test_the_curve_passes_through_the_recall(self) -> None:
         """At the threshold the emitted share is the promise or a little more; never above candidates."""
@@ -388,3 +394,15 @@ class TestSmallSets:
             if share < chosen.recall - 4 * error:
                 short.append((threshold, recall, union, share, chosen.recall))
         assert not short
+
+
+def test_where_candidates_do_not_follow_from_the_similarity_nothing_is_promised() -> None:
+    """No number is better than a wrong one; the cut is what was asked for."""
+    tuning = keyed(0.8, 0.3)
+    assert (tuning.cut, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
+    assert keyed(0.8).cut == 0.8
+    assert np.isnan([tuning.recall, tuning.candidate_probability]).all()
+    met, emitted = probabilities(tuning, np.array([0.2, 0.4]))
+    assert np.isnan(met).all()
+    assert emitted[0] == 0
+    assert np.isnan(emitted[1])

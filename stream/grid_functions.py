@@ -1,0 +1,279 @@
+"""Functions of grid squares: which prints they send to one bucket, and how often.
+
+A function is some squares drawn at random. A print is in the bucket of a function if it has all of its squares, and
+else in none of that function's. Functions stand in groups: a pair meets in a group if one of its functions sends both
+to its bucket (OR).
+
+A pair that has K of N squares in common has all s squares of a random function with C(K, s) / C(N, s), meets in a group
+of F functions with 1 - (1 - that)^F, and in every group with that to the power of the groups. Say that a square holds a
+minutia with chance .2, and that two prints of one finger share it with .2 x .8, two of different fingers with .2 x .2:
+a function of three squares sends both to its bucket with .004096 and .000064. Were the functions independent, 1024 of
+them would meet for .985 and .063 of the pairs, two groups for .970 and .00397. They look at the same squares, so pairs
+with few squares in common miss them all at once: with 1,000 squares it is .978 and .063, and .958 and .0048
+(``candidate_probability``).
+
+Source: Mining of Massive Datasets, 3.8.4 (squares), 3.8.5 and Example 3.23 (functions, OR, AND).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import ConfigError
+from stream.hashing import derive_seed, mix64
+from stream.kernels import inlined, kernel
+
+# Told apart from the seeds of bands, signature rows and record keys.
+_FUNCTION_PURPOSE = 1 << 34
+_KEY_PURPOSE = (1 << 34) + 1
+
+Bitmaps = npt.NDArray[np.uint8]
+
+
+class Functions(NamedTuple):
+    """Functions by group, and where those of each first square are.
+
+    ``squares`` is ``int32[groups, count, size]``. The functions of a group stand in the order of their first squares:
+    those that begin with square q from ``starts[group, q]`` to ``starts[group, q + 1]`` (``int32[groups, grid + 1]``).
+    So only the functions that begin with a square of a print are looked at, one in five where it has a fifth of them.
+    """
+
+    squares: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int32]
+
+
+def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Functions:
+    """``count`` functions of ``size`` different squares for each of ``groups``.
+
+    Raises ``ConfigError`` for functions of more squares than the grid has.
+
+    >>> functions(squares=1000, groups=2, count=1024, size=3, seed=1).squares.shape
+    (2, 1024, 3)
+    """
+    if size > squares:
+        raise ConfigError(
+            f"grid_function_squares={size} is more than grid_squares={squares}, but a function has different squares: "
+            "make it smaller"
+        )
+    out = np.empty((groups, count, size), np.int32)
+    _functions(squares, _seed(seed, _FUNCTION_PURPOSE), out)
+    ordered = np.stack([group[np.argsort(group[:, 0], kind="stable")] for group in out])
+    starts = np.stack([np.searchsorted(group[:, 0], np.arange(squares + 1)) for group in ordered])
+    return Functions(ordered, starts.astype(np.int32))
+
+
+def width(squares: int) -> int:
+    """Bytes of the bitmap of a grid."""
+    return (squares + 7) // 8
+
+
+def bitmaps(values: npt.NDArray[np.integer], starts: npt.NDArray[np.int64], squares: int) -> Bitmaps:
+    """Bitmaps ``uint8[n, width(squares)]`` of n sets ``values[starts[i]:starts[i + 1]]`` of squares below ``squares``.
+
+    Square q is bit q % 8 of byte q // 8, from the lowest.
+    """
+    rows = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
+    out = np.zeros((len(starts) - 1, 8 * width(squares)), np.uint8)
+    out[rows, values] = 1
+    return np.packbits(out, axis=1, bitorder="little")
+
+
+def keys(prints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Bucket keys of n prints, ragged ``uint64[m]`` with starts ``int64[n + 1]``: the functions of the first group
+    all of whose squares the print has, each with a key of its own.
+    """
+    held, group = np.empty(8 * prints.shape[1], np.uint8), chosen.squares[0]
+    starts = np.zeros(len(prints) + 1, np.int64)
+    members = np.empty(len(group) + 1, np.int32)
+    out = np.empty(int(_count(prints, group, held)), np.uint64)
+    _keys(prints, group, _seed(seed, _KEY_PURPOSE), held, members, starts, out)
+    return out, starts
+
+
+def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Of m pairs of prints, the place among a's keys of the first that b has too, ``int32[m]`` (-1: none), and in how
+    many buckets of each group they meet, ``int32[m, groups]``."""
+    first, shared = np.empty(len(a), np.int32), np.zeros((len(a), len(chosen.squares)), np.int32)
+    _shared(a, b, *chosen, np.empty(8 * a.shape[1], np.uint8), first, shared)
+    return first, shared
+
+
+def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
+    """Jaccard similarity of m pairs of prints, ``float64[m]``; 0 for two empty ones.
+
+    >>> one, other = (np.packbits([squares], axis=1) for squares in ([1, 1, 1, 0], [0, 1, 1, 1]))
+    >>> jaccard(one, other)
+    array([0.5])
+    """
+    common = np.bitwise_count(a & b).sum(axis=1, dtype=np.int64)
+    union = np.bitwise_count(a | b).sum(axis=1, dtype=np.int64)
+    return np.asarray(np.divide(common, union, out=np.zeros(len(a)), where=union > 0))
+
+
+def candidate_probability(share: float, squares: int | None, groups: int, count: int, size: int) -> float:
+    """The chance that a pair which shares each square with chance ``share`` (0 to 1) meets in every group.
+
+    The squares are independent of each other and the functions random: exact over the number of squares in common,
+    which follows the binomial law of ``squares``. ``None`` is a grid without end, where functions are independent.
+
+    >>> [round(candidate_probability(share, None, groups=1, count=1024, size=3), 3) for share in (0.16, 0.04)]
+    [0.985, 0.063]
+    >>> round(candidate_probability(0.16, 1000, groups=1, count=1024, size=3), 3)
+    0.978
+    """
+    if squares is None:
+        law, function = np.ones(1), np.array([share**size])
+    else:
+        common = np.arange(squares + 1)
+        logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, squares + 1)))])
+        ways = logs[squares] - logs - logs[::-1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            law = np.exp(ways + np.nan_to_num(common * np.log(share)) + np.nan_to_num(common[::-1] * np.log1p(-share)))
+        function = np.prod([(common - i).clip(0) / (squares - i) for i in range(size)], axis=0)
+    with np.errstate(divide="ignore"):
+        missed = np.exp(count * np.log1p(-function))
+    return float(law @ (1 - missed) ** groups)
+
+
+def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float = 0.0) -> npt.NDArray[np.int64]:
+    """The squares of a grid of ``columns`` in which points ``float[m, 2]`` (x, y) lie: sorted, each once.
+
+    Square ``row * columns + column``; a row and a column are ``cell`` wide, the first begin at 0. A point nearer than
+    ``border`` to the edge of a square (at most half of ``cell``) lies in the squares beyond that edge as well, where
+    the grid has them; below it goes on for ever. Raises ``ConfigError`` for points outside of the grid.
+
+    >>> squares_of([[5, 5], [19.5, 5], [31, 12]], cell=10, columns=4).tolist()
+    [0, 1, 7]
+    >>> squares_of([[19.5, 5]], cell=10, columns=4, border=1).tolist()
+    [1, 2]
+    """
+    found = np.asarray(points, np.float64).reshape(-1, 2)
+    if not cell > 0 or columns < 1 or not 0 <= border <= cell / 2:
+        raise ConfigError(
+            f"cell={cell}, columns={columns}, border={border}: a cell is above 0, there is at least one column, and a "
+            "border is at most half a cell"
+        )
+    outside = ~((found >= 0).all(axis=1) & (found[:, 0] < cell * columns) & np.isfinite(found).all(axis=1))
+    if outside.any():
+        x, y = found[outside][0].tolist()
+        raise ConfigError(
+            f"the point ({x:g}, {y:g}) is outside of the grid, whose x goes from 0 to {cell * columns:g} and whose y "
+            "begins at 0: move the points or take more columns"
+        )
+    squares = []
+    for dx in (-border, 0.0, border):
+        for dy in (-border, 0.0, border):
+            column, row = (np.floor((found[:, axis] + shift) / cell) for axis, shift in enumerate((dx, dy)))
+            inside = (column >= 0) & (column < columns) & (row >= 0)
+            squares.append((row * columns + column)[inside])
+    return np.unique(np.concatenate(squares)).astype(np.int64)
+
+
+def _seed(seed: int, purpose: int) -> np.uint64:
+    return np.uint64(derive_seed(np.uint64(seed), np.uint64(purpose)))
+
+
+@kernel
+def _functions(squares, seed, out):  # type: ignore[no-untyped-def]
+    drawn = np.uint64(0)
+    for group in range(out.shape[0]):
+        for function in range(out.shape[1]):
+            row = out[group, function]
+            have = 0
+            while have < len(row):
+                square = np.int32(derive_seed(seed, drawn) % np.uint64(squares))
+                drawn += np.uint64(1)
+                new = True
+                for i in range(have):
+                    new &= row[i] != square
+                if new:
+                    row[have] = square
+                    have += 1
+
+
+@inlined
+def _has(bitmap, square):  # type: ignore[no-untyped-def]
+    return (bitmap[square >> 3] >> np.uint8(square & 7)) & np.uint8(1)
+
+
+@inlined
+def _has_rest(bitmap, function):  # type: ignore[no-untyped-def]
+    """Whether a print has the squares of a function after the first."""
+    i = 1
+    while i < len(function) and _has(bitmap, function[i]):
+        i += 1
+    return i == len(function)
+
+
+@inlined
+def _unpack(bitmap, held):  # type: ignore[no-untyped-def]
+    """A bitmap as a byte a square."""
+    for byte in range(len(bitmap)):
+        bits = bitmap[byte]
+        for bit in range(8):
+            held[8 * byte + bit] = (bits >> np.uint8(bit)) & np.uint8(1)
+
+
+@inlined
+def _holds(held, function):  # type: ignore[no-untyped-def]
+    """1 if a print has all squares of a function, else 0: without a branch, which one in five would mispredict."""
+    every = np.uint8(1)
+    for i in range(len(function)):
+        every &= held[function[i]]
+    return np.int64(every)
+
+
+@kernel
+def _count(prints, group, held):  # type: ignore[no-untyped-def]
+    """How many functions hold, over all prints."""
+    total = 0
+    for i in range(len(prints)):
+        _unpack(prints[i], held)
+        for function in range(len(group)):
+            total += _holds(held, group[function])
+    return total
+
+
+@kernel
+def _keys(prints, group, seed, held, members, starts, out):  # type: ignore[no-untyped-def]
+    """``members`` is scratch, one longer than there are functions."""
+    for i in range(len(prints)):
+        _unpack(prints[i], held)
+        count = 0
+        for function in range(len(group)):
+            members[count] = function  # overwritten by the next unless it holds
+            count += _holds(held, group[function])
+        for j in range(count):
+            out[starts[i] + j] = mix64(seed ^ np.uint64(members[j]))
+        starts[i + 1] = starts[i] + count
+
+
+@kernel
+def _shared(a, b, squares, starts, held, first, shared):  # type: ignore[no-untyped-def]
+    """What two prints have in common is little as a rule, so here only the functions that begin in it are looked at."""
+    both = np.empty(a.shape[1], np.uint8)
+    for i in range(len(a)):
+        for byte in range(len(both)):
+            both[byte] = a[i, byte] & b[i, byte]
+        common = -1
+        for byte in range(len(both)):
+            if not both[byte]:
+                continue
+            for q in range(8 * byte, min(8 * byte + 8, starts.shape[1] - 1)):
+                if not _has(both, q):
+                    continue
+                for group in range(len(squares)):
+                    for function in range(starts[group, q], starts[group, q + 1]):
+                        if _has_rest(both, squares[group, function]):
+                            shared[i, group] += 1
+                            if group == 0 and common < 0:
+                                common = function
+        first[i] = common
+        if common >= 0:  # its place among the keys of the first print
+            _unpack(a[i], held)
+            first[i] = 0
+            for function in range(common):
+                first[i] += _holds(held, squares[0, function])
