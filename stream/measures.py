@@ -1,19 +1,41 @@
-"""Measures of similarity between sets and bags of shingles; each is 0 for nothing in common and 1 for equality.
+"""``MEASURES``: how alike or how far apart two items are; one row a measure, each a plain function of two items.
 
-Sets and bags are one-dimensional integer arrays, in any order. An empty set is similar to nothing, itself included:
-two empty texts are not duplicates of each other.
+*Similarities* are 0 for nothing in common and 1 for equality. *Distances* are never negative, 0 for an item and itself,
+the same both ways, and obey the triangle inequality; between two that are not equal they are above 0, though the angle
+takes all multiples of a vector as one direction.
 
-Source: Mining of Massive Datasets, 3.1.1 (sets), 3.1.3 (bags).
+Sets and bags are one-dimensional integer arrays, in any order. An empty set is similar to nothing, itself included: two
+empty texts are not duplicates of each other. (As distances, two empty sets are one and the same.) Vectors are
+one-dimensional arrays of numbers of equal length; ``pairwise`` has the same measures over rows of arrays. Strings are
+``str`` or ``bytes``; bits are packed in ``uint8`` arrays of equal length.
+
+Source: Mining of Massive Datasets, 3.1.1 (sets), 3.1.3 (bags), 3.5 (distances).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from rapidfuzz.distance import DamerauLevenshtein, Hamming, Indel
+
+from stream import pairwise
+from stream.errors import ConfigError
 
 Numbers = npt.NDArray[np.integer]
+Vector = npt.NDArray[Any]  # numbers of any type; reckoned in float64
+Bits = npt.NDArray[np.uint8]
+
+
+class Measure(NamedTuple):
+    """A row of ``MEASURES``: what it compares, the function of two items, and whether it is a distance."""
+
+    kind: str  # "sets", "bags", "vectors", "strings" or "bits"
+    function: Callable[[Any, Any], float]
+    distance: bool
 
 
 def jaccard(a: Numbers, b: Numbers) -> float:
@@ -25,6 +47,15 @@ def jaccard(a: Numbers, b: Numbers) -> float:
     a, b = np.unique(a), np.unique(b)
     union = len(np.union1d(a, b))
     return len(np.intersect1d(a, b, assume_unique=True)) / union if union else 0.0
+
+
+def jaccard_distance(a: Numbers, b: Numbers) -> float:
+    """The share of the union of two sets that is not common to both; 0 for two empty sets.
+
+    >>> jaccard_distance(np.array([1, 2, 3]), np.array([2, 3, 4]))
+    0.5
+    """
+    return 1 - jaccard(a, b) if len(a) or len(b) else 0.0
 
 
 def jaccard_bag(a: Numbers, b: Numbers) -> float:
@@ -58,11 +89,124 @@ def containment(a: Numbers, b: Numbers) -> float:
     return len(np.intersect1d(a, b, assume_unique=True)) / len(a) if len(a) else 0.0
 
 
-MEASURES: dict[str, Callable[[Numbers, Numbers], float]] = {
-    "jaccard": jaccard,
-    "jaccard_bag": jaccard_bag,
-    "jaccard_bag_sum": jaccard_bag_sum,
-    "containment": containment,
+def lr(a: Vector, b: Vector, r: float) -> float:
+    """The L_r distance, (sum |a_i - b_i|^r)^(1/r), for r from 1 to infinity. Raises ``ConfigError`` for another r.
+
+    >>> lr(np.array([2, 7]), np.array([6, 4]), 3) == 91 ** (1 / 3)
+    True
+    """
+    if not r >= 1:
+        raise ConfigError(f"r is {r}, but an L_r distance needs an r of 1 or more: below, a detour may be shorter")
+    x, y = _rows(a, b)
+    apart = np.abs(x - y)
+    most = float(apart.max(initial=0.0))
+    if r == math.inf or most == 0.0:
+        return most
+    return most * float(((apart / most) ** r).sum() ** (1 / r))  # of shares of the greatest, lest a power overflow
+
+
+def l1(a: Vector, b: Vector) -> float:
+    """Manhattan distance, the sum of the differences.
+
+    >>> l1(np.array([2, 7]), np.array([6, 4]))
+    7.0
+    """
+    return float(pairwise.manhattan(*_rows(a, b))[0])
+
+
+def l2(a: Vector, b: Vector) -> float:
+    """Euclidean distance, the length of the difference.
+
+    >>> l2(np.array([2, 7]), np.array([6, 4]))
+    5.0
+    """
+    return float(pairwise.euclidean(*_rows(a, b))[0])
+
+
+def linf(a: Vector, b: Vector) -> float:
+    """The greatest of the differences.
+
+    >>> linf(np.array([2, 7]), np.array([6, 4]))
+    4.0
+    """
+    return lr(a, b, math.inf)
+
+
+def cosine(a: Vector, b: Vector) -> float:
+    """The cosine of the angle between two vectors, -1 to 1; 0 with a vector of zeros.
+
+    >>> cosine(np.array([1, 2, -1]), np.array([2, 1, 1]))
+    0.5
+    """
+    return float(pairwise.cosine(*_rows(a, b))[0])
+
+
+def angle(a: Vector, b: Vector) -> float:
+    """The angle between two vectors in degrees, 0 to 180; 90 with a vector of zeros.
+
+    >>> round(angle(np.array([1, 2, -1]), np.array([2, 1, 1])), 9)
+    60.0
+    """
+    return float(pairwise.angle(*_rows(a, b))[0])
+
+
+def edit(a: str | bytes, b: str | bytes) -> float:
+    """The fewest insertions and deletions of single characters that make one string the other.
+
+    That is both lengths less twice the length of the longest common subsequence.
+
+    >>> edit("abcde", "acfdeg")
+    3.0
+    """
+    return float(Indel.distance(a, b))
+
+
+def edit_swaps(a: str | bytes, b: str | bytes) -> float:
+    """As ``edit``, where replacing a character and swapping two neighbours are one edit each, too.
+
+    Characters that were swapped may be edited again: only so does the triangle inequality hold.
+
+    >>> edit("abcd", "acbe"), edit_swaps("abcd", "acbe")
+    (4.0, 2.0)
+    """
+    return float(DamerauLevenshtein.distance(a, b))
+
+
+def hamming(a: str | bytes, b: str | bytes) -> float:
+    """In how many places two strings of equal length differ. Raises ``ConfigError`` for different lengths.
+
+    >>> hamming("10101", "11110")
+    3.0
+    """
+    if len(a) != len(b):
+        raise ConfigError(f"strings of {len(a)} and {len(b)} characters have no Hamming distance: take edit instead")
+    return float(Hamming.distance(a, b))
+
+
+def hamming_bits(a: Bits, b: Bits) -> float:
+    """How many bits of two arrays ``uint8[w]`` of packed bits differ.
+
+    >>> hamming_bits(np.array([0b10101], np.uint8), np.array([0b11110], np.uint8))
+    3.0
+    """
+    return float(pairwise.hamming(a[None, :], b[None, :])[0])
+
+
+MEASURES: dict[str, Measure] = {
+    "jaccard": Measure("sets", jaccard, distance=False),
+    "jaccard_distance": Measure("sets", jaccard_distance, distance=True),
+    "containment": Measure("sets", containment, distance=False),
+    "jaccard_bag": Measure("bags", jaccard_bag, distance=False),
+    "jaccard_bag_sum": Measure("bags", jaccard_bag_sum, distance=False),
+    "l1": Measure("vectors", l1, distance=True),
+    "l2": Measure("vectors", l2, distance=True),
+    "linf": Measure("vectors", linf, distance=True),
+    "cosine": Measure("vectors", cosine, distance=False),
+    "angle": Measure("vectors", angle, distance=True),
+    "edit": Measure("strings", edit, distance=True),
+    "edit_swaps": Measure("strings", edit_swaps, distance=True),
+    "hamming": Measure("strings", hamming, distance=True),
+    "hamming_bits": Measure("bits", hamming_bits, distance=True),
 }
 
 
@@ -71,3 +215,10 @@ def _multiplicities(a: Numbers, b: Numbers) -> tuple[int, int]:
     _, at_a, at_b = np.intersect1d(elements_a, elements_b, assume_unique=True, return_indices=True)
     least = int(np.minimum(counts_a[at_a], counts_b[at_b]).sum())
     return least, len(a) + len(b) - least
+
+
+def _rows(a: Vector, b: Vector) -> tuple[Vector, Vector]:
+    """Two vectors as arrays of one row of float64; refused if they have different numbers of dimensions."""
+    if np.shape(a) != np.shape(b):
+        raise ConfigError(f"vectors of shapes {np.shape(a)} and {np.shape(b)} cannot be compared: give equal ones")
+    return np.asarray(a, np.float64)[None, :], np.asarray(b, np.float64)[None, :]

@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import identical, partial_sets, prefix, sets
+from stream import grids, identical, partial_sets, prefix, records, sets
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -43,6 +43,38 @@ _PARTIAL_SETS = _SETS._replace(
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": _SETS,
     "minhash": _SETS._replace(evidence=sets.minhash_evidence),
+    "records": Scheme(
+        plan=records.plan,
+        kind=records.kind,
+        features=records.features,
+        contents=records.contents,
+        evidence=records.evidence,
+        width=records.width,
+        keys=records.keys,
+        common=records.common,
+        signing=records.signing,
+        tuning=records.tuning,
+        by_content=False,
+        exact=False,
+        guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
+        scoring=records.score_settings,
+    ),
+    "grid": Scheme(
+        plan=grids.plan,
+        kind=grids.kind,
+        features=grids.features,
+        contents=grids.contents,
+        evidence=grids.evidence,
+        width=grids.width,
+        keys=grids.keys,
+        common=grids.common,
+        signing=grids.signing,
+        tuning=grids.tuning,
+        by_content=True,
+        exact=False,
+        guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
+        scoring=grids.score_settings,
+    ),
     "permutation": _SETS._replace(evidence=sets.permutation_evidence),
     "partial_minhash": _PARTIAL_SETS,
     "grouped": _PARTIAL_SETS._replace(plan=partial_sets.grouped_plan),
