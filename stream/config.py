@@ -99,6 +99,7 @@ class Config(Parameters):
                 self.evidence_bytes_max,
                 tuning.agreements_min,
                 tuning.cut,
+                *SCHEMES[self.scheme].scoring(self.plan),
             ]
         )
 

@@ -74,6 +74,12 @@ class Common(NamedTuple):
     similarity: npt.NDArray[np.float64]
 
 
+def nothing(plan: Any) -> tuple[object, ...]:
+    """No settings: of a scheme whose evidence and tuning say all there is to a score."""
+    del plan
+    return ()
+
+
 class Scheme(NamedTuple):
     """One row of ``SCHEMES``: plain functions and a guarantee. Their last argument is the scheme's own plan.
 
@@ -94,6 +100,8 @@ class Scheme(NamedTuple):
     by_content: bool  # whether equal features are the same content, which is linked and not compared
     exact: bool  # whether no pair at or above the threshold is missed: then no bucket is cut
     guarantee: str
+    # what decides similarity and conditions beside the evidence and the tuning: a part of the matching fingerprint
+    scoring: Callable[[Any], tuple[object, ...]] = nothing
 
 
 NO_PAYLOADS: npt.NDArray[np.uint64] = np.empty(0, np.uint64)

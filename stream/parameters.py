@@ -98,5 +98,37 @@ class Parameters(BaseModel):
         None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
     )
     norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
+    record_fields: tuple[str, ...] = Field(
+        ("name", "address", "phone"),
+        description="fields of a record that are scored, as name, name:weight or name:weight:penalty",
+    )
+    record_keys: tuple[str, ...] = Field(
+        (),
+        description="fields whose equal values bring records together, as field or field+field; "
+        "by default each field, or none where record_shingled names one",
+    )
+    record_shingled: tuple[str, ...] = Field(
+        (), description="fields whose similar values bring records together, by bands of their shingles"
+    )
+    record_shingle_k: int = Field(3, ge=1, le=100, description="characters a shingle of record_shingled")
+    record_bands: int = Field(16, ge=1, le=64, description="bands of a field of record_shingled")
+    record_rows: int = Field(4, ge=2, le=64, description="rows a band of a field of record_shingled")
+    record_penalty: float = Field(
+        4.0, ge=0, le=1e6, description="points lost for each square of the edit distance of a field"
+    )
+    record_missing: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="share of a weight that a field earns which only one record has; by default it is left out",
+    )
+    record_nicknames: tuple[str, ...] = Field(
+        ("english",),
+        description="words that count as one edit, in groups as william=bill=will; english stands for a list of names",
+    )
+    grid_squares: int = Field(1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it")
+    grid_functions: int = Field(1024, ge=1, le=65536, description="functions of a group, joined by OR")
+    grid_groups: int = Field(2, ge=1, le=16, description="groups of functions, joined by AND")
+    grid_function_squares: int = Field(3, ge=1, le=16, description="squares that a function asks for")
     text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
     id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")

@@ -29,7 +29,7 @@ from stream.documents import Document, Pair, Refusal
 from stream.frame import Evidence, Scheme, fixed_evidence, regular_keys
 from stream.partitions import WHOLE, Partition, partitions_of
 from stream.schemes import SCHEMES
-from stream.table import NO_TIME, NO_WINDOW, BandTable, Limits
+from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Limits
 
 # Texts are signed in chunks of about this many characters: enough that the calls cost little, few enough that their
 # shingles (8 bytes each) stay in the last cache. Measured on 5 kB texts: 16 microseconds each, 22 with a quarter of it.
@@ -290,7 +290,7 @@ def table_limits(config: Config, scheme: Scheme) -> Limits:
         items=config.window_documents,
         bytes=config.evidence_bytes_max,
         bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
-        probe_candidates=config.probe_candidates_max or config.window_documents,
+        probe_candidates=config.probe_candidates_max or NO_LIMIT,
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
     )

@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import sets, vectors
+from stream import grids, records, sets, vectors
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -44,6 +44,7 @@ _VECTORS = Scheme(
     exact=False,
     guarantee="candidate with probability 1 - (1 - q^r)^b, where q = 1 - angle / 180; emitted if its similarity is at "
     "or above the threshold",
+    scoring=vectors.scoring,
 )
 
 SCHEMES: dict[str, Scheme] = {
@@ -65,5 +66,37 @@ SCHEMES: dict[str, Scheme] = {
         plan=vectors.plan_of("hamming", "l1"),
         guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the share of equal bits, of the vectors or "
         "of their unary codes; emitted if its similarity is at or above the threshold",
+    ),
+    "records": Scheme(
+        plan=records.plan,
+        kind=records.kind,
+        features=records.features,
+        contents=records.contents,
+        evidence=records.evidence,
+        width=records.width,
+        keys=records.keys,
+        common=records.common,
+        signing=records.signing,
+        tuning=records.tuning,
+        by_content=False,
+        exact=False,
+        guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
+        scoring=records.score_settings,
+    ),
+    "grid": Scheme(
+        plan=grids.plan,
+        kind=grids.kind,
+        features=grids.features,
+        contents=grids.contents,
+        evidence=grids.evidence,
+        width=grids.width,
+        keys=grids.keys,
+        common=grids.common,
+        signing=grids.signing,
+        tuning=grids.tuning,
+        by_content=True,
+        exact=False,
+        guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
+        scoring=grids.score_settings,
     ),
 }

@@ -79,6 +79,8 @@ class Measure(NamedTuple):
     kept: tuple[str, ...]  # the choices of ``vector_evidence`` that there are
     row_bits: int  # bits of a row of the sketch; 0: as many as ``sketch_bits`` says
     planes: bool  # whether ``planes`` has a say
+    lifted: bool  # whether the scale decides the sketch
+    packed: bool  # whether vectors are packed bits
     unrelated: float  # similarity of vectors that have nothing to do with each other
 
 
@@ -241,6 +243,8 @@ _COSINE = Measure(
     kept=("float32", "float16", "sketch"),
     row_bits=BIT_ROW,
     planes=True,
+    lifted=False,
+    packed=False,
     unrelated=0.0,
 )
 _HAMMING = Measure(
@@ -256,6 +260,8 @@ _HAMMING = Measure(
     kept=("float32", "sketch"),
     row_bits=BIT_ROW,
     planes=False,
+    lifted=False,
+    packed=True,
     unrelated=0.5,
 )
 MEASURES: dict[str, Measure] = {
@@ -267,6 +273,7 @@ MEASURES: dict[str, Measure] = {
         sketch=_lifted_sketch,
         store=_store_scaled,
         similarity=_dot,
+        lifted=True,
         kept=("float32", "float16"),
     ),
     "euclidean": Measure(
@@ -282,6 +289,8 @@ MEASURES: dict[str, Measure] = {
         kept=("float32", "float16", "sketch"),
         row_bits=0,
         planes=False,
+        lifted=False,
+        packed=False,
         unrelated=0.0,
     ),
     "hamming": _HAMMING,
@@ -293,6 +302,7 @@ MEASURES: dict[str, Measure] = {
         agreement=_unary_agreement,
         estimate=_estimate_l1,
         similarity=_l1,
+        packed=False,
         unrelated=0.0,
     ),
 }

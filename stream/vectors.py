@@ -126,9 +126,16 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
 
 
 def signing(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides sketches and bands, how vectors are kept, and what their similarity is."""
+    """What decides sketches, bands and what is kept of a vector."""
     tuning = plan.tuning
-    return (*plan[: VectorPlan._fields.index("tuning")], tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
+    scale = plan.scale if MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
+    parts = plan.measure, plan.dimension, plan.kept, plan.planes, scale, plan.segment_width, plan.component_max
+    return (*parts, tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
+
+
+def scoring(plan: VectorPlan) -> tuple[object, ...]:
+    """What decides the similarity of two pieces of evidence beside themselves."""
+    return (plan.scale,)
 
 
 def tuning(plan: VectorPlan) -> Tuning:
@@ -199,7 +206,7 @@ def _sketch_bytes(plan: VectorPlan) -> int:
 
 def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
     """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
-    if plan.measure == "hamming" or 0 < plan.component_max < 256:
+    if MEASURES[plan.measure].packed or 0 < plan.component_max < 256:
         return np.dtype("u1")
     return np.dtype("<u2" if plan.component_max else "<f2" if plan.kept == "float16" else "<f4")
 
@@ -207,11 +214,11 @@ def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
 def _stored_bytes(plan: VectorPlan) -> int:
     if plan.kept == "sketch":
         return 0
-    components = -(-plan.dimension // 8) if plan.measure == "hamming" else plan.dimension
+    components = -(-plan.dimension // 8) if MEASURES[plan.measure].packed else plan.dimension
     return components * _stored_type(plan).itemsize
 
 
 def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
     values = np.ascontiguousarray(kept).view(_stored_type(plan))
-    return values if plan.measure == "hamming" else values.astype(np.float32, copy=False)
+    return values if MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)

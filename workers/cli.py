@@ -15,7 +15,7 @@ import typer
 
 from workers.commands_stream import register
 from workers.exits import Exit, Failure, exit_codes_help
-from workers.options import ConfigCommand, SettingsCommand, given
+from workers.options import SettingsCommand, given
 
 _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -112,20 +112,123 @@ def probe_command(
     )  # fmt: skip
 
 
-@app.command("tune", cls=ConfigCommand, epilog=_EPILOG)
+@app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
 def tune_command(
     ctx: typer.Context,
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option("--sample", metavar="PATH", help="advise how long shingles should be for documents like these"),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", metavar="NAME", help="propose a cascade of AND and OR for a family of functions"),
+    ] = None,
+    d1: Annotated[float | None, typer.Option("--d1", help="distance up to which a pair should be met")] = None,
+    d2: Annotated[float | None, typer.Option("--d2", help="distance from which it should not")] = None,
+    p1: Annotated[float | None, typer.Option("--p1", help="chance to be met that is wanted at d1, at least")] = None,
+    p2: Annotated[float | None, typer.Option("--p2", help="chance that is allowed at d2, at most")] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="bits of an item, or width of a segment, where the family has one")
+    ] = None,
+    documents: Annotated[
+        int | None, typer.Option("--documents", metavar="N", help="tables and rows of a probe among so many documents")
+    ] = None,
     config: SettingsFile = None,
 ) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
+    from workers import tune, tune_family, tune_sample
     from workers.settings import load
-    from workers.tune import show
 
-    show(load(given(ctx), config), plot=plot, as_json=as_json)
+    numbers = {"d1": d1, "d2": d2, "p1": p1, "p2": p2, "scale": scale, "documents": documents}
+    asked = tune_family.question(family, numbers)
+    if asked is not None and not sample:
+        tune_family.show(asked, plot=plot, as_json=as_json)
+    elif asked is None and sample and plot is None:
+        tune_sample.show(load(given(ctx), config), sample, as_json=as_json)
+    elif sample:
+        raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
+    else:
+        tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
+
+
+@app.command("calibrate", epilog=_EPILOG)
+def calibrate_command(
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+    ],
+    documents: Annotated[
+        list[str],
+        typer.Option("--documents", metavar="FILE", help="JSON Lines it was made from; may stand several times"),
+    ],
+    field: Annotated[
+        str, typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs")
+    ],
+    kind: Annotated[
+        str, typer.Option("--kind", help="what it holds: number, date (ISO 8601, in days) or text")
+    ] = "number",
+    sure: Annotated[
+        float, typer.Option("--sure", min=0, max=1, help="similarity from which a pair is surely true")
+    ] = 1.0,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
+    random_mean: Annotated[
+        float | None,
+        typer.Option(
+            "--random-mean", help="mean difference of records at random; measured on the documents by default"
+        ),
+    ] = None,
+    difference_max: Annotated[
+        float, typer.Option("--difference-max", min=0, help="look only at pairs that differ by this at most")
+    ] = float("inf"),
+    id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Show how many pairs of each similarity are true, told from a field that was not scored."""
+    from workers.calibrate import Job, run
+
+    run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
+
+
+@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
+def evaluate_command(
+    ctx: typer.Context,
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+    ],
+    truth: Annotated[
+        str, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
+    ],
+    documents: Annotated[
+        int | None, typer.Option("--documents", metavar="N", min=2, help="how many documents there were")
+    ] = None,
+    truth_min: Annotated[
+        float | None,
+        typer.Option("--truth-min", min=0, max=1, help="similarity of a true pair; by default the threshold"),
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
+    each: Annotated[
+        bool, typer.Option("--each", help="count pairs of documents, not of contents that copies share")
+    ] = False,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="the pairs were written with --candidates: show the S-curve")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    config: SettingsFile = None,
+) -> None:
+    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
+    from workers.evaluate import Job, run
+    from workers.settings import load
+
+    job = Job(pairs, truth, documents, truth_min, bins, each, candidates)
+    run(job, load(given(ctx), config), plot=plot, as_json=as_json)
 
 
 register(app, _EPILOG)

@@ -7,6 +7,7 @@ from typing import Any
 
 from workers.stream_settings import StreamSettings
 from workers.transports.kafka import KafkaSettings, KafkaTransport
+from workers.transports.kafka_refusals import listen
 
 # Settings that pass through -> what the client calls them.
 _SECURITY = {
@@ -48,4 +49,5 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
 def connect(settings: StreamSettings) -> KafkaTransport:
     """A transport, which holds no connection yet. The client's own log is put aside: its errors come to us."""
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    listen()
     return KafkaTransport(kafka_settings(settings))

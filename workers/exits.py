@@ -36,7 +36,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
     Exit.GENERATION: "a message of bands was signed under another configuration",
     Exit.FENCED: "another process took this worker's place again and again: give each its own --instance",
-    Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance for stall_seconds_max",
+    Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

@@ -1,6 +1,7 @@
 """What a worker says of itself over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
 
-*Alive*: the loop has turned within the limit; while the broker is away it turns too, for it waits there in short naps.
+*Alive*: the loop has turned within the limit, or the start, which has a limit of its own, is not over it; while the
+broker is away the loop turns too, for it waits there in short naps.
 *Ready*: the group has taken the worker in, and every partition it was given is restored and running; a spare worker
 without partitions is ready. One thread per request, none of which keeps the process from ending.
 """
@@ -18,6 +19,9 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from workers.exits import Exit, Failure
 
+# What a start may take: the kernels are compiled or read, then it waits for the broker several times, each within
+# limits of the transport.
+START_SECONDS_MAX = 300.0
 # A client that sends nothing holds its thread this long.
 _REQUEST_SECONDS = 5.0
 _OK, _NOT = "200 OK", "503 Service Unavailable"
@@ -35,18 +39,23 @@ class Health:
 
     def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
         self._turn_seconds_max, self._now = turn_seconds_max, now
-        self._turned = now()
         self._ready = Answer(False, "starting")
+        self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life, and until when it counts
+
+    def start(self) -> None:
+        """A start begins, the first one or another."""
+        self._sign = ("the start began", self._now(), START_SECONDS_MAX)
 
     def beat(self, ready: Answer) -> None:
         """The loop has turned; ``ready`` says how it stands."""
-        self._turned = self._now()
         self._ready = ready
+        self._sign = ("the loop turned", self._now(), self._turn_seconds_max)
 
     def alive(self) -> Answer:
-        """Whether the loop has turned within the limit."""
-        ago = self._now() - self._turned
-        return Answer(ago <= self._turn_seconds_max, f"the loop turned {ago:.1f} s ago")
+        """Whether the last sign of life is within its limit."""
+        what, at, seconds_max = self._sign
+        ago = self._now() - at
+        return Answer(ago <= seconds_max, f"{what} {ago:.1f} s ago")
 
     def ready(self) -> Answer:
         """Whether the worker does its part; not without being alive."""

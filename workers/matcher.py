@@ -11,20 +11,21 @@ A partition goes through these states; only this loop changes them:
 
 A step, and what a crash after each part leaves behind:
 
-1. ``poll``; 2. tables take the messages, each in an open step with a journal; 3. ``transact`` publishes pairs and
-   offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the offset committed before.
+1. ``poll``; 2. tables take the messages, each in an open step with a journal, until these and what they lead to are
+   ``step_bytes_max``: the rest makes the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
+   leaves nothing: the next owner restores up to the offset committed before.
 4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
 
 If the transaction is known to have failed, the tables undo the step and the records are polled again. If nobody knows,
-or this member was put out, all tables are dropped and the worker starts anew.
+or this member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
+whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
+every other is dropped, and restored from the log.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from stream.config import Config
@@ -32,7 +33,7 @@ from stream.partitions import Partition
 from workers.observe import Observer, stage
 from workers.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from workers.signer import told_offset
-from workers.step import Message, transact
+from workers.step import STEP_BYTES_MAX, Message, in_turns, record_bytes, rewind, transact
 from workers.topics import Envelope, Topics, encode_candidates, encode_removal, partition_of_key
 from workers.transport import (
     AbortedError,
@@ -40,7 +41,6 @@ from workers.transport import (
     Consumer,
     Membership,
     OffsetGoneError,
-    Polled,
     Producer,
     Record,
     Transport,
@@ -58,6 +58,7 @@ class MatchPlan(NamedTuple):
     envelope: Envelope
     start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
     allow_gap: bool  # go on when the beginning of a window is no longer in the log
+    step_bytes_max: int = STEP_BYTES_MAX
 
 
 # Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
@@ -91,6 +92,8 @@ class MatchWorker:
         self.waiting: set[int] = set()
         self.restoring: dict[int, _Restore] = {}
         self.tables: dict[int, PartitionTable] = {}
+        self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
+        self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
     def ready(self) -> bool:
@@ -109,24 +112,31 @@ class MatchWorker:
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
         """
         with stage(self.observer, "poll"):
-            polled = self.consumer.poll(0.0 if self.restoring else timeout_seconds, records_max)
+            timeout = 0.0 if self.restoring else timeout_seconds
+            polled = self.consumer.poll(timeout, records_max, self.plan.step_bytes_max)
         self.joined = polled.membership.generation >= 0
         for partition in polled.revoked:
             self.waiting.discard(partition)
             self.restoring.pop(partition, None)
             self.tables.pop(partition, None)
         self.waiting.update(polled.assigned)
-        for partition in sorted(self.waiting):
+        if self.joined:
+            self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
+        for partition in in_turns(self.waiting, self._refused):
             # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
-            with suppress(UnreachableError, AbortedError):
+            try:
                 self._assign(partition, polled.membership)
-                self.waiting.remove(partition)
+            except (UnreachableError, AbortedError):
+                self._refused = partition
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.waiting.remove(partition)
         for partition in list(self.restoring):
             with stage(self.observer, "restore"):
                 self._restore(partition)
-        if polled.records:
-            self._step(polled)
-        return len(polled.records)
+        records = polled.records
+        while records and (taken := self._step(records, polled.membership)):
+            records = records[taken:]
+        return len(polled.records) - len(records)
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.
@@ -138,6 +148,10 @@ class MatchWorker:
         # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
         first, _ = self.transport.bounds(topic)[partition]
         committed = self.consumer.committed(partition)
+        kept = self.kept.pop(partition, None)
+        if kept is not None and committed is not None and kept.settle(committed):
+            self._run(partition, kept, committed.offset)
+            return
         if committed is None:
             end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
             committed = Committed(end, encode_window(Window(end, None, fingerprint)))
@@ -188,37 +202,55 @@ class MatchWorker:
             del self.restoring[partition]
             restore.table.seek(restore.end)
             restore.table.increments()  # of the replay, which are not told again
-            self.tables[partition] = restore.table
-            self.consumer.seek(partition, restore.end)
-            self.consumer.resume([partition])
-            self.observer.set("restore_progress_ratio", 1.0, str(partition))
+            self._run(partition, restore.table, restore.end)
 
-    def _step(self, polled: Polled) -> None:
+    def _run(self, partition: int, table: PartitionTable, start: int) -> None:
+        """Take the records of a partition from ``start`` on."""
+        self.tables[partition] = table
+        self.consumer.seek(partition, start)
+        self.consumer.resume([partition])
+        self.observer.set("restore_progress_ratio", 1.0, str(partition))
+
+    def leave(self) -> dict[int, PartitionTable]:
+        """The tables, for the worker that is made after this one; this one is not to be called again."""
+        return {**self.kept, **self.tables}
+
+    def take(self, kept: Mapping[int, PartitionTable]) -> None:
+        """Before the first turn: what the worker before this one left."""
+        self.kept = dict(kept)
+
+    def _step(self, records: Sequence[Record], membership: Membership) -> int:
+        """Match as many records as a step holds, and publish; returns how many, 0 if it is known to have failed."""
         messages: list[Message] = []
-        touched: dict[int, int] = {}
+        touched: dict[int, PartitionTable] = {}
         done: list[Applied] = []
+        size = 0
         with stage(self.observer, "match"):
-            for partition, records in groupby(polled.records, lambda record: record.partition):
-                for record in records:
-                    touched.setdefault(partition, record.offset)
-                    done.append(self.tables[partition].apply(record, publish=True))
-                    messages += self._messages(partition, done[-1])
-        offsets = {partition: self.tables[partition].position() for partition in touched}
+            for record in records:
+                table = touched.setdefault(record.partition, self.tables[record.partition])
+                done.append(table.apply(record, publish=True))
+                led_to = list(self._messages(record.partition, done[-1]))
+                messages += led_to
+                size += record_bytes(record) + sum(len(message.value) for message in led_to)
+                if size >= self.plan.step_bytes_max:
+                    break
+        offsets = {partition: table.position() for partition, table in touched.items()}
         try:
-            transact(self.producer, messages, self.plan.topics.bands, offsets, polled.membership, self.observer)
+            transact(self.producer, messages, self.plan.topics.bands, offsets, membership, self.observer)
         except AbortedError:
-            for partition, first in touched.items():
-                self.tables[partition].undo()
-                self.consumer.seek(partition, first)
+            for table in touched.values():
+                table.undo()
+            rewind(self.consumer, records)
             self.aborted_in_row += 1
-            return
+            return 0
         self.aborted_in_row = 0
-        for partition in touched:
-            self.tables[partition].commit()
+        for table in touched.values():
+            table.commit()
         pairs = sum(len(applied.matches.older) for applied in done)
         self.observer.count("pairs", pairs)
         self.observer.count("removals", len(messages) - pairs)
-        self._report(polled.records, touched, done)
+        self._report(records[: len(done)], touched, done)
+        return len(done)
 
     def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
         """Tell of a step that was committed."""

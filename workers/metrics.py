@@ -31,7 +31,7 @@ SIGN, MATCH = "sign", "match"
 BOTH = (SIGN, MATCH)
 STAGES = ("poll", "decode", "sign", "restore", "match", "send", "flush", "commit")
 OUTCOMES = ("committed", "aborted", "fenced", "unknown")
-CAUSES = ("fenced", "unknown", "unreachable", "aborted")
+CAUSES = ("fenced", "unknown", "unreachable", "aborted", "waited")
 _PARTITION = "partition"
 # Seconds. The first ones tell transactions apart, the last ones an outage from a backfill.
 _COMMIT_BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)

@@ -5,7 +5,9 @@ Theory of operation. A table is a deterministic function of its partition's log 
 fingerprint of the matching settings, are the metadata of every committed offset, so they are as true as the offset.
 
 - ``apply`` takes one message inside an open step. ``position`` says what to commit for the step.
-- ``commit`` or ``undo`` end the step, after the transaction of the same step has.
+- ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
+  ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
+  stands at the committed position is the function of the log up to there.
 - A new owner makes an empty table with ``restored``, applies the messages of ``[from, committed)`` without publishing,
   and holds then what the old owner held when it committed.
 
@@ -62,7 +64,7 @@ class PartitionTable:
         self.matcher = Matcher(config, partition)
         self._marks: deque[_Mark] = deque()
         self._added = 0
-        self._next = window.start if window else 0
+        self._next = self._next_before = window.start if window else 0
         self._open = False
         self._told = dict.fromkeys(COUNTED, 0)
         if window is not None and window.stream_time is not None:
@@ -76,7 +78,7 @@ class PartitionTable:
         assert record.value is not None, "a message of bands without a value"
         if not self._open:
             self.matcher.table.begin()
-            self._open, self._added = True, 0
+            self._open, self._added, self._next_before = True, 0, self._next
         message = decode(record.value, self.config.signing_fingerprint)
         before = self.stream_time
         matches = self.matcher.match(message.batch, probe=publish)
@@ -133,9 +135,20 @@ class PartitionTable:
             return
         self.matcher.table.undo()
         self._open = False
+        self._next = self._next_before
         for _ in range(self._added):
-            mark = self._marks.pop()
-            self._next = mark.offset
+            self._marks.pop()
+
+    def settle(self, committed: Committed) -> bool:
+        """End the step that may be open so that the table stands at ``committed``; false if that cannot be.
+
+        Then others have gone on, or have other settings, and the table is of no use.
+        """
+        if self._open and self.position() == committed:
+            self.commit()
+        else:
+            self.undo()
+        return self.position() == committed
 
 
 def encode_window(window: Window) -> str:

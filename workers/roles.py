@@ -6,7 +6,9 @@ minute would let its partitions stand idle.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import logging
+from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from stream.config import Config
@@ -14,6 +16,7 @@ from stream.documents import Document
 from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.wire import BandMessage, encode
+from workers.exits import Exit, Failure
 from workers.matcher import MatchPlan, MatchWorker
 from workers.metrics import MATCH, SIGN
 from workers.observe import Observer
@@ -21,8 +24,11 @@ from workers.partition_table import PartitionTable
 from workers.settings import fields_of
 from workers.signer import SignPlan, SignWorker
 from workers.stream_settings import StreamSettings, names_of
+from workers.topic_rules import judge, refusal, topic_plans
 from workers.topics import Envelope, Topics
 from workers.transport import Consumer, Producer, Record, Transport, UnknownTopicError
+
+_log = logging.getLogger(__name__)
 
 # One text takes the short path of the normalisation, the other one the general one.
 _WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
@@ -47,13 +53,19 @@ class Worker(Protocol):
         """One pass of the loop; returns the records taken."""
 
 
+# What a worker that starts over leaves to the next one of its process.
+Kept = dict[int, PartitionTable]
+
+
 class Made(NamedTuple):
-    """A worker, and what is its role's alone: what it restores, and what it does at intervals."""
+    """A worker, and what is its role's alone: what it restores, what it does at intervals, what it leaves."""
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
+    leave: Callable[[], Kept] = dict
+    take: Callable[[Kept], None] = lambda kept: None
 
 
 class Role(NamedTuple):
@@ -70,6 +82,7 @@ def _signer(
 ) -> Made:
     topics = names_of(settings).topics
     check_bands(transport, settings)
+    check_topics(transport, settings, (topics.documents, topics.dead, topics.bands))
     plan = SignPlan(
         config=settings,
         fields=fields_of(settings),
@@ -78,6 +91,7 @@ def _signer(
         dead_partitions=transport.partitions(topics.dead),
         skew_seconds=settings.skew_seconds,
         start=settings.start,
+        step_bytes_max=settings.step_bytes_max,
     )
     worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
     return Made(worker)
@@ -88,6 +102,7 @@ def _matcher(
 ) -> Made:
     names = names_of(settings)
     check_bands(transport, settings)
+    check_topics(transport, settings, (names.topics.bands, names.topics.candidates))
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
@@ -96,9 +111,10 @@ def _matcher(
         envelope=Envelope(settings.scheme, names.generation),
         start=settings.start,
         allow_gap=settings.allow_gap,
+        step_bytes_max=settings.step_bytes_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim)
+    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
 
 
 ROLES: dict[str, Role] = {
@@ -116,6 +132,30 @@ def check_bands(transport: Transport, settings: StreamSettings) -> None:
             f"{name} has {found} partitions, but its generation is that of {settings.bands_partitions}: keys would be "
             "looked for where they are not; delete it and create it anew with neardup topics create"
         )
+
+
+def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:
+    """Raise ``Failure`` for a topic with settings that could lose live state, or output, in silence."""
+    found = {}
+    for plan in topic_plans(settings):
+        if plan.name in names:
+            configs = transport.configs(plan.name)
+            if not configs:
+                _tell_unseen(plan.name)
+            found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+    sentence = refusal(found)
+    if sentence:
+        raise Failure(Exit.TOPIC, sentence)
+
+
+@functools.cache
+def _tell_unseen(topic: str) -> None:
+    """Once in the life of the process, however often it starts over."""
+    _log.warning(
+        "the settings of %s are not to be seen, so nothing says whether they could lose live state: "
+        "let this user describe the configurations of the topic (DescribeConfigs)",
+        topic,
+    )
 
 
 def warm(config: Config, partitions: int) -> None:

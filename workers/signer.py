@@ -2,7 +2,8 @@
 
 A step, in this order, and what a crash after each of its parts leaves behind:
 
-1. ``poll``: records, and the membership that belongs to them. Nothing has happened.
+1. ``poll``: records, and the membership that belongs to them. Nothing has happened. What is more than a step may hold
+   in bytes is done in several steps, one after the other.
 2. Read, clamp, sign, route: plain functions. Nothing has happened.
 3. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
    or the transaction timeout, aborts; readers wait for that at most.
@@ -15,8 +16,8 @@ A step, in this order, and what a crash after each of its parts leaves behind:
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +33,7 @@ from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
 from stream.wire import BandMessage, encode
 from workers.observe import SILENT, Observer, stage
-from workers.step import Message, transact
+from workers.step import STEP_BYTES_MAX, Message, in_turns, parts, rewind, transact
 from workers.topics import DEAD_KEY_BYTES_MAX, Topics, encode_dead, partition_of_key
 from workers.transport import AbortedError, Committed, Consumer, Membership, Producer, Record, UnreachableError
 
@@ -55,6 +56,7 @@ class SignPlan(NamedTuple):
     dead_partitions: int
     skew_seconds: float  # how far an event time may lie ahead of its record's
     start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    step_bytes_max: int = STEP_BYTES_MAX
 
 
 class SignReport(NamedTuple):
@@ -88,15 +90,22 @@ class SignWorker:
     """The loop of one signer; ``turn`` is one pass through it."""
 
     def __init__(
-        self, consumer: Consumer, producer: Producer, bounds: Bounds, plan: SignPlan, observer: Observer
+        self,
+        consumer: Consumer,
+        producer: Producer,
+        bounds: Bounds,
+        plan: SignPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self.consumer, self.producer, self.bounds = consumer, producer, bounds
-        self.plan, self.observer = plan, observer
+        self.plan, self.observer, self.clock = plan, observer, clock
         self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
         self.joined = False
         self.aborted_in_row = 0
+        self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
     def ready(self) -> bool:
@@ -110,36 +119,40 @@ class SignWorker:
         ``ConfigError`` (stop).
         """
         with stage(self.observer, "poll"):
-            polled = self.consumer.poll(timeout_seconds, records_max)
+            polled = self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
         self.joined = polled.membership.generation >= 0
         self.running -= set(polled.revoked)
         self.waiting = (self.waiting - set(polled.revoked)) | set(polled.assigned)
-        for partition in sorted(self.waiting):
+        for partition in in_turns(self.waiting, self._refused):
             # Where that cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
-            with suppress(UnreachableError, AbortedError):
+            try:
                 self.consumer.seek(partition, self._start(partition, polled.membership))
-                self.consumer.resume([partition])
-                self.waiting.remove(partition)
-                self.running.add(partition)
-        if not polled.records:
-            return 0
-        signings = sign_records(polled.records, self.signer, self.plan, self.observer)
-        firsts: dict[int, int] = {}
-        offsets: dict[int, Committed] = {}
-        for record in polled.records:
-            firsts.setdefault(record.partition, record.offset)
-            offsets[record.partition] = Committed(record.offset + 1, "")
+            except (UnreachableError, AbortedError):
+                self._refused = partition
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.consumer.resume([partition])
+            self.waiting.remove(partition)
+            self.running.add(partition)
+        taken = 0
+        for records in parts(polled.records, self.plan.step_bytes_max):
+            if not self._step(records, polled.membership):
+                rewind(self.consumer, polled.records[taken:])
+                break
+            taken += len(records)
+        return taken
+
+    def _step(self, records: Sequence[Record], membership: Membership) -> bool:
+        """Sign and publish; false if that is known not to have happened."""
+        signings = sign_records(records, self.signer, self.plan, self.observer, self.clock())
+        offsets = {record.partition: Committed(record.offset + 1, "") for record in records}
         try:
-            topic = self.plan.topics.documents
-            transact(self.producer, signings.messages, topic, offsets, polled.membership, self.observer)
+            transact(self.producer, signings.messages, self.plan.topics.documents, offsets, membership, self.observer)
         except AbortedError:
-            for partition, first in firsts.items():
-                self.consumer.seek(partition, first)
             self.aborted_in_row += 1
-            return 0
+            return False
         self.aborted_in_row = 0
         _report(signings.report, self.observer)
-        return len(polled.records)
+        return True
 
     def _start(self, partition: int, membership: Membership) -> int:
         """Where to begin in a partition: at the committed offset, else where it was told to.
@@ -176,12 +189,22 @@ def _report(report: SignReport, observer: Observer) -> None:
         observer.count("refused", count, reason)
 
 
-def sign_records(records: Sequence[Record], signer: Signer, plan: SignPlan, observer: Observer = SILENT) -> Signings:
-    """Everything that records of ``documents`` become; deterministic, no input or output."""
+def sign_records(
+    records: Sequence[Record],
+    signer: Signer,
+    plan: SignPlan,
+    observer: Observer = SILENT,
+    now_seconds: float = math.inf,
+) -> Signings:
+    """Everything that records of ``documents`` become; deterministic, no input or output.
+
+    A time far ahead of its record's is moved back, that of a record without a time when it is far ahead of
+    ``now_seconds``; a document is refused when neither it nor its record has a time.
+    """
     messages: list[Message] = []
     refused: dict[str, int] = {}
     with stage(observer, "decode"):
-        segments, clamped = _segments(records, plan, messages, refused)
+        segments, clamped = _segments(records, plan, messages, refused, now_seconds)
     with stage(observer, "sign"):
         documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
     size = sum(len(record.value or b"") for record in records)
@@ -210,7 +233,7 @@ def _sign_segments(
 
 
 def _segments(
-    records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int]
+    records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
 ) -> tuple[list[_Segment], int]:
     """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
     segments = [_Segment([], [], {})]
@@ -228,8 +251,12 @@ def _segments(
         if isinstance(document, str):
             _refuse(record, document, plan, messages, refused)
             continue
-        arrived = record.timestamp_ms / _MILLISECONDS
+        is_timed = record.timestamp_ms >= 0  # -1: its producer left it out
+        arrived = record.timestamp_ms / _MILLISECONDS if is_timed else now_seconds
         if document.timestamp is None:
+            if not is_timed:
+                _refuse(record, "no_time", plan, messages, refused)
+                continue
             document = document._replace(timestamp=arrived)
         elif arrived + plan.skew_seconds < document.timestamp < math.inf:
             document = document._replace(timestamp=arrived + plan.skew_seconds)

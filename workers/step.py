@@ -1,7 +1,10 @@
 """The transaction of a step, the same for every worker, in the only order that loses nothing.
 
 1. ``begin``; 2. ``send`` everything; 3. ``flush``: all acknowledged; 4. ``send_offsets`` with the membership that was
-polled with the records; 5. ``commit``. ``KAFKA`` in the documentation says what each costs when it is left out.
+polled with the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` says what a crash after
+each of them leaves behind, ``workers.transports.kafka_producer`` what the client would do otherwise.
+
+A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends.
 
 What comes back is one of three: the step happened; it is known not to have happened (``AbortedError``: undo, seek back,
 go on); nobody knows, or somebody else has taken over (``OutcomeUnknownError``, ``FencedError``: start anew from the
@@ -11,19 +14,24 @@ log).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.observe import SILENT, Observer, stage
 from workers.transport import (
     AbortedError,
     Committed,
+    Consumer,
     FencedError,
     Membership,
     OutcomeUnknownError,
     Producer,
+    Record,
     TransportError,
 )
+
+# Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
+STEP_BYTES_MAX = 64 << 20
 
 # How a transaction ended that did not commit, in the words of the metrics.
 _OUTCOMES: dict[type[TransportError], str] = {
@@ -40,6 +48,35 @@ class Message(NamedTuple):
     partition: int
     value: bytes
     key: bytes | None = None
+
+
+def record_bytes(record: Record) -> int:
+    """Bytes of key and value."""
+    return len(record.value or b"") + len(record.key or b"")
+
+
+def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
+    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
+    first = size = 0
+    for end, record in enumerate(records, 1):
+        size += record_bytes(record)
+        if size >= bytes_max or end == len(records):
+            yield records[first:end]
+            first, size = end, 0
+
+
+def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
+    """Let the next poll begin at the first of these records in each of their partitions."""
+    firsts: dict[int, int] = {}
+    for record in records:
+        firsts.setdefault(record.partition, record.offset)
+    for partition, offset in firsts.items():
+        consumer.seek(partition, offset)
+
+
+def in_turns(waiting: Collection[int], last: int) -> list[int]:
+    """The partitions that wait, in the order to ask for them: after ``last``, the last one that could not be had."""
+    return sorted(waiting, key=lambda partition: (partition <= last, partition))
 
 
 def transact(

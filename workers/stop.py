@@ -3,7 +3,7 @@
 States: running, stopping (``signal`` set). Only the handler moves from one to the other. While the process waits for
 input the handler breaks the wait, which then looks like the end of the input; at any other moment it only sets
 ``signal``, so that no step of the table and no line of output is cut in two. In stopping, a further signal raises
-``KeyboardInterrupt``.
+``KeyboardInterrupt``. Before a ``Stop`` is installed there may be nothing to answer: ``leave_at_once``.
 """
 
 from __future__ import annotations
@@ -11,9 +11,21 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def leave_at_once() -> None:
+    """Until a ``Stop`` is installed, let a signal end the process with success: nothing was begun."""
+    _take_over(lambda number, frame: os._exit(0))
+
+
+def _take_over(handler: Callable[[int, FrameType | None], object]) -> None:
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
 
 
 class Stop:
@@ -25,9 +37,7 @@ class Stop:
 
     def install(self) -> None:
         """Take over the signals, except those that whoever started the process wants ignored."""
-        for number in _SIGNALS:
-            if signal.getsignal(number) is not signal.SIG_IGN:
-                signal.signal(number, self._handle)
+        _take_over(self._handle)
 
     def read(self, descriptor: int, size: int) -> bytes:
         """``os.read``, which ends as if at the end of the input when a signal comes."""

@@ -20,6 +20,7 @@ from stream.errors import ConfigError
 from stream.partitions import PARTITIONS_MAX
 from workers.exits import input_failure
 from workers.settings import Settings, load
+from workers.step import STEP_BYTES_MAX
 from workers.topics import Topics, generation, topic_names
 
 # What names of groups, members and topics may consist of, for every broker.
@@ -91,6 +92,12 @@ class StreamOptions(BaseModel):
     step_messages_max: int = Field(
         128, ge=1, le=100_000, description="messages of a matcher's step at most; each holds up to 512 KiB of documents"
     )
+    step_bytes_max: int = Field(
+        STEP_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 34,
+        description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
+    )
     leave_group: bool = Field(
         True,
         description="leave the group when stopped, so that others take over at once; off keeps the place for the "
@@ -115,7 +122,8 @@ class StreamOptions(BaseModel):
         120.0,
         ge=1,
         le=86_400,
-        description="how long a growing partition may not advance before the process ends itself",
+        description="how long a growing partition may not advance before the process ends itself; how long a committed "
+        "offset may be undecided before the worker starts anew, and then ends",
     )
     trim_interval_seconds: float = Field(
         60.0, ge=1, le=86_400, description="how often a matcher drops what has left the windows from the log of bands"

@@ -156,7 +156,7 @@ def jobs_of(signers: int, matchers: int, settings: Mapping[str, Any], config: st
     for role, count in ((SIGN, signers), (MATCH, matchers)):
         for instance in range(count):
             own = ["--supervised", "--instance", str(instance), "--health-port", str(port + len(jobs) if port else 0)]
-            command = [sys.executable, "-m", "workers.cli", role, *own, *passed]
+            command = [sys.executable, "-m", "workers", role, *own, *passed]
             jobs.append(Job(role, f"{role}-{instance}", command))
     return jobs
 

@@ -1,12 +1,13 @@
 """What the topics must be: how each is made, and which settings would lose live state.
 
 The log of ``bands`` is the state of the matchers, so nothing may take records out of it but the matchers themselves,
-who trim it up to the committed beginning of their windows. A topic that exists is never altered here, only judged.
+who trim it up to the committed beginning of their windows. A topic that exists is never altered here, only judged: by
+``neardup topics``, and by every worker that starts, for the topics that its role reads and writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.stream_settings import StreamSettings, names_of
@@ -99,6 +100,13 @@ def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[
         wrong = rule is not None and not rule.is_safe(value)
         findings.append(Finding(key, value, rule.why if rule is not None and wrong else ""))
     return findings
+
+
+def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """The sentence that refuses topics for what was found wrong with them, with the remedy; empty if nothing was."""
+    rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
+    wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
+    return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it anew" if wrong else ""
 
 
 def judge_wanted(settings: StreamSettings) -> list[tuple[str, Finding]]:

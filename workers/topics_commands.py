@@ -9,7 +9,7 @@ from stream.errors import ConfigError
 from workers.connection import connect
 from workers.exits import Exit, Failure
 from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import Finding, TopicPlan, judge, judge_wanted, topic_plans
+from workers.topic_rules import Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
 from workers.transport import UnknownTopicError
 from workers.transports.kafka import KafkaAdmin, TopicSpec
 
@@ -69,10 +69,6 @@ def _judged(plan: TopicPlan, admin: KafkaAdmin) -> list[Finding]:
 
 
 def _fail_if_unsafe(findings: dict[str, list[Finding]]) -> None:
-    rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
-    wrong = [f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows]
-    if wrong:
-        raise Failure(
-            Exit.TOPIC,
-            f"{'; '.join(wrong)}; alter it with the tools of Kafka, or delete the topic and create it anew",
-        )
+    sentence = refusal(findings)
+    if sentence:
+        raise Failure(Exit.TOPIC, sentence)

@@ -17,8 +17,8 @@ The rules of use, each paid for by lost data in the client below:
 1. One ``poll`` is one step, and its ``membership`` goes with its records; a later one may belong to another generation.
 2. ``flush`` raises unless every record sent was acknowledged. Never commit after it raised.
 3. After ``abort`` returned, the step did not happen: seek back and go on. After ``commit`` raised
-   ``OutcomeUnknownError`` nobody knows: drop the producer and every state that the step touched, and start anew from
-   the committed offsets.
+   ``OutcomeUnknownError`` nobody knows: drop the producer, and start anew from the committed offsets. What the step
+   touched may be kept only if it is found to stand exactly there.
 """
 
 from __future__ import annotations
@@ -28,13 +28,20 @@ from typing import NamedTuple, Protocol
 
 from stream.errors import NeardupError
 
+# More bytes than a poll can give.
+UNBOUNDED = 1 << 62
+
 
 class TransportError(NeardupError):
     """Base of what a transport raises; says what was tried, on what, and what to do."""
 
 
 class FencedError(TransportError):
-    """Another member or producer took this one's place; nothing of the step was committed. Start anew."""
+    """Another member or producer took this one's place: start anew.
+
+    Out of any call before ``commit`` nothing of the step was committed. Out of ``commit`` it may have been, by an
+    earlier request whose answer was lost: only the committed offsets tell.
+    """
 
 
 class AbortedError(TransportError):
@@ -62,7 +69,7 @@ class UnknownTopicError(TransportError):
 
 
 class Record(NamedTuple):
-    """One record of a log. ``timestamp_ms`` is the log's own: when it was appended, or what its producer set."""
+    """One record of a log. ``timestamp_ms``: when it was appended, or what its producer set; below 0 if it set none."""
 
     partition: int
     offset: int
@@ -99,8 +106,10 @@ class Polled(NamedTuple):
 class Consumer(Protocol):
     """One member of a group on one topic, read-committed. It commits nothing: offsets go through a producer."""
 
-    def poll(self, timeout_seconds: float, records_max: int) -> Polled:
-        """Wait until there are ``records_max`` records or the time is over; at once on a change of assignment.
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
+        """Wait until there are ``records_max`` records or ``bytes_max`` of keys and values, or the time is over.
+
+        At once on a change of assignment. The record that reaches ``bytes_max`` is taken, and perhaps some after it.
 
         Takes no records of partitions revoked since. A member that was put out learns it by ``revoked``, and joins
         again; a partition in both tuples came back void. A member whose instance was taken over by another process is
@@ -186,6 +195,12 @@ class Transport(Protocol):
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic in effect, by Kafka's names; empty where they are not to be seen.
+
+        Raises ``UnknownTopicError``.
+        """
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""

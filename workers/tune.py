@@ -4,40 +4,51 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
+import numpy as np
 import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.curves import candidate_probability, emission_probability
-from stream.tuning import Tuning, curve
-from workers.exits import Exit, Failure, output_failure
+from stream.curves import error_areas, half_point, similarity_at, threshold_step
+from stream.tuning import Tuning, curve, probabilities
+from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 
 # Similarities of the table, as distances from the threshold.
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
-# Points of a picture: more than a terminal has columns, and smooth in a file.
-_POINTS = 201
-_PICTURE_COLUMNS, _PICTURE_ROWS = 76, 20
-_WIDTH_INCHES, _HEIGHT_INCHES = 8, 5
 
 
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
-    tuning = config.tuning
-    if plot is not None:
-        _plot(tuning, plot)
+    tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+
+
+def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
+    """Print tables and a picture, or the same as one JSON object; and save the picture to ``plot``."""
+    if plot is not None and drawn is not None:
+        save(drawn, plot)
     if as_json:
-        typer.echo(orjson.dumps(summary(config), option=orjson.OPT_INDENT_2).decode())
+        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
         return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _PICTURE_COLUMNS)
-    console.print(_choice(config))
-    console.print(_probabilities(tuning))
-    typer.echo(picture(tuning, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    for table in tables:
+        console.print(table)
+    if drawn is not None:
+        typer.echo(in_characters(drawn, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
+def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
+    """A table of names, values and what they mean."""
+    table = Table(title=title, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
 
 
 def summary(config: Config) -> dict[str, Any]:
@@ -48,71 +59,98 @@ def summary(config: Config) -> dict[str, Any]:
         for s, candidate, emitted in _around(tuning)
     ]
     names = {"signing": config.signing_fingerprint, "matching": config.matching_fingerprint}
-    return {**tuning._asdict(), "rows_total": tuning.bands * tuning.rows, "around": around, "fingerprints": names}
+    chosen = {name: value for name, value in tuning._asdict().items() if name != "agreement"}
+    return {
+        **chosen,
+        "rows_total": tuning.bands * tuning.rows,
+        **_shape(tuning),
+        "around": around,
+        "fingerprints": names,
+    }
 
 
-def picture(tuning: Tuning, *, colour: bool) -> str:
-    """The S-curve in characters."""
-    import plotext
+def picture(tuning: Tuning) -> Picture:
+    """The S-curve, and the errors on either side of the threshold."""
+    s, candidate, emitted = curve(tuning, POINTS)
+    x, y = s.tolist(), candidate.tolist()
+    below, beyond = s <= tuning.threshold, s >= tuning.threshold
+    met = [Curve("becomes a candidate", x, y, "braille")] if tuning.bands else []
+    areas = [
+        Area("candidates below the threshold", s[below].tolist(), [0.0] * int(below.sum()), candidate[below].tolist()),
+        Area("missed beyond it", s[beyond].tolist(), candidate[beyond].tolist(), [1.0] * int(beyond.sum())),
+    ]
+    marks = [Mark(f"threshold {tuning.threshold:g}", tuning.threshold, ":")]
+    if tuning.margin:
+        marks.append(Mark(f"cut {tuning.cut:.3f}", tuning.cut, "--"))
+    return Picture(
+        title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
+        x_label="similarity",
+        x_limits=(0.0, 1.0),
+        curves=[*met, Curve("is emitted", x, emitted.tolist(), "hd")],
+        marks=marks,
+        areas=areas if tuning.bands else [],
+    )
 
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("simple" if colour else "colorless")
-    figure.plot_size(_PICTURE_COLUMNS, _PICTURE_ROWS)
-    for label, values, marker in _curves(tuning):
-        signal = figure.signal(*values, marker=marker)
-        signal.lines()
-        signal.label(label)
-        figure.draw(signal)
-    threshold = figure.signal([tuning.threshold] * 2, [0, 1], marker="┊")
-    threshold.lines()
-    figure.draw(threshold)
-    figure.label("similarity (the dotted line is the threshold)", "x")
-    figure.ruler("x").lim(0, 1)
-    figure.ruler("x").ticks([tenth / 10 for tenth in range(11)])
-    figure.ruler("y").lim(0, 1)
-    matrix = figure.build()
-    return str(matrix.string() if colour else plotext.uncolorize(matrix.string())).rstrip("\n")
 
-
-def _curves(tuning: Tuning) -> list[tuple[str, tuple[list[float], list[float]], str]]:
-    """Label, points and marker of each curve."""
-    s, candidate, emitted = (values.tolist() for values in curve(tuning, _POINTS))
-    return [("becomes a candidate", (s, candidate), "braille"), ("is emitted", (s, emitted), "hd")]
+def _shape(tuning: Tuning) -> dict[str, float]:
+    """Where the S-curve rises, and its errors; nothing where a scheme has no bands."""
+    if tuning.bands == 0:
+        return {}
+    shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
+    false_area, missed_area = error_areas(*shape, tuning.threshold, *law)
+    return {
+        "half_point": similarity_at(half_point(*shape), *law),
+        "steep_point": similarity_at(threshold_step(*shape), *law),
+        "false_candidates_area": false_area,
+        "missed_area": missed_area,
+    }
 
 
 def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
     """Similarity, candidate probability and probability to be emitted, at and around the threshold."""
     near = [round(tuning.threshold + distance, 4) for distance in _AROUND]
     s = sorted({value for value in near if 0 < value < 1} | {tuning.threshold, 1.0})
-    shape = (tuning.bands, tuning.rows)
-    candidate = candidate_probability(s, *shape, tuning.sketch_bits)
-    emitted = emission_probability(s, *shape, tuning.agreements_min, tuning.sketch_bits)
+    candidate, emitted = probabilities(tuning, np.array(s))
     return list(zip(s, candidate.tolist(), emitted.tolist(), strict=True))
 
 
 def _choice(config: Config) -> Table:
     tuning = config.tuning
-    rows_total = tuning.bands * tuning.rows
-    table = Table(title=f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}", show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    for row in (
-        ("bands", f"{tuning.bands}", "a pair is a candidate if one band agrees whole"),
-        (
-            "rows",
-            f"{tuning.rows}",
-            f"a band; {rows_total} in all, {rows_total * tuning.sketch_bits // 8} bytes a document",
-        ),
-        ("candidate probability", f"{tuning.candidate_probability:.4f}", "at the threshold"),
-        ("pass probability", f"{tuning.pass_probability:.4f}", "at the threshold, for the estimate to reach the cut"),
-        ("overall recall", f"{tuning.recall:.4f}", "at the threshold: the product of the two"),
-        ("cut", f"{tuning.cut:.4f}", f"estimate from which a pair is emitted: {tuning.agreements_min} rows agree"),
-        ("margin", f"{tuning.margin:.4f}", "of the cut below the threshold, for the sampling error"),
-    ):
-        table.add_row(*row)
-    return table
+    title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
+    if tuning.bands == 0:
+        return facts(
+            title,
+            [
+                ("recall", "1", f"{config.scheme} misses no pair: every pair at the threshold is emitted"),
+                ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
+            ],
+        )
+    rows_total, shape = tuning.bands * tuning.rows, _shape(tuning)
+    width = rows_total * tuning.sketch_bits // 8
+    if tuning.exact_score:
+        cut = "similarity from which a pair is emitted; the score is no estimate"
+    else:
+        cut = f"estimate from which a pair is emitted: {tuning.agreements_min} rows agree"
+    return facts(
+        title,
+        [
+            ("bands", f"{tuning.bands}", "a pair is a candidate if one band agrees whole"),
+            (
+                "rows",
+                f"{tuning.rows}",
+                f"a band; {rows_total} in all, {width} bytes of sketch",
+            ),
+            ("candidate probability", f"{tuning.candidate_probability:.4f}", "at the threshold"),
+            ("pass probability", f"{tuning.pass_probability:.4f}", "at the threshold, for the score to reach the cut"),
+            ("overall recall", f"{tuning.recall:.4f}", "at the threshold: the product of the two"),
+            ("cut", f"{tuning.cut:.4f}", cut),
+            ("margin", f"{tuning.margin:.4f}", "of the cut below the threshold, for the sampling error"),
+            ("half point", f"{shape['half_point']:.4f}", "similarity at which every second pair is a candidate"),
+            ("steep point", f"{shape['steep_point']:.4f}", "about where the S-curve is steepest"),
+            ("false candidates", f"{shape['false_candidates_area']:.4f}", "area under the S-curve below the threshold"),
+            ("missed", f"{shape['missed_area']:.4f}", "area above the S-curve beyond the threshold"),
+        ],
+    )
 
 
 def _probabilities(tuning: Tuning) -> Table:
@@ -123,42 +161,3 @@ def _probabilities(tuning: Tuning) -> Table:
         mark = " (threshold)" if s == tuning.threshold else ""
         table.add_row(f"{s:g}{mark}", f"{candidate:.6f}", f"{emitted:.6f}")
     return table
-
-
-def _plot(tuning: Tuning, path: str) -> None:
-    """The S-curve to a file, whose ending says the format."""
-    ending = Path(path).suffix.lower()
-    if ending not in PLOT_ENDINGS:
-        known = " or ".join(PLOT_ENDINGS)
-        raise Failure(Exit.USAGE, f"--plot {path} ends in {ending or 'nothing'}, but must end in {known}")
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise Failure(
-            Exit.USAGE, "--plot needs matplotlib, which is not installed: pip install 'neardup[plot]'"
-        ) from None
-    figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), layout="constrained")
-    axes = figure.add_subplot()
-    for label, values, _ in _curves(tuning):
-        axes.plot(*values, label=label)
-    axes.axvline(tuning.threshold, linestyle=":", color="grey", label=f"threshold {tuning.threshold:g}")
-    axes.axvline(tuning.cut, linestyle="--", color="silver", label=f"cut {tuning.cut:.3f}")
-    axes.set(xlim=(0, 1), ylim=(0, 1.02), xlabel="similarity", ylabel="probability")
-    axes.set_title(f"{tuning.bands} bands of {tuning.rows} rows")
-    axes.legend(loc="upper left")
-    try:
-        PLOT_ENDINGS[ending](figure, path)
-    except OSError as error:
-        raise output_failure(f"the picture to {path}", error) from None
-
-
-def _save_svg(figure: Any, path: str) -> None:
-    figure.savefig(path, format="svg", metadata={"Date": None})
-
-
-def _save_png(figure: Any, path: str) -> None:
-    figure.savefig(path, format="png", dpi=150)
-
-
-# The ending of a picture's file -> how it is saved.
-PLOT_ENDINGS: dict[str, Callable[[Any, str], None]] = {".svg": _save_svg, ".png": _save_png}

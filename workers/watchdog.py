@@ -1,4 +1,5 @@
-"""What ends a process that neither works nor fails: a call that does not return, a partition that does not advance.
+"""What ends a process that neither works nor fails: a call that does not return, a partition that does not advance or
+never begins.
 
 The client's transaction calls have no timeouts, and a stalled partition looks like an idle one. So a thread of its own
 looks every second whether what was guarded is over, and ends the process where it is not; nothing is cleaned up, which
@@ -13,7 +14,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
@@ -99,3 +100,41 @@ class Stall:
     def forget(self) -> None:
         """Begin anew: the broker was away, so nothing could advance."""
         self._standing = {}
+
+
+class Wait(NamedTuple):
+    """A partition that has waited too long, and whether it had before the worker was made anew."""
+
+    partition: int
+    seconds: float
+    again: bool
+
+
+class Waits:
+    """Notices a partition whose committed offset cannot be had although the broker answers.
+
+    It waits for a transaction of its group to end. That of this worker's own predecessor ends when the worker is made
+    anew, every other by its timeout; one that Kafka has lost the end of never does.
+    """
+
+    def __init__(self, usual_seconds: float, seconds_max: float) -> None:
+        self.usual_seconds, self.seconds_max = usual_seconds, seconds_max
+        self.late: tuple[int, ...] = ()  # longer than usual, at the last look
+        self._since: dict[int, float] = {}
+        self._before: set[int] = set()  # waited too long before the worker was made anew
+
+    def look(self, waiting: Collection[int], begun: Collection[int], now: float) -> Wait | None:
+        """The partition that has waited longest, if that is too long; ``begun`` are those that wait no more."""
+        self._before.difference_update(begun)
+        self._since = {partition: self._since.get(partition, now) for partition in waiting}
+        self.late = tuple(sorted(p for p, since in self._since.items() if now - since > self.usual_seconds))
+        partition = min(self._since, key=self._since.__getitem__, default=None)
+        if partition is None or now - self._since[partition] <= self.seconds_max:
+            return None
+        again = partition in self._before
+        self._before.add(partition)
+        return Wait(partition, now - self._since[partition], again)
+
+    def forget(self) -> None:
+        """Count anew: the broker was away, or the worker is made anew. Who waited too long before is kept."""
+        self._since, self.late = {}, ()

@@ -6,8 +6,10 @@ Theory of operation. The shell goes through these states; each change is logged 
   of the same name left open, which the first question for committed offsets would wait for.
 - *working*: turns of the worker, and between them what is due at intervals. ``UnreachableError`` from a turn leaves all
   as it is; turns go on, with a nap between them, until the broker answers again.
-- *starting over*: ``FencedError``, ``OutcomeUnknownError``, or a start that failed. Everything is closed and made anew
-  from what is committed, after a wait that grows with each failure in a row. ``STEADY_SECONDS`` of work end the row.
+- *starting over*: ``FencedError``, ``OutcomeUnknownError``, a start that failed, or a partition whose committed offset
+  cannot be had for ``stall_seconds_max`` while the broker answers. Everything is closed and made anew from what is
+  committed, after a wait that grows with each failure in a row. ``STEADY_SECONDS`` of work end the row. A partition
+  that waits as long again ends the process: a new one may run elsewhere, and somebody hears of it.
 - *stopped*: a signal came. The turn at hand ends, and with it its transaction; everything is closed, and the place in
   the group is given up (``leave_group``).
 
@@ -28,9 +30,9 @@ from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.wire import WireError
 from workers.backoff import backoff_seconds
 from workers.exits import Exit, Failure
-from workers.health import Answer, Health
+from workers.health import START_SECONDS_MAX, Answer, Health
 from workers.observe import Observer
-from workers.roles import Made, Role, warm
+from workers.roles import Kept, Made, Role, Worker, warm
 from workers.stream_settings import StreamSettings, names_of
 from workers.transport import (
     AbortedError,
@@ -43,7 +45,7 @@ from workers.transport import (
     UnknownTopicError,
     UnreachableError,
 )
-from workers.watchdog import Stall, Watchdog, end_process
+from workers.watchdog import Stall, Waits, Watchdog, end_process
 
 _log = logging.getLogger(__name__)
 
@@ -56,22 +58,29 @@ ENDINGS: dict[type[NeardupError], Exit] = {
     CapacityError: Exit.CAPACITY,
     TransportError: Exit.BROKER,
 }
+
+
+class WaitedError(TransportError):
+    """A partition waits for its committed offset, though the broker answers."""
+
+
 # What makes the shell start over, and the cause that the metrics name.
 CAUSES: dict[type[TransportError], str] = {
     FencedError: "fenced",
     OutcomeUnknownError: "unknown",
     UnreachableError: "unreachable",
     AbortedError: "aborted",
+    WaitedError: "waited",
 }
 # So long without a failure, and what was before no longer counts: longer than the longest wait.
 STEADY_SECONDS = 30.0
 # A rebalance fences a step in flight now and then; so often in a row means that two processes have one name.
 _FENCED_MAX = 10
 _OBSERVE_SECONDS = 1.0
+# A broker looks for overdue transactions at this interval, unless it is told otherwise.
+_OVERDUE_SECONDS = 10.0
 # Asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
-# Building waits for the broker several times, each within limits of the transport.
-_START_SECONDS_MAX = 300.0
 
 
 class Stopping(Protocol):
@@ -111,8 +120,11 @@ class Shell:
         self._failures = 0  # in a row
         self._fenced = 0
         self._told: object = None
+        self._kept: Kept = {}  # what the last worker left, between two
         self._is_away = False  # the last question to the broker was not answered
         self._stall = Stall(settings.stall_seconds_max)
+        usual = settings.transaction_timeout_seconds + _OVERDUE_SECONDS
+        self._waits = Waits(usual, max(usual, settings.stall_seconds_max))
 
     def run(self) -> Exit:
         """Work until a signal; raises ``Failure`` for what no restart can mend."""
@@ -133,7 +145,8 @@ class Shell:
         """Make everything, turn until a signal, close everything in the order that loses least."""
         self._is_away = False
         with ExitStack() as held:
-            with self.outside.watchdog.guard("the start", _START_SECONDS_MAX):
+            self.outside.health.start()
+            with self.outside.watchdog.guard("the start", START_SECONDS_MAX):
                 transport = self.outside.connect()
                 held.callback(transport.close)
                 held.callback(self._leave, transport)
@@ -142,7 +155,13 @@ class Shell:
                 held.callback(consumer.close)
                 held.callback(producer.close)  # first: an open transaction holds up readers
                 made = self.role.make(transport, consumer, producer, self.settings, self.outside.observer)
-            self._turns(made, self._chores(made, transport, consumer))
+                made.take(self._kept)
+                self._kept = {}
+            try:
+                self._turns(made, self._chores(made, transport, consumer))
+            except tuple(CAUSES):
+                self._kept = made.leave()
+                raise
 
     def _leave(self, transport: Transport) -> None:
         """Give up the place in the group, when stopped and nothing else was asked for."""
@@ -181,8 +200,10 @@ class Shell:
         elif not worker.joined:
             answer = Answer(False, "waiting for the group")
         elif not worker.ready:
-            answer = Answer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}")
-            self._tell(("restoring", *held), f"{self.name}: restoring; {answer.text}")
+            late = self._waits.late
+            told = f"; no committed offset, though the broker answers: {list(late)}" if late else ""
+            answer = Answer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}{told}")
+            self._tell(("restoring", held, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
         elif worker.aborted_in_row > 1:
             answer = Answer(True, f"{listed}; transactions are aborted")
             self._tell("aborting", f"{self.name}: transactions are aborted; trying again, slower each time", bad=True)
@@ -219,6 +240,7 @@ class Shell:
                     f"{self.name}: partition {stalled} of {self.topic} stands at {positions[stalled]} of "
                     f"{ends[stalled]} for {self.settings.stall_seconds_max:g} s"
                 )
+            self._check_waits(worker, {*worker.running, *made.restoring()})
 
         return [
             _Chore(_OBSERVE_SECONDS, observe),
@@ -226,10 +248,24 @@ class Shell:
             _Chore(self.settings.trim_interval_seconds, made.trim),
         ]
 
+    def _check_waits(self, worker: Worker, begun: set[int]) -> None:
+        """Start over, and at the second time end, when a partition waits too long for its committed offset."""
+        wait = self._waits.look(worker.waiting, begun, self.outside.now())
+        if wait is None:
+            return
+        text = (
+            f"partition {wait.partition} of {self.topic} has no committed offset for {wait.seconds:.0f} s, though the "
+            "broker answers: a transaction of the group does not end"
+        )
+        if wait.again:
+            self.outside.stuck(f"{self.name}: {text}, after a new start either; see kafka-transactions.sh find-hanging")
+        raise WaitedError(text)
+
     def _away(self, error: UnreachableError) -> None:
         """The broker does not answer: keep everything, and try again until the ends of the topic can be had."""
         self._is_away = True
         self._stall.forget()
+        self._waits.forget()
         self.outside.observer.set("connected", 0.0)
         self._tell("away", f"{self.name}: {error}", bad=True)
 
@@ -245,6 +281,7 @@ class Shell:
         observer.set("assigned_partitions", 0.0)
         health.beat(Answer(False, f"starting over: {error}"))
         self._stall.forget()
+        self._waits.forget()
         self._tell(("over", cause), f"{self.name}: starting over from what is committed: {error}", bad=True)
         if self._fenced >= _FENCED_MAX:
             raise Failure(

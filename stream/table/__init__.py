@@ -1,7 +1,7 @@
 """The one stateful structure: a windowed table of buckets, probed and added to item by item."""
 
 from stream.table.band_table import BandTable, Candidates
-from stream.table.chains import NO_TIME, Items, Limits
+from stream.table.chains import NO_LIMIT, NO_TIME, Items, Limits
 from stream.table.step import NO_WINDOW
 
-__all__ = ["NO_TIME", "NO_WINDOW", "BandTable", "Candidates", "Items", "Limits"]
+__all__ = ["NO_LIMIT", "NO_TIME", "NO_WINDOW", "BandTable", "Candidates", "Items", "Limits"]

@@ -30,6 +30,8 @@ from stream.table.heads import NONE, Heads, read_back
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
 # The time of an item that came without one before any item had one.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
+# A number of items, bytes or candidates that is never reached, small enough to be added to.
+NO_LIMIT = 1 << 62
 # Postings of a slot before those of its bucket keys.
 CONTENT, ID, KEYS = 0, 1, 2
 

@@ -167,8 +167,7 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
     for j in range(KEYS, keys):
         posting = scratch.targets[j]
         if met.length[0] - begun == limits.probe_candidates:
-            state[CUTS] += posting != NONE
-            continue  # what was not walked stays linked as it is
+            continue  # what is not walked stays linked as it is
         scratch.targets[j] = NONE
         newer = NONE
         visited = 0
@@ -185,7 +184,9 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                     scratch.targets[j] = posting
                 newer = posting
                 if not dead:  # or the posting of a content or an id, whose key shares the chain: it stays, unseen
-                    if visited == limits.bucket_candidates or met.length[0] - begun == limits.probe_candidates:
+                    if met.length[0] - begun == limits.probe_candidates:
+                        break
+                    if visited == limits.bucket_candidates:
                         state[CUTS] += 1
                         break
                     visited += 1
@@ -201,6 +202,7 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                             meet(met, i, who, False)
                             state[CANDIDATES] += 1
             posting = following
+    state[CUTS] += met.length[0] - begun == limits.probe_candidates
 
 
 @inlined

@@ -36,6 +36,7 @@ from proxy import Proxy
 
 if TYPE_CHECKING:
     from kafka_harness import KafkaHarness
+    from kafka_world import World
 
 # kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
 UNCLOSED_SOCKET = "unclosed <socket"
@@ -129,3 +130,23 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
     yield make
     for harness in made:
         harness.close()
+
+
+@pytest.fixture
+def worlds(request: pytest.FixtureRequest, quiet_client: None) -> Iterator[Callable[..., World]]:
+    """Make deployments whose workers are objects of the test, closed after it: on `broker` if the test uses it."""
+    from kafka_world import World
+
+    made: list[World] = []
+    if "broker" in request.fixturenames:
+        address = request.getfixturevalue("broker").bootstrap
+    else:
+        address = request.getfixturevalue("bootstrap_servers")
+
+    def make(quick: dict[str, object] | None = None, workers_bootstrap: str = "", **changes: object) -> World:
+        made.append(World(address, quick, workers_bootstrap, **changes))
+        return made[-1]
+
+    yield make
+    for world in made:
+        world.close()

@@ -5,7 +5,8 @@ frames (a 4-byte size, then the body) and pass them on in order. A request's hea
 correlation id, which its response repeats, so that a fault can be aimed at one API before or after the
 broker acted: `lose(Api.END_TXN, "request")` means it never hears of it, `lose(Api.END_TXN, "response")` that
 it acted and the client never hears. After a loss the connection is closed (the client notices at once) or,
-with `hang=True`, stays silent from then on (the client must time out).
+with `hang=True`, stays silent from then on (the client must time out). `fail` lets the broker act and answers with an
+error in its place.
 
 The general faults hold for all connections until `heal`: `pause` keeps every frame back, `delay` holds each
 response for a while, `drop_responses` lets requests through and swallows one response per connection, then
@@ -26,6 +27,8 @@ import time
 import types
 from dataclasses import dataclass, field
 from typing import Literal, Self
+
+from kafka.protocol.producer import ProduceResponse
 
 HOST = "127.0.0.1"
 CONNECT_SECONDS_MAX = 5.0
@@ -66,6 +69,7 @@ class Rule:
     times: int
     hang: bool
     delay_seconds: float | None  # None: lose the frame; otherwise pass it on late
+    error_code: int = 0  # of every partition in the response to a produce, in place of the broker's
     happened: threading.Event = field(default_factory=threading.Event)
     count: int = 0
 
@@ -76,7 +80,7 @@ class Connection:
 
     client: socket.socket
     broker: socket.socket
-    apis: dict[int, int] = field(default_factory=dict)
+    apis: dict[int, tuple[int, int]] = field(default_factory=dict)  # with their versions
     silent: bool = False
 
     def close(self) -> None:
@@ -143,6 +147,10 @@ class Proxy:
     def hold(self, api: Api, side: Side, seconds: float, *, times: int = 1) -> Rule:
         """Pass the next `times` requests or responses of an API on this much later."""
         return self._add(Rule(api, side, times, False, seconds))
+
+    def fail(self, error_code: int, *, times: int = 1) -> Rule:
+        """Answer the next `times` produce requests, which the broker takes, with this error code."""
+        return self._add(Rule(Api.PRODUCE, "response", times, False, 0.0, error_code))
 
     def heal(self) -> None:
         """End every fault and listen again; connections that lost a frame to `hang` are closed."""
@@ -215,7 +223,7 @@ class Proxy:
                 self._flowing.wait()
                 if connection.silent:
                     continue
-                api = self._api_of(connection, side, frame)
+                api, version = self._api_of(connection, side, frame)
                 rule = self._rule_for(api, side)
                 if rule is not None and rule.delay_seconds is None:
                     if not rule.hang:
@@ -227,19 +235,22 @@ class Proxy:
                 late = rule.delay_seconds if rule is not None and rule.delay_seconds else 0.0
                 time.sleep(late + (self._delay_seconds if side == "response" else 0.0))
                 self._flowing.wait()
+                if rule is not None and rule.error_code:
+                    frame = with_produce_error(frame, version, rule.error_code)
                 target.sendall(struct.pack(">i", len(frame)) + frame)
         connection.close()
         with self._lock:
             self._connections.discard(connection)
 
-    def _api_of(self, connection: Connection, side: Side, frame: bytes) -> int | None:
+    def _api_of(self, connection: Connection, side: Side, frame: bytes) -> tuple[int | None, int]:
+        """API and version of a frame."""
         if side == "response":
             (correlation_id,) = struct.unpack_from(">i", frame)
-            return connection.apis.pop(correlation_id, None)
-        api, _version, correlation_id = struct.unpack_from(">hhi", frame)
-        connection.apis[correlation_id] = api
+            return connection.apis.pop(correlation_id, (None, 0))
+        api, version, correlation_id = struct.unpack_from(">hhi", frame)
+        connection.apis[correlation_id] = (api, version)
         self.requests.append(Api(api) if api in set(Api) else api)
-        return int(api)
+        return api, version
 
     def _rule_for(self, api: int | None, side: Side) -> Rule | None:
         with self._lock:
@@ -249,6 +260,17 @@ class Proxy:
                     rule.happened.set()
                     return rule
         return None
+
+
+def with_produce_error(frame: bytes, version: int, error_code: int) -> bytes:
+    """The response to a produce with another error code for each of its partitions."""
+    body = 5 if ProduceResponse.flexible_version_q(version) else 4  # behind the correlation id, and no tagged fields
+    response = ProduceResponse.decode(frame[body:], version=version)
+    response._header = None  # which encode asks for and decode leaves out
+    for topic in response.responses:
+        for partition in topic.partition_responses:
+            partition.error_code = error_code
+    return frame[:body] + bytes(response.encode(version=version))
 
 
 def read_frame(source: socket.socket) -> bytes | None:

@@ -3,108 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
-import subprocess
-import sys
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from broker import free_port
+from kafka_deployment import Deployment, documents, get, pairs_in, wait_until
 
 from workers.transports.kafka import KafkaSettings, KafkaTransport, TopicSpec
 
-ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "workers.cli"]
 DOCUMENTS = 2_000
-WAIT_SECONDS_MAX = 90.0
-SEED = 20_261_121
-
-
-class Deployment:
-    """Commands of one deployment: a prefix and settings of its own on the given broker."""
-
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        prefix = f"up{random.SystemRandom().randrange(1 << 40):x}."
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        self.folder = folder
-        self.environment = {
-            **kept, "PYTHONPATH": str(ROOT), "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
-            "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_BANDS_PARTITIONS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
-            "NEARDUP_SESSION_TIMEOUT_SECONDS": "6",
-        }  # fmt: skip
-        self.started: list[subprocess.Popen[bytes]] = []
-
-    def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*COMMAND, *arguments], cwd=self.folder, env=self.environment, capture_output=True, text=True,
-            timeout=WAIT_SECONDS_MAX, check=False,
-        )  # fmt: skip
-
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        log = (self.folder / "up.log").open("ab")
-        process = subprocess.Popen([*COMMAND, *arguments], cwd=self.folder, env=self.environment, stderr=log)
-        log.close()
-        self.started.append(process)
-        return process
-
-    @property
-    def log(self) -> str:
-        return (self.folder / "up.log").read_text()
 
 
 @pytest.fixture
 def deployment(bootstrap_servers: str, tmp_path: Path) -> Iterator[Deployment]:
     made = Deployment(bootstrap_servers, tmp_path)
     yield made
-    for process in made.started:
-        process.kill()  # its workers see their standard input close, and stop
-        process.wait()
-
-
-def wait_until(is_so: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline, f"not so in {WAIT_SECONDS_MAX:.0f} s: {what}"
-        time.sleep(0.1)
-
-
-def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text, 0 where nobody answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read().decode()
-    except OSError:
-        return 0, ""
-
-
-def documents(count: int) -> list[dict[str, object]]:
-    """Texts of 60 words, a third of them another one with a few words changed."""
-    chance = random.Random(SEED)
-    words = [f"word{i}" for i in range(4_000)]
-    made: list[dict[str, object]] = []
-    for i in range(count):
-        text = [chance.choice(words) for _ in range(60)]
-        if made and chance.random() < 0.33:
-            text = str(chance.choice(made)["text"]).split()
-            for _ in range(chance.randrange(1, 4)):
-                text[chance.randrange(60)] = chance.choice(words)
-        made.append({"id": f"d{i}", "text": " ".join(text), "timestamp": 1_700_000_000 + i})
-    return made
-
-
-def pairs_in(lines: str) -> list[tuple[str, str]]:
-    """The unordered pairs of lines of JSON, sorted, as often as they stand there."""
-    values = [json.loads(line) for line in lines.splitlines()]
-    return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)  # type: ignore[misc]
+    made.close()
 
 
 def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deployment) -> None:

@@ -12,7 +12,9 @@ pace, in transactions; the main thread goes through a schedule that the seed giv
 The run ends when all logs stand still for longer than session and transaction timeout together and nothing is left to
 read; then ``torture_oracle`` compares what is committed.
 
-Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 77 this machine cannot run a broker.
+Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 76 the same, but the broker's own log
+says that it dropped transaction markers (``torture_cluster.DROPPED_MARKERS``), so nothing follows for the workers; 77
+this machine cannot run a broker.
 """
 
 from __future__ import annotations
@@ -29,15 +31,27 @@ from pathlib import Path
 
 import orjson
 from broker import BrokerUnavailableError, tail
-from torture_cluster import ROLES, SESSION_SECONDS, TRANSACTION_SECONDS, Cluster, Loader, TortureError
+from torture_cluster import (
+    OVERDUE_SECONDS,
+    ROLES,
+    SESSION_SECONDS,
+    TRANSACTION_SECONDS,
+    Cluster,
+    Loader,
+    TortureError,
+)
 from torture_oracle import Verdict, judge
 
 from workers.exits import Exit
 from workers.supervisor import FINAL
 
-QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
+QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + OVERDUE_SECONDS + 1
 SETTLE_SECONDS_MAX = 240.0
-UNAVAILABLE = 77
+VOID, UNAVAILABLE = 76, 77
+
+
+class VoidError(Exception):
+    """The broker broke its own promise."""
 
 
 def tell(text: str) -> None:
@@ -174,12 +188,18 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
         try:
             torture.run()
             verdict = torture.verdict()
+        except TortureError as error:
+            if cluster.dropped_markers():
+                raise VoidError from error
+            raise
         finally:
             trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.bands).values()]
+            dropped = cluster.dropped_markers()
             tell(
                 f"done: {dict(torture.done)}; ended by themselves: {dict(torture.endings)}; loaded: "
                 f"{torture.loader.loaded:,}, {torture.loader.unknown} transactions in doubt, waited "
                 f"{torture.loader.waited} times for signers; bands trimmed to {trimmed}; "
+                f"markers dropped by the broker: {dropped}; "
                 f"began, done, at rest after {[round(mark - started) for mark in torture.marks]} s"
             )
     finally:
@@ -193,6 +213,8 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
         f"{verdict.undecided:,} undecided, {verdict.published:,} published: "
         f"lost {verdict.lost}, repeated {verdict.repeated}, wrong {verdict.wrong}; {time.monotonic() - started:.0f} s"
     )
+    if not verdict.good and dropped:
+        raise VoidError
     return verdict.good
 
 
@@ -221,6 +243,9 @@ def main() -> int:
     except BrokerUnavailableError as error:
         tell(str(error))
         return UNAVAILABLE
+    except VoidError as error:
+        tell(f"seed {given.seed}: void, for the broker dropped transaction markers; {error.__cause__ or ''}")
+        return VOID
     except TortureError as error:
         tell(f"seed {given.seed}: {error}; cause: {error.__cause__}")
     finally:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream.table import NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
+from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
 from stream.table.chains import (
     BYTE_END,
     OLDEST,
@@ -28,7 +28,6 @@ from stream.table.chains import (
 )
 from stream.table.heads import locate
 
-NO_LIMIT = 1 << 62
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, by_content=True, admit_ratio=0.0,
@@ -57,7 +56,27 @@ def item(name: object, content: object, buckets: Iterable[object] = (), time: in
     return Item(str(name), spread("half", content), keys, time)
 
 
-def batch(items: list[Item]) -> Items:
+def ragged_of(x: Item) -> bytes:
+    """The ragged evidence of an item, that of its content."""
+    return ragged_bytes(x.content)
+
+
+@lru_cache(1_000)
+def ragged_bytes(content: int) -> bytes:
+    """Up to 300 bytes; a few reach over several pages."""
+    return np.random.default_rng(content).bytes(content % 300 if content % 97 else 150_000)
+
+
+def payload_of(x: Item, key: int) -> tuple[int, int]:
+    """A position and a suffix length, that of the key in the content."""
+    mixed = spread("payload", (x.content, key))
+    return mixed % 5, mixed // 5 % 9 + 1
+
+
+def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) -> Items:
+    """The items as columns, with or without what only some schemes have."""
+    parts = [ragged_of(x) if ragged else b"" for x in items]
+    bounds = [payload_of(x, key) for x in items for key in x.keys] if payloads else []
     ids = [x.id.encode() for x in items]
     contents = np.array([x.content for x in items], np.uint64)
     return Items(
@@ -67,10 +86,10 @@ def batch(items: list[Item]) -> Items:
         times=np.array([NO_TIME if x.time is None else x.time for x in items], np.int64),
         ids=np.frombuffer(bytearray(b"".join(ids)), np.uint8),
         id_starts=np.cumsum([0, *map(len, ids)]).astype(np.int64),
-        payloads=np.empty(0, np.uint64),
+        payloads=np.array([position << 32 | suffix for position, suffix in bounds], np.uint64),
         fixed=contents.view(np.uint8).reshape(-1, 8),
-        ragged=np.empty(0, np.uint8),
-        ragged_starts=np.zeros(len(contents) + 1, np.int64),
+        ragged=np.frombuffer(bytearray(b"".join(parts)), np.uint8),
+        ragged_starts=np.cumsum([0, *map(len, parts)]).astype(np.int64),
     )
 
 
@@ -93,6 +112,7 @@ class Entry:
     slot: int
     item: Item
     time: int | None
+    byte: int
     superseded: bool = False
     removed: bool = False
 
@@ -103,6 +123,8 @@ class Model:
 
     limits: Limits
     slot_end: int = 0
+    byte_end: int = 0
+    ragged: bool = False
     live: list[Entry] = field(default_factory=list)
     stream: int | None = None
     first: int | None = None
@@ -120,7 +142,7 @@ class Model:
 
     def _one(self, x: Item, probe: bool, add: bool) -> list[tuple[int, bool]]:
         if add:
-            self._pass_time(x.time)
+            self._pass_time(x)
         time = self.stream if x.time is None else x.time
         copies = [e for e in self.live if e.item.content == x.content] if self.limits.by_content else []
         top = copies[-1] if copies else None
@@ -130,13 +152,18 @@ class Model:
             found = [(copy.slot, True)] if copy else self._walk(x, time, top)
             self.counts["copies" if copy else "candidates"] += len(found)
         if add:
-            self.live.append(Entry(self.slot_end, x, time))
+            size = len(x.id.encode())
+            if self.byte_end % 2**16 + size > 2**16:
+                self.byte_end += -self.byte_end % 2**16
+            self.live.append(Entry(self.slot_end, x, time, self.byte_end))
             self.slot_end += 1
+            self.byte_end += size + (len(ragged_of(x)) if self.ragged else 0)
             if top:
                 top.superseded = True
         return found
 
-    def _pass_time(self, time: int | None) -> None:
+    def _pass_time(self, x: Item) -> None:
+        time, size = x.time, len(x.id.encode()) + (len(ragged_of(x)) if self.ragged else 0)
         self.counts["items"] += 1
         if time is not None:
             self.first = time if self.first is None else self.first
@@ -147,7 +174,9 @@ class Model:
                 break
             self.live.pop(0)
             self.counts["expired"] += 1
-        while len(self.live) >= self.limits.items:
+        while self.live and (
+            len(self.live) >= self.limits.items or self.byte_end + size - self.live[0].byte > self.limits.bytes
+        ):
             self.live.pop(0)
             self.counts["evicted"] += 1
 
@@ -176,14 +205,23 @@ class Model:
             bucket = [e for e in reversed(self.live) if key in e.item.keys]
             standing = [e for e in bucket if not e.superseded and e is not top]
             for visited, entry in enumerate(standing):
+                if len(found) == self.limits.probe_candidates:
+                    break
                 if visited == self.limits.bucket_candidates:
                     self.counts["cuts"] += 1
                     break
-                if entry.slot not in seen:
+                if entry.slot not in seen and self._admits(x, entry.item, key):
                     seen.add(entry.slot)
                     speaker = self._speaker(entry, x, time)
                     found += [(speaker.slot, False)] if speaker else []
+        self.counts["cuts"] += len(found) == self.limits.probe_candidates
         return found
+
+    def _admits(self, a: Item, b: Item, key: int) -> bool:
+        if not self.limits.admit_ratio:
+            return True
+        (at_a, suffix_a), (at_b, suffix_b) = payload_of(a, key), payload_of(b, key)
+        return min(suffix_a, suffix_b) >= self.limits.admit_ratio * (at_a + at_b + max(suffix_a, suffix_b))
 
     def remove(self, name: str) -> int:
         versions = [e for e in self.live if e.item.id == name and not e.removed]
@@ -242,6 +280,9 @@ def check_answers(table: BandTable, model: Model) -> None:
     assert table.times(slots).tolist() == times
     evidence = table.fixed(slots).copy().view(np.uint64).ravel().tolist()
     assert evidence == [e.item.content for e in model.live]
+    data, starts = table.ragged(slots[::-1])
+    parts = [data[first:end].tobytes() for first, end in pairwise(starts)]
+    assert parts == [ragged_of(e.item) if model.ragged else b"" for e in reversed(model.live)]
 
 
 @dataclass
@@ -288,11 +329,11 @@ def random_limits(rng: random.Random) -> Limits:
         window=rng.choice([int(NO_WINDOW), 0, 5, 30, 100]),
         lateness=rng.choice([0, 3, 40]),
         items=rng.choice([1, 2, 7, 40, NO_LIMIT]),
-        bytes=NO_LIMIT,
+        bytes=rng.choice([1000, 5000, 300_000, NO_LIMIT, NO_LIMIT]),
         bucket_candidates=rng.choice([1, 2, 4, NO_LIMIT]),
-        probe_candidates=NO_LIMIT,
+        probe_candidates=rng.choice([1, 3, NO_LIMIT, NO_LIMIT]),
         by_content=rng.random() < 0.8,
-        admit_ratio=0.0,
+        admit_ratio=rng.choice([0.0, 0.5]),
     )
 
 
@@ -308,6 +349,7 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
 def run_random(table: BandTable, model: Model, world: World, steps: int, dead_may_stand: bool) -> Model:
     """Steps of random operations on both, equal in their answers after each; returns the model as it then is."""
     rng = world.rng
+    kinds = {"ragged": model.ragged, "payloads": model.limits.admit_ratio > 0}
     for _ in range(steps):
         before = model.copy()
         table.begin()
@@ -318,7 +360,7 @@ def run_random(table: BandTable, model: Model, world: World, steps: int, dead_ma
             else:
                 probes, adds = rng.choice([(True, True)] * 4 + [(True, False), (False, True)])
                 items = world.items()
-                met = listed(table.probe_add(batch(items), probe=probes, add=adds))
+                met = listed(table.probe_add(batch(items, **kinds), probe=probes, add=adds))
                 assert met == model.probe_add(items, probes, adds)
             check_answers(table, model)
         if rng.random() < 0.3:
@@ -330,5 +372,5 @@ def run_random(table: BandTable, model: Model, world: World, steps: int, dead_ma
         if not world.one_key_space:
             check_chains(table, model, dead_may_stand)
         items = world.items()
-        assert listed(table.probe_add(batch(items), add=False)) == model.probe_add(items, True, False)
+        assert listed(table.probe_add(batch(items, **kinds), add=False)) == model.probe_add(items, True, False)
     return model

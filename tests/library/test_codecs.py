@@ -152,3 +152,40 @@ def test_naughty_strings_come_through_unchanged():
     for text in json.loads((DATA / "blns" / "blns.json").read_text(encoding="utf-8")):
         for raw in (orjson.dumps({"id": text, "text": text}), json.dumps({"id": text, "text": text}).encode()):
             assert decode_document(raw) == Document(text, text)
+
+
+KIND_LINES: list[tuple[str, str, object]] = [
+    ("tokens", '{"id": "a", "tokens": ["x", 3, "x"]}', Document("a", tokens=["x", 3, "x"])),
+    ("tokens", '{"id": "a", "tokens": {"x": 3, "y": 0.5}}', Document("a", tokens={"x": 3, "y": 0.5})),
+    ("tokens", '{"id": "a", "tokens": [], "timestamp": 2}', Document("a", tokens=[], timestamp=2.0)),
+    ("tokens", '{"id": "a", "text": "x"}', "no_tokens"),
+    ("tokens", '{"id": "a", "tokens": "x"}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": [1.5]}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": [true]}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": {"x": "y"}}', "tokens_type"),
+    ("vector", '{"id": "a", "vector": [1, 2.5]}', Document("a", vector=[1, 2.5])),
+    ("vector", '{"id": "a", "vector": "AACAPw=="}', Document("a", vector=b"\x00\x00\x80?")),
+    ("vector", '{"id": "a", "vector": "AACAP"}', "vector_base64"),
+    ("vector", '{"id": "a", "vector": "A A="}', "vector_base64"),
+    ("vector", '{"id": "a", "vector": "\\u00e4"}', "vector_base64"),
+    ("vector", '{"id": "a"}', "no_vector"),
+    ("vector", '{"id": "a", "vector": [1, "2"]}', "vector_type"),
+    ("vector", '{"id": "a", "vector": null}', "vector_type"),
+    ("record", '{"id": "a", "name": "x", "year": 1999, "more": [1], "no": null}',
+     Document("a", fields={"name": "x", "year": "1999"})),
+    ("record", '{"id": "a", "timestamp": 3}', Document("a", fields={}, timestamp=3.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "line", "expected"), KIND_LINES)
+def test_a_line_brings_what_the_scheme_asks_for(kind: str, line: str, expected: object) -> None:
+    """Elements of a set, ratings, a vector or the fields of a record, or the reason why not; nothing else is read."""
+    assert decode_document(line.encode(), Fields(kind=kind)) == expected
+
+
+def test_tokens_and_vectors_have_the_names_that_the_settings_give_them() -> None:
+    """As id, text and timestamp do."""
+    fields = Fields(tokens="basket", vector="v")
+    line = b'{"id": "a", "basket": ["x"], "v": [1]}'
+    assert decode_document(line, fields._replace(kind="tokens")) == Document("a", tokens=["x"])
+    assert decode_document(line, fields._replace(kind="vector")) == Document("a", vector=[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
@@ -301,3 +302,31 @@ def test_no_documents_make_no_pairs() -> None:
     dedup = Deduplicator()
     assert dedup.process([]) == dedup.process(iter([])) == dedup.probe([]) == dedup.process([Document("a", "")]) == []
     assert dedup.counts()["items"] == 0
+
+
+def test_what_would_take_too_much_room_is_refused() -> None:
+    """A signer that is told how much an item may take, at most; the others of its batch keep their places."""
+    documents = [Document("a", "some text"), Document("b" * 300, "some other text"), Document("c", "")]
+    signed = Signer(Config(), item_bytes_max=300).sign([*documents, Document("d", "some text")])
+    assert signed.batch.ids_at(np.arange(2)) == ["a", "d"]
+    assert [(refusal.place, refusal.reason) for refusal in signed.refusals] == [(1, "evidence_too_large"), (2, "empty")]
+
+
+def test_pairs_of_too_few_common_buckets_are_not_emitted() -> None:
+    """With ``buckets_shared_min``: just those that meet in as many; a copy meets in all of them."""
+    documents = [Document(str(n), f"{'word ' * 3}a text of some length, and its number is {n % 50}") for n in range(80)]
+    everything = Deduplicator(Config()).process(documents)
+    for least in (2, 9, 18):
+        config = Config(buckets_shared_min=least)
+        assert Deduplicator(config).process(documents) == [pair for pair in everything if pair.buckets >= least]
+    assert 0 < sum(pair.buckets >= 9 for pair in everything) < len(everything)
+    assert Config(buckets_shared_min=2).matching_fingerprint != Config().matching_fingerprint
+
+
+def test_a_probe_stops_after_so_many_candidates() -> None:
+    """With ``probe_candidates_max``; each stop is counted as a cut."""
+    documents = [Document(str(n), f"a text of some length, and the number of it is {n}") for n in range(30)]
+    dedup = Deduplicator(Config(probe_candidates_max=3), candidates=True)
+    found = Counter(pair.newer for pair in dedup.process(documents))
+    assert max(found.values()) == 3
+    assert dedup.counts()["cuts"] == sum(count == 3 for count in found.values()) > 10

@@ -27,7 +27,7 @@ from table_model import (
 )
 
 from stream.table import NO_WINDOW, BandTable, Limits, band_table
-from stream.table.chains import OLDEST, POSTING_END, SLOT_END
+from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END
 from stream.table.heads import SEGMENTS
 
 
@@ -35,10 +35,11 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     rng = random.Random(seed)
     limits = random_limits(rng)
     if one_key_space:
-        limits = limits._replace(bucket_candidates=NO_LIMIT)
+        limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT)
     world = World(rng, one_key_space)
-    dead_may_stand = limits.bucket_candidates != NO_LIMIT
-    model = Model(limits, slot_end=state.get(SLOT_END, 0))
+    dead_may_stand = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
+    ends = {"slot_end": state.get(SLOT_END, 0), "byte_end": state.get(BYTE_END, 0)}
+    model = Model(limits, **ends, ragged=rng.random() < 0.5)
     table = BandTable(8, limits)
     jump(table, state)
     run_random(table, model, world, steps, dead_may_stand)

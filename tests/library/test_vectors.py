@@ -218,11 +218,23 @@ def test_vectors_have_more_rows_than_sets_unless_told() -> None:
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
-    """The signing fingerprint changes with each of them, and with nothing that has no say."""
+    """One of the fingerprints changes with each of them, and none with what has no say."""
+
+    def fingerprints(config: Config) -> tuple[str, str]:
+        return config.signing_fingerprint, config.matching_fingerprint
+
     before = Config(**SETTINGS[measure])
-    assert before.signing_fingerprint != before.model_copy(update=changed).signing_fingerprint
+    assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
     idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    assert before.signing_fingerprint == before.model_copy(update=idle).signing_fingerprint
+    assert fingerprints(before) == fingerprints(before.model_copy(update=idle))
+
+
+def test_another_scale_of_distances_needs_no_new_signatures() -> None:
+    """Where vectors are kept whole and the segments are given: only the similarity is another."""
+    settings = {**SETTINGS["euclidean"], "segment_width": 6.0, "bands": 8, "rows": 4, "min_similarity": 0.1}
+    one, two = (Config(**{**settings, "distance_scale": scale}) for scale in (8.0, 9.0))
+    assert one.signing_fingerprint == two.signing_fingerprint
+    assert one.matching_fingerprint != two.matching_fingerprint
 
 
 def test_evidence_has_a_known_answer() -> None:

@@ -29,7 +29,7 @@ def cluster_of(settings: StreamSettings) -> MemoryCluster:
     """A broker with the topics of the settings."""
     cluster = MemoryCluster()
     for plan in topic_plans(settings):
-        cluster.create(plan.name, plan.partitions, plan.configs.get("message.timestamp.type") == "LogAppendTime")
+        cluster.create(plan.name, plan.partitions, plan.configs)
     return cluster
 
 

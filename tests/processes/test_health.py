@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from workers.exits import Exit, Failure
-from workers.health import Answer, Health, application, serve
+from workers.health import START_SECONDS_MAX, Answer, Health, application, serve
 from workers.metrics import Metrics
 
 
@@ -27,15 +27,33 @@ def ask(app, path):
 
 
 def test_a_worker_is_alive_while_its_loop_turns_within_the_limit():
-    """From the start on, which counts as a turn."""
+    """Once it has begun to turn."""
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
+    health.beat(Answer(False, "restoring"))
     clock.seconds = 10.0
     assert ask(app, "/healthz")[0] == 200
     clock.seconds = 10.1
     assert ask(app, "/healthz") == (503, "the loop turned 10.1 s ago\n")
     health.beat(Answer(False, "restoring"))
     assert ask(app, "/healthz")[0] == 200
+
+
+def test_a_start_has_a_limit_of_its_own():
+    """The first one, and one over again: longer than a turn's, for the broker is waited for, and still a limit."""
+    clock = Clock()
+    app = application(Metrics("sign").registry, health := Health(10, clock))
+    for begins in (0.0, 1000.0):
+        clock.seconds = begins + START_SECONDS_MAX
+        assert ask(app, "/healthz") == (200, "the start began 300.0 s ago\n")
+        clock.seconds += 0.1
+        assert ask(app, "/healthz")[0] == 503
+        assert ask(app, "/readyz")[0] == 503
+        health.beat(Answer(True, "partitions: 0"))
+        assert ask(app, "/readyz")[0] == 200
+        clock.seconds = 1000.0
+        health.beat(Answer(False, "starting over"))
+        health.start()
 
 
 def test_a_worker_is_ready_when_it_says_so_and_alive():
@@ -47,7 +65,7 @@ def test_a_worker_is_ready_when_it_says_so_and_alive():
     assert ask(app, "/readyz") == (503, "restoring: [1]\n")
     health.beat(Answer(True, "partitions: 0, 1"))
     assert ask(app, "/readyz") == (200, "partitions: 0, 1\n")
-    clock.seconds = 11.0
+    clock.seconds = 10.1
     assert ask(app, "/readyz")[0] == 503
 
 
@@ -62,7 +80,7 @@ def test_the_server_answers_on_a_free_port():
             return answer.read().decode()
 
     assert "neardup_documents_total 3.0" in get("/metrics")
-    assert "the loop turned" in get("/healthz")
+    assert "the start began" in get("/healthz")
     with pytest.raises(urllib.error.HTTPError, match="404") as caught:
         get("/else")
     assert "/metrics, /healthz, /readyz" in caught.value.read().decode()

@@ -190,7 +190,7 @@ def test_a_transaction_times_out(cluster: MemoryCluster, transport: MemoryTransp
 
 def test_append_time_is_the_clock_of_the_cluster(cluster: MemoryCluster, transport: MemoryTransport) -> None:
     """A topic made so ignores what the producer says; another takes it, and the clock in its absence."""
-    cluster.create("stamped", 1, log_append_time=True)
+    cluster.create("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
     now_ms = int(cluster.now_seconds * 1000)
     cluster.append("stamped", 0, b"x", timestamp_ms=1)
     cluster.append("t", 0, b"x", timestamp_ms=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections import Counter, defaultdict
@@ -12,6 +13,7 @@ from unittest import mock
 import numpy as np
 import orjson
 import pytest
+from cases import SCHEME_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,8 +23,9 @@ from stream.documents import REASONS
 from stream.wire import decode
 from workers.observe import Silent
 from workers.signer import SignPlan, SignWorker, sign_records
+from workers.step import record_bytes, transact
 from workers.topics import topic_names
-from workers.transport import Record
+from workers.transport import AbortedError, Record, UnreachableError
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
@@ -95,8 +98,21 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
 
 
 def test_every_reason_that_a_signer_can_meet_is_tested() -> None:
-    """Only the reasons of files are left."""
-    assert set(REASONS) - {row[3] for row in REFUSED} == {"line_too_long", "file_too_large"}
+    """Only those of files are left, the one that has a test of its own, and those of what texts do not bring."""
+    met = {row[3] for row in REFUSED} | set(SCHEME_REASONS)
+    assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time"}
+
+
+def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
+    """It is refused without, never taken for one of 1970; its own is held against the time that the signer has."""
+    own = NOW_MS / 1000
+    values = [f"{{{TEXT}}}", f'{{{TEXT}, "timestamp": {own}}}', f'{{{TEXT}, "timestamp": {own + 1e6}}}']
+    records = [Record(0, i, -1, f"d{i}".encode(), value.encode()) for i, value in enumerate(values)]
+    done = sign_records(records, SIGNER, PLAN, now_seconds=own + 5)
+    assert [(letter["reason"], letter["offset"]) for letter in letters(done.messages)] == [("no_time", 0)]
+    assert (done.report.refused, done.report.clamped) == ({"no_time": 1}, 1)
+    times = {tuple(decode(m.value, CONFIG.signing_fingerprint).batch.times) for m in done.messages[1:]}
+    assert times == {(round(own * 1e6), round((own + 5 + PLAN.skew_seconds) * 1e6))}
 
 
 def test_the_id_is_the_key_where_the_document_has_none() -> None:
@@ -230,10 +246,10 @@ class World:
         for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
             self.cluster.create(topic, partitions)
 
-    def worker(self, name: str = "one", start: str | None = "earliest") -> SignWorker:
+    def worker(self, name: str = "one", **changes: object) -> SignWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, "signers", name), transport.producer(name)
-        plan = PLAN._replace(start=start)
+        plan = PLAN._replace(**changes)  # type: ignore[arg-type]
         return SignWorker(consumer, producer, lambda: transport.bounds(TOPICS.documents), plan, Silent())
 
     def document(self, name: str, partition: int = 0) -> None:
@@ -312,3 +328,64 @@ def test_an_aborted_step_is_done_again() -> None:
     world.cluster.fail_next("send_offsets_after")
     turns(world.worker(), count=8)
     assert world.signed() == {f"d{i}" for i in range(5)}
+
+
+def test_a_step_is_bounded_in_bytes() -> None:
+    """However many documents wait, it ends with the one that reaches the limit."""
+    world = World()
+    for i in range(12):
+        world.document(f"d{i}", i % 2)
+    size = max(record_bytes(one) for one in world.cluster.records(TOPICS.documents))
+    worker = world.worker(step_bytes_max=2 * size)
+    turns(worker, count=1)
+    with mock.patch("workers.signer.sign_records", side_effect=sign_records) as signed:
+        turns(worker, count=9)
+        worker.plan = worker.plan._replace(step_bytes_max=1)
+        world.document("long")
+        turns(worker)
+    steps = [call.args[0] for call in signed.call_args_list]
+    assert all(sum(map(record_bytes, step)) <= 3 * size for step in steps)
+    assert [record.key for record in steps[-1]] == [b"long"]
+    assert len(steps) <= 7
+    assert world.signed() == {"long", *(f"d{i}" for i in range(12))}
+
+
+def test_a_part_of_a_poll_that_is_aborted_is_polled_again_with_what_stood_behind_it() -> None:
+    """What was committed before it stays, and nothing is signed twice."""
+    world = World()
+    for i in range(9):
+        world.document(f"d{i}", i % 2)
+    worker = world.worker()
+    turns(worker, count=1)
+    steps = itertools.count()
+
+    def fails_at_the_second(*args: object) -> None:
+        if next(steps) == 1:
+            raise AbortedError("the second step is aborted")
+        transact(*args)  # type: ignore[arg-type]
+
+    with (
+        mock.patch("workers.signer.parts", lambda records, _: [records[:4], records[4:6], records[6:]]),
+        mock.patch("workers.signer.transact", fails_at_the_second),
+    ):
+        assert worker.turn(0.0, 100) == 4
+    assert len(world.signed()) == 4
+    turns(worker)
+    assert world.signed() == {f"d{i}" for i in range(9)}
+
+
+def test_partitions_that_wait_are_asked_for_in_turns() -> None:
+    """One a turn that cannot be had, each time another one first: no turn waits for all, nobody is left out."""
+    world = World()
+    worker = world.worker()
+    asked = []
+
+    def committed(partition: int) -> None:
+        asked.append(partition)
+        raise UnreachableError("pending")
+
+    with mock.patch.object(worker.consumer, "committed", committed):
+        turns(worker, count=4)
+    assert asked == [0, 1, 0, 1]
+    turns(worker, count=1)
+    assert worker.ready

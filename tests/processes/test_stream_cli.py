@@ -3,9 +3,12 @@
 import io
 import itertools
 import json
+import os
+import signal
+import subprocess
 
 import pytest
-from command import COMMAND
+from command import COMMAND, ROOT, clean_environment
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
@@ -30,8 +33,6 @@ WORKERS = ("sign", "match", "up")
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
     """No settings of whoever runs the tests."""
-    import os
-
     for name in [name for name in os.environ if name.upper().startswith("NEARDUP_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -63,6 +64,18 @@ def test_every_setting_is_an_option_with_its_help(names, models):
     for model in models:
         for field, info in model.model_fields.items():
             assert options[option_name(field)].help.startswith(info.description)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", WORKERS)
+def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
+    """The signals are taken over before anything that takes time is imported."""
+    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(number)
+        assert process.wait(30) == Exit.SUCCESS
 
 
 def test_no_secret_is_an_option():

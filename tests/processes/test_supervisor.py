@@ -154,7 +154,7 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
     jobs = jobs_of(2, 1, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000)
     assert [job.name for job in jobs] == ["sign-0", "sign-1", "match-0"]
     assert jobs[2].command == [
-        sys.executable, "-m", "workers.cli", "match", "--supervised", "--instance", "0", "--health-port", "9002",
+        sys.executable, "-m", "workers", "match", "--supervised", "--instance", "0", "--health-port", "9002",
         "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
     ]  # fmt: skip
     assert "1" in jobs[1].command

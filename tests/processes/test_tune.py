@@ -2,12 +2,17 @@
 
 import json
 import sys
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from stream.config import Config
+from stream.curves import candidate_probability, error_areas
+from stream.tuning import choose, complete
 from workers.exits import Failure
 from workers.tune import picture, show, summary
+from workers.tune_pictures import in_characters
 
 
 def test_everything_that_was_chosen_is_shown(capsys):
@@ -32,14 +37,59 @@ def test_the_json_says_the_same(capsys):
     assert at["emitted_probability"] >= found["recall"] >= config.recall
 
 
+def test_the_curve_is_told_by_its_half_point_its_steep_point_and_its_errors(capsys):
+    """Half of the pairs are candidates at the half point; the areas are those either side of the threshold."""
+    found = summary(Config(bands=20, rows=5))
+    assert float(candidate_probability(found["half_point"], 20, 5, 8)) == pytest.approx(0.5)
+    assert (found["false_candidates_area"], found["missed_area"]) == error_areas(20, 5, 0.8, 8)
+    assert round(found["steep_point"], 3) == round((20 ** (-1 / 5) - 1 / 256) / (255 / 256), 3)
+    show(Config(bands=20, rows=5), plot=None, as_json=False)
+    shown = capsys.readouterr().out
+    for name in ("half_point", "steep_point", "false_candidates_area", "missed_area"):
+        assert f"{found[name]:.4f}" in shown
+
+
+def told_by(tuning, capsys, as_json):
+    """What is shown of a configuration that resolves to a tuning."""
+    config = SimpleNamespace(
+        tuning=tuning, recall=0.95, scheme="any", signing_fingerprint="s", matching_fingerprint="m"
+    )
+    show(config, plot=None, as_json=as_json)
+    return capsys.readouterr().out
+
+
+def test_a_scheme_that_misses_nothing_has_no_curve_but_a_step(capsys):
+    """Nothing is emitted below the threshold and everything from it on; it has neither bands nor rows."""
+    shown = told_by(complete(0.8), capsys, as_json=False)
+    assert "any misses no pair" in shown
+    assert "bands" not in shown
+    assert "half_point" not in json.loads(told_by(complete(0.8), capsys, as_json=True))
+    drawn = picture(complete(0.8))
+    assert [curve.label for curve in drawn.curves] == ["is emitted"]
+    assert set(drawn.curves[0].y) == {0.0, 1.0}
+    assert not drawn.areas
+
+
+def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
+    """The cut is the threshold, no estimate is told of, and the law of its rows is no plain value."""
+    tuning = choose(0.8, 0.95, sketch_bits=1, agreement=np.square, exact_score=True)
+    shown = told_by(tuning, capsys, as_json=False)
+    assert "the score is no" in shown
+    assert "rows agree" not in shown
+    assert [mark.label for mark in picture(tuning).marks] == ["threshold 0.8"]
+    values = json.loads(told_by(tuning, capsys, as_json=True))
+    assert (values["cut"], values["exact_score"], "agreement" in values) == (0.8, True, False)
+
+
 def test_the_picture_holds_both_curves_and_no_colours_unless_asked():
     """So that it can be put into a file."""
-    tuning = Config().tuning
-    plain = picture(tuning, colour=False)
+    drawn = picture(Config().tuning)
+    plain = in_characters(drawn, colour=False)
     assert "\x1b" not in plain
     assert "becomes a candidate" in plain
     assert "is emitted" in plain
-    assert "\x1b" in picture(tuning, colour=True)
+    assert "dotted: threshold 0.8, cut 0.737" in plain
+    assert "\x1b" in in_characters(drawn, colour=True)
 
 
 @pytest.mark.parametrize(("name", "start"), [("curve.svg", b"<?xml"), ("curve.PNG", b"\x89PNG")])

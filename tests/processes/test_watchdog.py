@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.watchdog import Stall, Watchdog
+from workers.watchdog import Stall, Wait, Waits, Watchdog
 
 
 @pytest.fixture
@@ -62,3 +62,26 @@ def test_a_partition_that_was_away_begins_anew():
     assert stall.look({0: 5}, {0: 7}, 30.0) is None
     stall.forget()
     assert stall.look({0: 5}, {0: 8}, 100.0) is None
+
+
+def test_a_partition_that_waits_too_long_is_told_the_second_time_as_such():
+    """Longer than usual it is late; too long, and the worker is made anew; as long again, and that did not help."""
+    waits = Waits(10, 30)
+    assert waits.look({1, 2}, {0}, 0.0) is None
+    assert (waits.look({1}, {0, 2}, 11.0), waits.late) == (None, (1,))
+    assert waits.look({1}, {0, 2}, 30.5) == Wait(1, 30.5, again=False)
+    waits.forget()
+    assert (waits.look(set(), set(), 40.0), waits.late) == (None, ())
+    assert waits.look({1}, {0}, 50.0) is None
+    assert waits.look({1}, {0, 2}, 81.0) == Wait(1, 31.0, again=True)
+
+
+def test_a_partition_that_began_meanwhile_waits_for_the_first_time_again():
+    """And one that went away and came back is counted from there."""
+    waits = Waits(10, 30)
+    waits.look({1, 2}, set(), 0.0)
+    assert waits.look({1, 2}, set(), 31.0) == Wait(1, 31.0, again=False)
+    waits.forget()
+    waits.look({2}, {1}, 40.0)
+    assert waits.look({1}, {2}, 71.0) is None
+    assert waits.look({1}, {2}, 102.0) == Wait(1, 31.0, again=False)

@@ -8,9 +8,16 @@ from shell_harness import TEXT, Bench, settings_of
 from workers.backoff import MOST_SECONDS, backoff_seconds
 from workers.exits import Exit, Failure
 from workers.metrics import Metrics
+from workers.roles import _tell_unseen
 from workers.stream_settings import names_of
 from workers.topics import Topics
-from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, TransportError, UnreachableError
+from workers.transport import (
+    FencedError,
+    OffsetGoneError,
+    OutcomeUnknownError,
+    TransportError,
+    UnreachableError,
+)
 from workers.transports.memory import MemoryTransport
 from workers.worker import _FENCED_MAX
 
@@ -74,6 +81,21 @@ def test_a_broker_that_comes_late_is_waited_for_and_told_of_once(bench, caplog):
     assert bench.metrics["sign"].value("restarts", "unreachable") == 5
 
 
+def test_health_knows_of_a_start_also_of_one_over_again(bench):
+    """While it makes everything, and turns of the loop once it has."""
+    told = []
+
+    def connect():
+        told.append(bench.health["sign"].alive().text)
+        if len(told) == 1:
+            raise UnreachableError("no broker")
+        return MemoryTransport(bench.cluster)
+
+    bench.run("sign", lambda: bench.health["sign"].ready().holds, connect)
+    assert [text[:15] for text in told] == ["the start began"] * 2
+    assert bench.health["sign"].alive().text.startswith("the loop turned")
+
+
 def test_a_broker_that_goes_away_is_waited_for_with_all_that_is_held(bench, caplog):
     """The matcher keeps its tables: nothing is restored, nothing made anew."""
     bench.sign(3)
@@ -111,6 +133,30 @@ def test_a_step_that_is_put_out_or_unknown_starts_over_and_happens_once(bench, r
     assert bench.metrics[role].value("restarts", cause) == 1
     assert bench.metrics[role].value("transactions", cause) == 1
     assert bench.pairs() == [("a", "b"), ("d", "e")]
+
+
+@pytest.mark.parametrize(
+    ("call", "cause"), [("send_offsets", "fenced"), ("commit_before", "unknown"), ("commit_after", "unknown")]
+)
+def test_a_matcher_that_starts_over_restores_nothing_that_it_holds(bench, call, cause):
+    """Its tables go to the next worker of the process, which finds them where the group stands."""
+    bench.sign(3)
+    matcher, topic = bench.metrics["match"], bench.names.topics.bands
+    raises = FencedError("the partitions have moved") if cause == "fenced" else None
+    again = []
+
+    def came_again():
+        if matcher.value("pairs") == 1 and not again:
+            again.append(True)
+            bench.cluster.fail_next(call, raises=raises)
+            for record in bench.cluster.records(topic):
+                bench.cluster.append(topic, record.partition, record.value)
+        return matcher.value("restarts", cause) and bench.has_taken_all("match")
+
+    bench.run("match", came_again)
+    assert matcher.value("restarts", cause) == 1
+    assert matcher.value("restored_documents") == 0
+    assert len(bench.pairs()) > 1
 
 
 def test_a_step_that_is_aborted_is_tried_again_slower_each_time(bench, caplog):
@@ -152,6 +198,47 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
     code, sentence = ends(bench, "sign", bands_partitions=5)
     assert code == Exit.TOPIC
     assert f"{other} has 4 partitions, but its generation is that of 5" in sentence
+
+
+@pytest.mark.parametrize(
+    ("role", "topic", "key", "value", "problem"),
+    [
+        ("match", "bands", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "bands", "retention.ms", "1000", "younger records are live"),
+        ("sign", "bands", "retention.bytes", "1000", "would drop records of the window"),
+        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("sign", "documents", "message.timestamp.after.max.ms", "9223372036854775807", "would expire the windows"),
+        ("match", "candidates", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "candidates", "unclean.leader.election.enable", "true", "would cut off what is committed"),
+    ],
+)
+def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):
+    """With the setting, what it would do, and what to do; the other role is not asked about it."""
+    name = getattr(bench.names.topics, topic)
+    topic_of = bench.cluster._topic(name)
+    topic_of.configs = {**topic_of.configs, key: value}
+    code, sentence = ends(bench, role)
+    assert code == Exit.TOPIC
+    assert f"{name}: {key}={value} " in sentence
+    assert problem in sentence
+    assert "alter it with the tools of Kafka" in sentence
+    if topic != "bands":
+        other = {"sign": "match", "match": "sign"}[role]
+        bench.run(other, lambda: bench.health[other].ready().holds)
+
+
+def test_settings_that_are_not_to_be_seen_are_told_of_once(bench, caplog):
+    """However often the worker starts over."""
+    _tell_unseen.cache_clear()
+    bench.cluster._topic(bench.names.topics.dead).configs = {}
+    bench.cluster.fail_next("commit_before", times=3)
+    with caplog.at_level(logging.INFO):
+        bench.sign(3)
+    assert bench.metrics["sign"].value("restarts", "unknown") == 3
+    assert [line for line in caplog.messages if "DescribeConfigs" in line] == [
+        line for line in caplog.messages if bench.names.topics.dead in line
+    ]
+    assert sum("DescribeConfigs" in line for line in caplog.messages) == 1
 
 
 def test_a_message_of_another_generation_ends_the_worker(bench):

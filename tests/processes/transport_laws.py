@@ -49,6 +49,23 @@ def law_keys_and_timestamps_arrive_as_sent(harness: Harness) -> None:
     ]
 
 
+def law_a_poll_ends_with_the_record_that_reaches_its_bytes(harness: Harness) -> None:
+    """At first it takes that one alone; what came after it, the next polls bring, in order."""
+    topic = harness.make_topic(1)
+    values = [b"%d" % i * 100 for i in range(9)]
+    publish(harness, topic, values)
+    member = joined(harness, topic)
+    found = []
+
+    def all_came() -> bool:
+        found.append([record.value for record in member.consumer.poll(harness.poll_seconds, 500, 1).records])
+        return sum(map(len, found)) == len(values)
+
+    harness.wait_until(all_came, "all nine are read")
+    assert [value for polled in found for value in polled] == values
+    assert max(map(len, found)) == 1
+
+
 def law_nothing_of_an_open_or_aborted_transaction_is_seen(harness: Harness) -> None:
     """Readers stop before an open transaction, pass over an aborted one, and see what was committed after it."""
     topic = harness.make_topic(1)

@@ -25,12 +25,15 @@ from stream.codecs import Fields
 from stream.config import Config
 from workers.matcher import MatchPlan, MatchWorker
 from workers.observe import Silent
+from workers.partition_table import PartitionTable
 from workers.signer import SignPlan, SignWorker
+from workers.step import STEP_BYTES_MAX
 from workers.topics import Envelope, generation, topic_names
 from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
 SIGNERS, MATCHERS = "signers", "matchers"
+START = "earliest"
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
@@ -60,6 +63,7 @@ class Scenario:
     weights: dict[str, float] = field(default_factory=dict)
     message_bytes: int = 512 << 10
     stretch_records: int = 500
+    step_bytes: int = STEP_BYTES_MAX
 
 
 class Watched:
@@ -93,6 +97,7 @@ class Place:
     paused_until: int = 0
     abandoned: bool = False  # a zombie: its place is somebody else's now
     taken: int = 0
+    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left
 
 
 class Cluster:
@@ -109,16 +114,16 @@ class Cluster:
         self.memory.create(self.topics.bands, partitions)
         self.memory.create(self.topics.candidates, 3)
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
-        self.sign_plan = SignPlan(
-            self.config, Fields(), self.topics, partitions, 2, scenario.habits.skew_seconds, "earliest"
-        )
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, "earliest", allow_gap=False)
+        skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
+        self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
+        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
         self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
         self._read = dict.fromkeys(self.bands, 0)
+        self._acted = 0
 
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
@@ -145,7 +150,10 @@ class Cluster:
                 consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
             )
         else:
+            self.events["tables kept"] += len(place.kept)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
+            place.worker.take(place.kept)
+            place.kept = {}
 
     def turn(self, place: Place, records_max: int = 500) -> int:
         """One turn of a worker as its process would do it; returns the records taken."""
@@ -167,10 +175,13 @@ class Cluster:
             self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
+            kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
             if self.rng.random() < 0.5:
                 place.producer.close()
                 place.consumer.close()
             self.crash(place)
+            place.kept = kept
+            place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
             return taken
@@ -178,7 +189,7 @@ class Cluster:
 
     def crash(self, place: Place) -> None:
         """Nothing is closed."""
-        place.worker = None
+        place.worker, place.kept = None, {}
         if place in self.zombies:
             self.zombies.remove(place)
 
@@ -266,7 +277,6 @@ class Simulation(Cluster):
     def __init__(self, scenario: Scenario, seed: object, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(scenario, seed)
         self._trace = trace
-        self._acted = 0
         self._stack: list[Place] = []
         self._away_until = 0
         for kind, count in ((SIGNERS, scenario.signers), (MATCHERS, scenario.matchers)):

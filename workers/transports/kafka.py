@@ -80,6 +80,10 @@ class KafkaTransport:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
         return self.admin.bounds(topic)
 
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic in effect; empty for a user who may not see them."""
+        return self.admin.describe(topic).configs
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
         self.admin.trim(topic, before)

@@ -36,6 +36,7 @@ from kafka import errors as client_errors
 from kafka.consumer.fetcher import ConsumerRecord
 
 from workers.transport import (
+    UNBOUNDED,
     Committed,
     FencedError,
     OffsetGoneError,
@@ -79,6 +80,7 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
+        self._record_bytes = float(settings.request_bytes_max)  # of the last records, on average
         try:
             self._client = KafkaConsumer(
                 **settings.consumer_options(),
@@ -97,8 +99,10 @@ class KafkaGroupConsumer:
         self._client.subscribe([topic], listener=Listener(self._notes))
         self._learn_topic()
 
-    def poll(self, timeout_seconds: float, records_max: int) -> Polled:
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Take up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
+
+        Of ``bytes_max`` it asks for as many records as it holds by the size of the last ones, which may be more.
 
         Returns early on a change of assignment, and with what it has when the group calls for a rebalance. Records that
         came before a change are kept if their partition was never away, and go with the newer membership. While the
@@ -110,11 +114,13 @@ class KafkaGroupConsumer:
         held_before = frozenset(self._held)
         kept = set(held_before)  # without a break
         records: list[Record] = []
+        bytes_left = bytes_max
         while True:
             left = max(0.0, deadline - time.monotonic())
             self._notes.in_hand = bool(records)
             try:
-                found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
+                fitting = max(1, int(bytes_left / self._record_bytes))
+                found = self._fetch(min(left, _SLICE_SECONDS), min(records_max - len(records), fitting))
             except OffsetGoneError:
                 if not records:
                     raise
@@ -123,12 +129,13 @@ class KafkaGroupConsumer:
             if gone:
                 kept -= gone
                 records = [record for record in records if record.partition not in gone]
+            bytes_left -= self._weigh(found)
             for place, batch in found.items():
                 if place.partition in kept:
                     records += converted(batch)
             changed = kept != self._held or kept != held_before
             joins = bool(records) and self._client._coordinator.rejoin_needed
-            if changed or joins or left <= 0 or len(records) >= records_max:
+            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= 0:
                 break
         self._check_place(bool(records))
         self._watch()
@@ -235,6 +242,14 @@ class KafkaGroupConsumer:
             self._over = as_transport_error(f"{self._name} cannot go on", error)
             raise self._over from error
         return found
+
+    def _weigh(self, found: dict[TopicPartition, list[Any]]) -> int:
+        """Bytes of keys and values, from which the size of the next records is told."""
+        count = sum(map(len, found.values()))
+        size = sum(len(one.value or b"") + len(one.key or b"") for batch in found.values() for one in batch)
+        if count:
+            self._record_bytes = max(1.0, size / count)
+        return size
 
     def _position(self, place: TopicPartition) -> int | None:
         try:

@@ -16,6 +16,7 @@ from kafka import errors as client_errors
 
 from stream.errors import ConfigError
 from workers.transport import FencedError, TransportError, UnreachableError
+from workers.transports.kafka_refusals import refusal
 
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 _MESSAGE_OVERHEAD_BYTES = 256
@@ -152,8 +153,15 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
     """The error in the words of the protocol; ``what`` says what was tried, on what."""
     if is_fenced(error):
         return FencedError(f"{what}: another one took this place ({error}); start anew from the committed offsets")
+    reason, is_login = refusal(error)
+    if is_login:
+        return TransportError(
+            f"{what}: the broker refuses the login ({reason or error}); see sasl_mechanism, sasl_username, and where "
+            "the password comes from"
+        )
     if is_passing(error):
-        return UnreachableError(f"{what}: no answer in time ({error}); see whether the broker is up and try again")
+        told = f"{error}: {reason}" if reason else str(error)
+        return UnreachableError(f"{what}: no answer in time ({told}); see whether the broker is up and try again")
     return TransportError(f"{what}: {error}")
 
 

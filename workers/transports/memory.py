@@ -29,6 +29,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workers.transport import (
+    UNBOUNDED,
     AbortedError,
     Committed,
     Consumer,
@@ -97,6 +98,12 @@ class MemoryTransport:
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
             return {log.partition: (log.first, log.stable_end) for log in logs}
 
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings that the topic was created with."""
+        with self._cluster.lock:
+            self._cluster.check("configs")
+            return self._cluster.configs(topic)
+
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
         with self._cluster.lock:
@@ -144,8 +151,11 @@ class MemoryConsumer:
         self._replaced = False
         self._turn = 0
 
-    def poll(self, timeout_seconds: float, records_max: int) -> Polled:
-        """One step of the member: take part in the group, then take records; at once when there is no ``wait``."""
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
+        """One step of the member: take part in the group, then take records; at once when there is no ``wait``.
+
+        Of ``bytes_max`` it knows only when it has taken them, so it waits for records alone.
+        """
         waited = 0.0
         while True:
             with self._cluster.lock:
@@ -155,7 +165,7 @@ class MemoryConsumer:
                 if over or self._available() >= records_max:
                     name = self._member or ""
                     membership = Membership(self._group.name, self._generation, name, self._instance)
-                    return Polled(self._take(records_max), membership, assigned, revoked)
+                    return Polled(self._take(records_max, bytes_max), membership, assigned, revoked)
             if self._wait is not None:
                 self._wait(WAIT_SECONDS)
             waited += WAIT_SECONDS
@@ -225,7 +235,7 @@ class MemoryConsumer:
         kept = owned_before & owned
         return tuple(sorted(owned - kept)), tuple(sorted(before.keys() - kept))
 
-    def _take(self, records_max: int) -> list[Record]:
+    def _take(self, records_max: int, bytes_max: int) -> list[Record]:
         """Take records, from a partition further on each time; positions move only if all could be read."""
         positions = {p: at for p, at in self._positions().items() if not self._places[p].paused}
         first = self._turn % max(1, len(positions))
@@ -236,7 +246,12 @@ class MemoryConsumer:
         for partition in order[first:] + order[:first]:
             log = self._cluster.log(self._topic, partition)
             records, moved[partition] = log.read(positions[partition], records_max - len(found))
-            found += records
+            for record in records:
+                if bytes_max <= 0:  # the one that reached it was taken
+                    moved[partition] = record.offset
+                    break
+                bytes_max -= len(record.value or b"") + len(record.key or b"")
+                found.append(record)
         for partition, position in moved.items():
             self._places[partition].position = position
         return found

@@ -40,6 +40,7 @@ from workers.transports.memory_log import Outcome, PartitionLog, Transaction
 # ``_after`` once it has; ``flush`` is after: the records are in the log, in a transaction that must be aborted.
 FAULTS: dict[str, type[TransportError]] = {
     "partitions": UnreachableError,
+    "configs": UnreachableError,
     "bounds": UnreachableError,
     "read": UnreachableError,
     "trim": UnreachableError,
@@ -77,7 +78,12 @@ class _ProducerState:
 @dataclass
 class _Topic:
     logs: list[PartitionLog]
-    log_append_time: bool
+    configs: Mapping[str, str]
+
+    @property
+    def log_append_time(self) -> bool:
+        """Whether records carry the cluster's clock, whatever was sent."""
+        return self.configs.get("message.timestamp.type") == "LogAppendTime"
 
 
 class MemoryCluster:
@@ -103,13 +109,13 @@ class MemoryCluster:
 
     # What a test does to a cluster.
 
-    def create(self, topic: str, partitions: int, log_append_time: bool = False) -> None:
-        """Make a topic; with ``log_append_time`` its records carry the cluster's clock, whatever was sent."""
+    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+        """Make a topic; of its settings only ``message.timestamp.type`` is followed, the others are told."""
         with self.lock:
             if topic in self._topics or partitions < 1:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
-            self._topics[topic] = _Topic(logs, log_append_time)
+            self._topics[topic] = _Topic(logs, dict(configs or {}))
 
     def advance(self, seconds: float) -> None:
         """Let time pass: members that did not poll are put out, open transactions time out."""
@@ -213,6 +219,10 @@ class MemoryCluster:
     def partitions(self, topic: str) -> int:
         """Number of partitions; raises ``UnknownTopicError``."""
         return len(self._topic(topic).logs)
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic; raises ``UnknownTopicError``."""
+        return self._topic(topic).configs
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition; raises ``UnknownTopicError``."""

@@ -1,0 +1,224 @@
+"""Calibration: how many pairs of a score are true, told from a field that was not scored.
+
+Take a field that differs less for two records of one entity than for two of different ones: dates, heights, years. Let
+its mean difference be h0 for pairs that are surely true, h1 for records at random, and h for the pairs of some score.
+If a share f of those is true then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is needed.
+
+It is right where the pairs of a score are a mixture of the two kinds as far as that field goes: a field that decides
+who is compared, or that moves with one that is scored, tells too much.
+
+Source: Mining of Massive Datasets, 3.8.3.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import ConfigError
+
+# Half of the width of an interval that holds in 95 of 100 cases, in standard errors.
+DEVIATIONS = 1.96
+_DAY_SECONDS = 86_400.0
+Floats = npt.NDArray[np.float64]
+
+
+class Mean(NamedTuple):
+    """A mean difference, its standard error (0 for one that is given, NaN for one of a single pair) and its pairs."""
+
+    value: float
+    error: float
+    pairs: int
+
+
+class Bin(NamedTuple):
+    """Pairs with a similarity of at least ``low`` and below ``high`` (the last bin holds 1 too).
+
+    ``true_share`` estimates how many of them are true, ``least`` and ``most`` are the ends of its interval, all within
+    0 and 1; NaN where there are too few pairs to tell.
+    """
+
+    low: float
+    high: float
+    pairs: int
+    difference: float
+    true_share: float
+    least: float
+    most: float
+
+
+def true_share(difference: float, matched: float, random: float) -> float:
+    """(h1 - h) / (h1 - h0): the share of true pairs where the mean difference is ``difference``.
+
+    ``matched`` is h0, the mean difference of true pairs, ``random`` h1, that of records at random. An estimate may lie
+    outside of 0 to 1. Raises ``ConfigError`` unless h1 is greater than h0.
+
+    >>> true_share(difference=17, matched=10, random=45)
+    0.8
+    """
+    if not random > matched:
+        raise ConfigError(
+            f"records at random differ by {random:g} on average and true pairs by {matched:g}: the field does not tell "
+            "them apart, so take one in which true pairs differ less"
+        )
+    return (random - difference) / (random - matched)
+
+
+def mean_difference(differences: npt.ArrayLike) -> Mean:
+    """The mean of ``float[n]`` with its standard error; NaN for none."""
+    values = np.asarray(differences, np.float64)
+    n = len(values)
+    if n == 0:
+        return Mean(math.nan, math.nan, 0)
+    error = float(values.std(ddof=1)) / math.sqrt(n) if n > 1 else math.nan
+    return Mean(float(values.mean()), error, n)
+
+
+def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -> Mean:
+    """The mean of |x - y| over all pairs of ``float[n]`` that differ by ``difference_max`` at most, exactly.
+
+    The error is that of n records drawn from many. Cost: O(n log n).
+
+    >>> random_difference([1, 2, 4]).value
+    2.0
+    >>> random_difference([1, 2, 4], difference_max=2).value
+    1.5
+    """
+    x = np.sort(np.asarray(values, np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(x)])
+    below = np.arange(len(x))
+    # For each value, the lesser ones before it that are near enough, and the greater ones behind it.
+    first = np.searchsorted(x, x - difference_max, "left")
+    end = np.searchsorted(x, x + difference_max, "right")
+    before, behind = below - first, end - below - 1
+    totals = x * before - (sums[below] - sums[first]) + (sums[end] - sums[below + 1]) - x * behind
+    return _mean_of_pairs(totals, before + behind)
+
+
+def random_disagreement(values: Sequence[str]) -> Mean:
+    """The share of all pairs of n texts that are not equal, exactly; the error is that of n drawn from many.
+
+    >>> random_disagreement(["a", "a", "b"]).value == 2 / 3
+    True
+    """
+    _, kind, counts = np.unique(np.array(values, np.str_), return_inverse=True, return_counts=True)
+    differ = (len(values) - counts[kind]).astype(np.float64)
+    return _mean_of_pairs(differ, np.full(len(values), len(values) - 1))
+
+
+def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, edges: Sequence[float]) -> list[Bin]:
+    """The share of true pairs in each bin of similarity, for n pairs.
+
+    ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, the last one its upper edge
+    too. Bins without pairs are left out. The interval is that of the ratio of three means that each have an error
+    (delta method), which wants some 30 pairs in a bin.
+    """
+    place = np.searchsorted(np.asarray(edges), similarity, "right") - 1
+    place[similarity == edges[-1]] = len(edges) - 2
+    out = []
+    for at, (low, high) in enumerate(pairwise(edges)):
+        here = mean_difference(differences[place == at])
+        if here.pairs:
+            share, error = _share(here, matched, random)
+            least, most = share - DEVIATIONS * error, share + DEVIATIONS * error
+            out.append(Bin(low, high, here.pairs, here.value, *(_within(part) for part in (share, least, most))))
+    return out
+
+
+def number(value: object) -> float | None:
+    """A finite number, or a text that holds one; ``None`` for anything else.
+
+    >>> number("1999"), number(2.5), number("old"), number(True)
+    (1999.0, 2.5, None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    try:
+        found = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return found if math.isfinite(found) else None
+
+
+def date(value: object) -> float | None:
+    """A date or time in ISO 8601 as days since 1970 (UTC unless it says otherwise); ``None`` for anything else.
+
+    >>> date("1970-01-03"), date("19700102"), date("1970-01-01T12:00:00Z"), date(5)
+    (2.0, 1.0, 0.5, None)
+    """
+    if not isinstance(value, str):
+        return None
+    try:
+        time = datetime.fromisoformat(value)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() / _DAY_SECONDS
+    except (ValueError, OverflowError):
+        return None
+
+
+def text(value: object) -> str | None:
+    """A text that is not empty, as it stands; ``None`` for anything else."""
+    return value if isinstance(value, str) and value else None
+
+
+class Kind(NamedTuple):
+    """One row of ``KINDS``: how a value is read, how two columns differ, how values at random do."""
+
+    read: Callable[[object], float | str | None]
+    differ: Callable[[Sequence[float | str], Sequence[float | str]], Floats]
+    at_random: Callable[[Sequence[float | str], float], Mean]
+
+
+def _distances(a: Sequence[float | str], b: Sequence[float | str]) -> Floats:
+    return np.abs(np.array(a, np.float64) - np.array(b, np.float64))
+
+
+def _unequal(a: Sequence[float | str], b: Sequence[float | str]) -> Floats:
+    return np.array([x != y for x, y in zip(a, b, strict=True)], np.float64)
+
+
+def _random_distances(values: Sequence[float | str], difference_max: float) -> Mean:
+    return random_difference(np.array(values, np.float64), difference_max)
+
+
+def _random_unequal(values: Sequence[float | str], difference_max: float) -> Mean:
+    del difference_max  # a difference is 0 or 1
+    return random_disagreement([str(value) for value in values])
+
+
+# What the field holds -> how it is read and compared. Texts are equal or not.
+KINDS: dict[str, Kind] = {
+    "number": Kind(number, _distances, _random_distances),
+    "date": Kind(date, _distances, _random_distances),
+    "text": Kind(text, _unequal, _random_unequal),
+}
+
+
+def _mean_of_pairs(totals: Floats, partners: npt.NDArray[np.int64]) -> Mean:
+    """The mean over pairs from what each record adds to it: its differences and with how many others.
+
+    Pairs of one record are not independent, so the error is that of a mean of n, each of two records' worth.
+    """
+    pairs, n = int(partners.sum()), len(totals)
+    if pairs == 0:
+        return Mean(math.nan, math.nan, 0)
+    value = float(totals.sum()) / pairs
+    residuals = totals - value * partners
+    error = 2 * math.sqrt(float((residuals**2).sum())) / pairs if n > 1 else math.nan
+    return Mean(value, error, pairs // 2)
+
+
+def _share(here: Mean, matched: Mean, random: Mean) -> tuple[float, float]:
+    """The share of true pairs, and its standard error from those of the three means."""
+    share = true_share(here.value, matched.value, random.value)
+    variance = here.error**2 + (share * matched.error) ** 2 + ((1 - share) * random.error) ** 2
+    return share, math.sqrt(variance) / (random.value - matched.value)
+
+
+def _within(share: float) -> float:
+    return share if math.isnan(share) else min(max(share, 0.0), 1.0)

@@ -1,0 +1,216 @@
+"""``FAMILIES``: locality-sensitive families of functions, by the distance that they are for.
+
+A family is a set of functions that two items may agree on, the more likely the nearer they are. It is (d1, d2, p1, p2)-
+sensitive when a function drawn from it agrees with at least p1 on items at most d1 apart, and with at most p2 on items
+at least d2 apart. Here the exact chance at every distance is known, and it falls as the distance grows; so every
+d1 < d2 gives such a statement. ``cascades`` drives p1 and p2 apart.
+
+Source: Mining of Massive Datasets, 3.6 and 3.7; Datar, Immorlica, Indyk, Mirrokni, "Locality-sensitive hashing scheme
+based on p-stable distributions", SCG 2004; Gionis, Indyk, Motwani, "Similarity search in high dimensions via hashing",
+VLDB 1999.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
+from stream.errors import ConfigError
+
+Floats = npt.NDArray[np.float64]
+# Halvings of an interval, down to the digits of a float64.
+_HALVINGS = 60
+
+
+class Family(NamedTuple):
+    """A row of ``FAMILIES``: the chance that a function agrees at a distance of a measure."""
+
+    measure: str  # the row of MEASURES that the distance is of
+    collision: Callable[[Floats, float], Floats]  # distances, scale -> chances
+    scale: float | None  # the scale, where there is only one
+    scale_means: str
+    functions: str  # what one function tells of an item
+
+
+class Sensitivity(NamedTuple):
+    """Up to distance ``d1`` a function agrees with at least ``p1``, from ``d2`` on with at most ``p2``."""
+
+    d1: float
+    d2: float
+    p1: float
+    p2: float
+
+
+class Probing(NamedTuple):
+    """Tables that find a near item among many: see ``probing``."""
+
+    rho: float
+    rows: int
+    tables: int
+    found: float
+    items_max: int
+
+
+def collision(family: str, distance: npt.ArrayLike, scale: float | None = None) -> Floats:
+    """The chance that a function of a family agrees, at distances of 0 or more (any shape).
+
+    ``scale`` (above 0) is what ``scale_means`` says: it must be given where the row has none. Beyond the greatest
+    distance that there is, the chance is 0. Raises ``ConfigError`` for an unknown family or a scale that does not fit.
+
+    >>> round(float(collision("cosine", 60.0)), 4)
+    0.6667
+    """
+    row, scale = _row(family, scale)
+    return row.collision(np.asarray(distance, np.float64), scale)
+
+
+def distance_at(family: str, chance: float, scale: float | None = None) -> float:
+    """The distance at which a function agrees with ``chance`` (above 0, up to 1): ``collision`` the other way round.
+
+    >>> round(distance_at("cosine", 0.75), 9)
+    45.0
+    """
+    row, scale = _row(family, scale)
+    low, high = 0.0, scale
+    while float(row.collision(np.array(high), scale)) > chance:
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        if float(row.collision(np.array(middle), scale)) > chance:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -> Sensitivity:
+    """What a family is at two distances, 0 <= d1 < d2. Raises ``ConfigError`` for others.
+
+    >>> sensitivity("minhash", 0.25, 0.5)
+    Sensitivity(d1=0.25, d2=0.5, p1=0.75, p2=0.5)
+    """
+    if not 0 <= d1 < d2 < math.inf:
+        raise ConfigError(f"d1 is {d1:g} and d2 is {d2:g}, but d1 must be 0 or more, and d2 above it")
+    p1, p2 = collision(family, [d1, d2], scale).tolist()
+    return Sensitivity(d1, d2, p1, p2)
+
+
+def amplified(base: Sensitivity, cascade: Cascade) -> Sensitivity:
+    """What the family is that a cascade makes of a family.
+
+    >>> from stream.cascades import Step
+    >>> amplified(sensitivity("minhash", 0.5, 0.75), (Step("and", 2),))
+    Sensitivity(d1=0.5, d2=0.75, p1=0.25, p2=0.0625)
+    """
+    p1, p2 = amplify([base.p1, base.p2], cascade).tolist()
+    return Sensitivity(base.d1, base.d2, p1, p2)
+
+
+def propose(
+    family: str,
+    d1: float,
+    d2: float,
+    p1: float,
+    p2: float,
+    scale: float | None = None,
+    members_max: int = MEMBERS_LIMIT,
+    *,
+    banded: bool = False,
+) -> Cascade:
+    """The cascade of up to three steps and fewest functions that makes a family (d1, d2, p1, p2)-sensitive.
+
+    It has no steps if the family is that already; with ``banded``, AND and then OR alone. Raises ``ConfigError`` for
+    distances at which the family tells nothing, for chances that do not lie between 0 and 1, p2 below p1, and if
+    ``members_max`` functions are not enough.
+
+    >>> propose("minhash", 0.2, 0.6, 0.87, 0.1)
+    (Step(kind='and', ways=4), Step(kind='or', ways=4))
+    """
+    base = sensitivity(family, d1, d2, scale)
+    if base.p1 == 1 or base.p2 == 0:
+        which, value, rest = ("d1", d1, "above 0") if base.p1 == 1 else ("d2", d2, "nearer")
+        raise ConfigError(f"at {which} of {value:g} every function says the same of a pair: take a {which} {rest}")
+    return cheapest(base.p1, base.p2, p1, p2, members_max, banded=banded)
+
+
+def probing(documents: int, p1: float, p2: float) -> Probing:
+    """Tables that find an item within d1 among ``documents``, by a (d1, d2, p1, p2)-sensitive family.
+
+    With k = log n / log(1 / p2) rows a far item meets a query in one table with 1 / n at most, and a near one with
+    n^-rho at least, where rho = log(1 / p1) / log(1 / p2). So L = n^rho tables find a near item with ``found``, at
+    least 1 - 1/e; and with at least one half, no more than 2 L far items are met (``items_max``), after which a probe
+    may stop. ``rows`` is k rounded up, and ``tables`` is L for that many rows, rounded up.
+
+    Raises ``ConfigError`` unless 0 < p2 < p1 < 1 and ``documents`` is 2 or more.
+
+    >>> found = probing(1024, 2**-0.5, 0.5)
+    >>> found.rows, found.tables, found.items_max, round(found.rho, 6), round(found.found, 4)
+    (10, 32, 64, 0.5, 0.6379)
+    """
+    if documents < 2:
+        raise ConfigError(f"documents is {documents}, but must be 2 or more for a probe to have a choice")
+    if not 0 < p2 < p1 < 1:
+        raise ConfigError(f"p1 is {p1:g} and p2 is {p2:g}, but they must lie between 0 and 1, p2 below p1")
+    rows = _whole(math.log(documents) / -math.log(p2))
+    met = p1**rows
+    tables = _whole(1 / met)
+    found = -math.expm1(tables * math.log1p(-met))
+    return Probing(math.log(p1) / math.log(p2), rows, tables, found, 2 * tables)
+
+
+def _whole(x: float) -> int:
+    """Rounded up, but for what rounding added to a whole number."""
+    return math.ceil(x * (1 - 1e-12))
+
+
+def _row(family: str, scale: float | None) -> tuple[Family, float]:
+    """The row of a family, and its scale."""
+    if family not in FAMILIES:
+        raise ConfigError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}")
+    row = FAMILIES[family]
+    if row.scale is not None:
+        if scale is not None:
+            raise ConfigError(f"scale is {scale:g}, but the family {family} has one of its own: leave scale out")
+        return row, row.scale
+    if scale is None or not 0 < scale < math.inf:
+        raise ConfigError(f"scale is {scale}, but the family {family} needs one above 0: the {row.scale_means}")
+    return row, scale
+
+
+def _linear(distance: Floats, scale: float) -> Floats:
+    """1 - d / scale."""
+    return np.asarray(np.clip(1 - distance / scale, 0.0, 1.0))
+
+
+def _gaussian(distance: Floats, scale: float) -> Floats:
+    """Of two points whose projections are d times a normal number apart, in segments whose places are random."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = scale / distance
+        within = np.vectorize(math.erf, otypes=[np.float64])(t / math.sqrt(2))
+        parted = -np.expm1(-t * t / 2) * math.sqrt(2 / math.pi) / t
+        return np.asarray(np.where(distance == 0, 1.0, within - parted))
+
+
+def _cauchy(distance: Floats, scale: float) -> Floats:
+    """The same, d times a Cauchy number apart."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = scale / distance
+        parted = np.log1p(t * t) / (math.pi * t)
+        return np.asarray(np.where(distance == 0, 1.0, 2 * np.arctan(t) / math.pi - parted))
+
+
+FAMILIES: dict[str, Family] = {
+    "minhash": Family(
+        "jaccard_distance", _linear, 1.0, "greatest Jaccard distance", "the least of a set in a random order"
+    ),
+    "hamming": Family("hamming_bits", _linear, None, "bits of an item", "one bit"),
+    "cosine": Family("angle", _linear, 180.0, "greatest angle", "the side of a random hyperplane"),
+    "euclid": Family("l2", _gaussian, None, "width of a segment", "the segment of a line of normal components"),
+    "l1": Family("l1", _cauchy, None, "width of a segment", "the segment of a line of Cauchy components"),
+    "l1_unary": Family("l1", _linear, None, "dimensions times the greatest component", "one bit of a unary code"),
+}

@@ -1,0 +1,142 @@
+"""Grids: fingerprints as sets of grid squares, sent to buckets by functions of a few squares each.
+
+The functions stand in groups (``stream.grid_functions``). A pair meets in a group if it has all squares of one of its
+functions in common (OR), and is a candidate if it meets in every group (AND). The table keeps the buckets of the first
+group alone: a pair that never met there is no candidate, and whether it met in the other groups is told from the two
+prints, so they cost a comparison for each pair met and no bucket.
+
+The evidence of a print is its squares as a bitmap; keys, groups and similarity are told from it. The similarity is the
+Jaccard similarity of the two sets of squares.
+
+Guarantee: a pair that shares each square with chance p, all of them independent, is a candidate with
+``grid_functions.candidate_probability``; about (1 - (1 - p^squares)^functions)^groups. Of 1,000 squares, a fifth of
+them with a minutia, two prints of one finger (p = .16) are candidates with .978 in one group of 1024 functions and .958
+in two, prints of two fingers (p = .04) with .063 and .0048. A print that has no function of the first group meets none
+but its copies. Prints must be aligned before the grid is laid over them; nothing is promised for prints that are not.
+
+Source: Mining of Massive Datasets, 3.8.4, 3.8.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import grid_functions
+from stream.documents import Document
+from stream.features import Features
+from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, fixed_evidence
+from stream.grid_functions import Functions
+from stream.hashing import hash_bags, mix64
+from stream.kernels import kernel
+from stream.parameters import Parameters
+from stream.tuning import Tuning, complete
+
+
+class GridPlan(NamedTuple):
+    """What the parameters of the grid scheme resolve to; ``functions`` is ``int32[groups, count, size]``."""
+
+    squares: int
+    functions: Functions
+    seed: int
+    tuning: Tuning
+
+
+def plan(parameters: Parameters) -> GridPlan:
+    """Raises ``ConfigError`` for functions of more squares than the grid has."""
+    p = parameters
+    shape = p.grid_groups, p.grid_functions, p.grid_function_squares
+    tuning = complete(p.threshold)
+    if p.min_similarity is not None:
+        tuning = tuning._replace(cut=p.min_similarity, margin=p.threshold - p.min_similarity)
+    return GridPlan(p.grid_squares, grid_functions.functions(p.grid_squares, *shape, p.seed), p.seed, tuning)
+
+
+def kind(plan: GridPlan) -> str:
+    """The squares, as tokens."""
+    del plan
+    return "tokens"
+
+
+def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
+    """The squares of each print, ascending, each once (``uint64``), of those that have any and are of the grid."""
+    refused: dict[int, str] = {}
+    kept: list[npt.NDArray[np.uint64]] = []
+    for i, document in enumerate(documents):
+        squares = _squares(document, plan.squares)
+        if isinstance(squares, str):
+            refused[i] = squares
+        else:
+            kept.append(squares)
+    starts = np.zeros(len(kept) + 1, np.int64)
+    np.cumsum([len(squares) for squares in kept], out=starts[1:])
+    values = np.concatenate(kept) if kept else np.empty(0, np.uint64)
+    return Reading(Features(values, starts), refused, 0)
+
+
+def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | str:
+    """The squares of one print, or why it is refused."""
+    tokens = document.tokens
+    if tokens is None or len(tokens) == 0:
+        return "no_square"
+    found = np.asarray(tokens)
+    if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= squares:
+        return "square_range"
+    return np.unique(found).astype(np.uint64)
+
+
+def contents(features: Features) -> npt.NDArray[np.uint64]:
+    """Content hashes ``uint64[n, 2]``: equal for equal sets of squares."""
+    hashed = np.empty(len(features.values), np.uint64)
+    _mix(features.values, hashed)
+    out = np.empty((len(features.starts) - 1, 2), np.uint64)
+    hash_bags(hashed, features.starts, out)
+    return out
+
+
+def evidence(features: Features, plan: GridPlan) -> Evidence:
+    """The squares as a bitmap."""
+    return fixed_evidence(grid_functions.bitmaps(features.values.astype(np.int64), features.starts, plan.squares))
+
+
+def width(plan: GridPlan) -> int:
+    """Bytes of a bitmap."""
+    return grid_functions.width(plan.squares)
+
+
+def keys(evidence: Evidence, plan: GridPlan) -> Keys:
+    """A key for each function of the first group whose squares the print has."""
+    return Keys(*grid_functions.keys(evidence.fixed, plan.functions, plan.seed), NO_PAYLOADS)
+
+
+def common(a: Evidence, b: Evidence, plan: GridPlan) -> Common:
+    """The functions of the first group that hold for both, whether each group has one, the Jaccard similarity."""
+    shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
+    first = grid_functions.first_shared(a.fixed, b.fixed, plan.functions)
+    similarity = grid_functions.jaccard(a.fixed, b.fixed)
+    return Common(first, np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
+
+
+def signing(plan: GridPlan) -> tuple[object, ...]:
+    """The grid and what decides the functions of the first group; the other groups decide no key."""
+    return (plan.squares, *plan.functions.shape[1:], plan.seed)
+
+
+def score_settings(plan: GridPlan) -> tuple[object, ...]:
+    """The number of groups, which all must meet."""
+    return (len(plan.functions),)
+
+
+def tuning(plan: GridPlan) -> Tuning:
+    """The score is exact, so the cut is the threshold unless ``min_similarity`` says otherwise."""
+    return plan.tuning
+
+
+@kernel
+def _mix(values, out):  # type: ignore[no-untyped-def]
+    """Small numbers as hashes, of which sums tell sets apart."""
+    for i in range(len(out)):
+        out[i] = mix64(values[i] + np.uint64(1))

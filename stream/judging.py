@@ -1,0 +1,147 @@
+"""Judging a result against pairs that are known: the confusion matrix, its shares with intervals, and the found share
+of pairs over their similarity, beside the curve that promised it.
+
+Intervals are Wilson's, for pairs that are independent: pairs of one cluster are not, so on clustered data they are too
+narrow. F1 is 2 u / (1 + u), where u is the share of true pairs among all that are true or emitted; its interval is that
+of u, carried over.
+
+Source: confusion matrix, precision and recall as in any text on retrieval; Wilson, "Probable inference, the law of
+succession, and statistical inference", 1927.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import ConfigError
+
+Pair = tuple[str, str]
+Floats = npt.NDArray[np.float64]
+# Standard deviations of an interval that holds the truth 95 times in 100.
+DEVIATIONS = 1.959963984540054
+
+
+class Share(NamedTuple):
+    """A share and the ends of its interval, each in [0, 1]; not a number where there is nothing to share."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Confusion(NamedTuple):
+    """Pairs by what they are and what was said of them; ``true_negatives`` is ``None`` where nobody counted them."""
+
+    true_positives: int
+    false_positives: int
+    false_negatives: int
+    true_negatives: int | None
+
+    def precision(self) -> Share:
+        """The share of emitted pairs that are true."""
+        return share(self.true_positives, self.true_positives + self.false_positives)
+
+    def recall(self) -> Share:
+        """The share of true pairs that are emitted."""
+        return share(self.true_positives, self.true_positives + self.false_negatives)
+
+    def f1(self) -> Share:
+        """The harmonic mean of precision and recall."""
+        union = self.true_positives + self.false_positives + self.false_negatives
+        return Share(*(2 * u / (1 + u) for u in share(self.true_positives, union)))
+
+
+class Bin(NamedTuple):
+    """Pairs of a similarity in [low, high): how many, how many were found, their share, and what was expected."""
+
+    low: float
+    high: float
+    pairs: int
+    found: int
+    share: Share
+    expected: float
+
+
+def share(part: int, whole: int, deviations: float = DEVIATIONS) -> Share:
+    """A share with Wilson's interval.
+
+    >>> [round(x, 3) for x in share(8, 10)]
+    [0.8, 0.49, 0.943]
+    """
+    if whole == 0:
+        return Share(math.nan, math.nan, math.nan)
+    value, z2 = part / whole, deviations**2
+    middle = (value + z2 / (2 * whole)) / (1 + z2 / whole)
+    half = deviations / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
+    low = 0.0 if part == 0 else middle - half  # which rounding would miss by a hair
+    return Share(value, low, 1.0 if part == whole else middle + half)
+
+
+def confusion(emitted: Iterable[Pair], true: Iterable[Pair], documents: int | None = None) -> Confusion:
+    """Compare pairs, each as its two names in any order; ``documents`` is how many there are to make pairs of.
+
+    Raises ``ConfigError`` for fewer documents than the pairs name.
+
+    >>> confusion([("a", "b"), ("c", "a")], [("b", "a")], documents=3)
+    Confusion(true_positives=1, false_positives=1, false_negatives=0, true_negatives=1)
+    """
+    said, is_true = ({frozenset(pair) for pair in pairs} for pairs in (emitted, true))
+    hits, named = len(said & is_true), len(frozenset[str]().union(*said, *is_true))
+    if documents is not None and documents < named:
+        raise ConfigError(f"documents is {documents}, but the pairs name {named}: count every document that was given")
+    rest = None if documents is None else math.comb(documents, 2) - len(said | is_true)
+    return Confusion(hits, len(said) - hits, len(is_true) - hits, rest)
+
+
+class Contents:
+    """Documents joined by links between copies: those of one content stand for each other.
+
+    A disjoint-set forest with paths halved; ``of`` names the content of a document by one of its documents.
+    """
+
+    def __init__(self, links: Iterable[Pair]) -> None:
+        self._parents: dict[str, str] = {}
+        for a, b in links:
+            self._parents[self.of(a)] = self.of(b)
+
+    def of(self, name: str) -> str:
+        """The content of a document; a document without a link is its own."""
+        parents = self._parents
+        while (parent := parents.get(name, name)) != name:
+            parents[name] = parents.get(parent, parent)
+            name = parents[name]
+        return name
+
+    def pairs(self, pairs: Iterable[Pair]) -> dict[Pair, Pair]:
+        """Pairs between contents, each with the last of the pairs that it stands for; those within one fall out."""
+        between = {tuple(sorted((self.of(a), self.of(b)))): (a, b) for a, b in pairs}
+        return {(a, b): pair for (a, b), pair in between.items() if a != b}
+
+    @property
+    def copies(self) -> int:
+        """How many documents are not the one that their content is named by."""
+        return sum(self.of(name) != name for name in self._parents)
+
+
+def bins(
+    similarity: Floats, found: npt.NDArray[np.bool_], edges: Sequence[float], expected: Callable[[Floats], Floats]
+) -> list[Bin]:
+    """The found share of pairs by their true similarity, ``float64[m]`` and ``bool[m]``; empty bins are left out.
+
+    ``edges`` grow; the last bin holds its upper end too. What is expected of a bin is the mean of ``expected`` over its
+    own pairs, so that a steep curve does no harm.
+    """
+    out = []
+    for i, (low, high) in enumerate(pairwise(edges)):
+        last = i == len(edges) - 2
+        inside = (similarity >= low) & ((similarity <= high) if last else (similarity < high))
+        if inside.any():
+            count, hits = int(inside.sum()), int(found[inside].sum())
+            out.append(Bin(low, high, count, hits, share(hits, count), float(expected(similarity[inside]).mean())))
+    return out

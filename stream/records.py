@@ -1,0 +1,162 @@
+"""Records: entity resolution. Records that agree in a blocking key are scored field by field.
+
+A record is a mapping of field names to strings. Blocking keys (``stream.blocking``) decide which pairs are scored at
+all: equal values of one field, equal values of several fields together, or a band of the signature of a field's
+shingles, for values that are seldom typed twice alike. A record without any key could never be met and is refused. The
+similarity is the score (``stream.scoring``) divided by the weights of the fields that were in play.
+
+The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and
+the sketches of its shingled fields. So keys, score and everything else about a pair are told from the evidence.
+
+Guarantee: records that share an exact key are always scored, unless a bucket is cut, and emitted if their similarity is
+at or above the threshold; records that share no key never are. Of a shingled field with Jaccard similarity s, a pair
+is scored with probability 1 - (1 - s^r)^b. Equal records may be two entities, so they are compared like any others.
+
+Source: Mining of Massive Datasets, 3.8.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from stream import blocking, scoring
+from stream.blocking import SEPARATOR, Blocking, Values
+from stream.documents import Document
+from stream.features import Features
+from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_evidence
+from stream.normalize import UNICODE_VERSION, NormalForm, normalize
+from stream.parameters import Parameters
+from stream.scoring import Field, Nicknames
+from stream.tuning import Tuning, complete
+
+
+class RecordPlan(NamedTuple):
+    """What the parameters of the records scheme resolve to."""
+
+    fields: tuple[Field, ...]
+    blocking: Blocking
+    missing: float | None
+    nicknames: Nicknames
+    normal_form: NormalForm
+    text_characters_max: int
+    tuning: Tuning
+
+
+def plan(parameters: Parameters) -> RecordPlan:
+    """Raises ``ConfigError`` for fields, keys and nicknames that cannot be read or do not fit together."""
+    p = parameters
+    fields = scoring.parse_fields(p.record_fields, p.record_penalty)
+    names = [field.name for field in fields]
+    shape = p.record_shingle_k, p.record_bands, p.record_rows
+    tuning = complete(p.threshold)
+    if p.min_similarity is not None:
+        tuning = tuning._replace(cut=p.min_similarity, margin=p.threshold - p.min_similarity)
+    return RecordPlan(
+        fields=fields,
+        blocking=blocking.parse_blocking(names, p.record_keys, p.record_shingled, *shape, p.seed),
+        missing=p.record_missing,
+        nicknames=scoring.parse_nicknames(p.record_nicknames),
+        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        text_characters_max=p.text_characters_max,
+        tuning=tuning,
+    )
+
+
+def kind(plan: RecordPlan) -> str:
+    """The fields of a record."""
+    del plan
+    return "record"
+
+
+def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
+    """The normalised values of records that have a key, are not too long and can be encoded."""
+    refused: dict[int, str] = {}
+    kept: list[Values] = []
+    characters = 0
+    for i, document in enumerate(documents):
+        values = _values(document.fields or {}, plan)
+        if isinstance(values, str):
+            refused[i] = values
+        else:
+            kept.append(values)
+            characters += sum(map(len, values))
+    return Reading(Features(*blocking.join_values(kept)), refused, characters)
+
+
+def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
+    """Normalised values in the order of the fields, a missing one empty; or why the record is refused."""
+    raw = [record.get(field.name, "") for field in plan.fields]
+    if sum(map(len, raw)) > plan.text_characters_max:
+        return "text_too_long"
+    values = tuple(normalize(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
+    if not all(_encodable(value) for value in values):
+        return "surrogate"
+    keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
+    return values if any(all(values[field] for field in key) for key in keys) else "no_key"
+
+
+def _encodable(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def contents(features: Features) -> npt.NDArray[np.uint64]:
+    """Content hashes ``uint64[n, 2]``: equal for records with the same values."""
+    data, bounds = features.values.tobytes(), features.starts.tolist()
+    digests = [mmh3.mmh3_x64_128_digest(data[a:b]) for a, b in pairwise(bounds)]
+    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64).reshape(-1, 2)
+
+
+def evidence(features: Features, plan: RecordPlan) -> Evidence:
+    """The values as they are, and the sketches of the shingled fields."""
+    values = blocking.split_values(features.values, features.starts)
+    return ragged_evidence(features.values, features.starts, blocking.sketches(values, plan.blocking))
+
+
+def width(plan: RecordPlan) -> int:
+    """Bytes of the sketches."""
+    return plan.blocking.width
+
+
+def keys(evidence: Evidence, plan: RecordPlan) -> Keys:
+    """The exact keys in their order, then the bands of each shingled field."""
+    columns = evidence.ragged, evidence.starts, evidence.fixed
+    return Keys(*blocking.keys(*columns, len(plan.fields), plan.blocking), NO_PAYLOADS)
+
+
+def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
+    """The keys that two records share, and their score as a share of the weights in play."""
+    one, other = keys(a, plan), keys(b, plan)
+    first, shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
+    left, right = (blocking.split_values(side.ragged, side.starts) for side in (a, b))
+    points, weights = scoring.score(left, right, plan.fields, plan.nicknames, plan.missing)
+    return Common(first, shared, np.ones(len(first), np.bool_), scoring.similarity(points, weights))
+
+
+def signing(plan: RecordPlan) -> tuple[object, ...]:
+    """What decides values and keys; the shape of the bands where there are any."""
+    names = tuple(field.name for field in plan.fields)
+    block = plan.blocking
+    shape = (block.k, block.bands, block.rows) if block.shingled else ()
+    parts = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
+    return (*parts, names, block.exact, block.shingled, shape, block.seed)
+
+
+def score_settings(plan: RecordPlan) -> tuple[object, ...]:
+    """Weights, penalties, what a missing field earns, nicknames: what decides a score beside the values."""
+    groups = tuple(sorted((word, *sorted(numbers)) for word, numbers in plan.nicknames.groups.items()))
+    return (plan.fields, plan.missing, plan.nicknames.names, groups)
+
+
+def tuning(plan: RecordPlan) -> Tuning:
+    """The score is exact, so the cut is the threshold unless ``min_similarity`` says otherwise."""
+    return plan.tuning

@@ -1,0 +1,73 @@
+"""A worker that ends or stops itself after a call of its producer: ``dying_worker.py ROLE INSTANCE SIGNAL CALL...``.
+
+For each CALL a worker is forked, which sends itself SIGNAL (a number) as soon as that call of its producer has returned
+in a step with output; its successor comes under the same name. After the last CALL an ordinary worker follows. A line
+of standard output tells of each: the call, and the process id. The workers are forks of one process that has loaded
+everything, so that each is there at once; clients are made after the fork.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from typing import Any
+
+from workers import cli
+from workers.roles import warm
+from workers.stream_settings import load_stream
+from workers.transports.kafka_producer import KafkaTransactionalProducer
+
+ORDINARY = "ordinary"
+
+
+def strike_after(call: str, number: int) -> None:
+    """Let the signal come after the first return of ``call`` in a transaction that has sent something."""
+    inner = getattr(KafkaTransactionalProducer, call)
+    send = KafkaTransactionalProducer.send
+    sent: list[int] = []
+
+    def struck(self: Any, *given: Any, **named: Any) -> None:
+        inner(self, *given, **named)
+        if sent or call == "send":
+            os.kill(os.getpid(), number)
+
+    def noted(self: Any, *given: Any, **named: Any) -> None:
+        send(self, *given, **named)
+        sent.append(1)
+
+    KafkaTransactionalProducer.send = noted
+    setattr(KafkaTransactionalProducer, call, struck)
+
+
+def die_with(parent: int) -> None:
+    """Let the kernel kill this process, even a stopped one, when its parent ends (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(1)
+
+
+def main() -> int:
+    role, instance, number, *calls = sys.argv[1:]
+    settings = load_stream({})
+    warm(settings, settings.bands_partitions)
+    for call in [*calls, ORDINARY]:
+        parent, child = os.getpid(), os.fork()
+        if not child:
+            die_with(parent)
+            if call != ORDINARY:
+                strike_after(call, int(number))
+            sys.argv = ["neardup", role, "--instance", instance, "--from", "earliest", "--supervised"]
+            cli.main()
+        sys.stdout.write(f"{role} {call} {child}\n")
+        sys.stdout.flush()
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
+            return os.waitstatus_to_exitcode(status)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

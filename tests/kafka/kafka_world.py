@@ -1,0 +1,238 @@
+"""A deployment on a real broker in one process: workers as objects, whose turns the test takes, and what they say.
+
+The workers are the real ones on the real transport; only the shell around them is missing, of which `Place` does the
+one thing that matters here: what was fenced or in doubt starts anew from what is committed.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import kafka_deployment
+import orjson
+from kafka import KafkaAdminClient
+from kafka_harness import WAIT_SECONDS_MAX, quick_settings
+
+from stream import Deduplicator, Document
+from workers.metrics import MATCH, SIGN
+from workers.observe import Silent
+from workers.roles import ROLES
+from workers.stream_settings import StreamSettings, names_of
+from workers.topic_rules import topic_plans
+from workers.topics import partition_of_key
+from workers.transport import Membership, Record, UnreachableError
+from workers.transports.kafka import KafkaSettings, KafkaTransport, TopicSpec
+from workers.worker import CAUSES
+
+TOPIC_OF = {SIGN: "documents", MATCH: "bands"}
+
+
+def stories(count: int) -> list[Document]:
+    """Documents of distinct contents, a third of them near-duplicates of an earlier one."""
+    rows = kafka_deployment.documents(count)
+    return [Document(str(row["id"]), str(row["text"]), float(str(row["timestamp"]))) for row in rows]
+
+
+class World:
+    """Topics of their own on a broker, and the places of workers; ``close`` closes all that was made through it.
+
+    The workers may have another way to the broker than the test, ``workers_bootstrap``: a proxy's.
+    """
+
+    def __init__(
+        self, bootstrap: str, quick: Mapping[str, object] | None = None, workers_bootstrap: str = "", **changes: object
+    ) -> None:
+        given: dict[str, object] = {
+            "topic_prefix": f"world-{uuid.uuid4().hex[:12]}.", "window_seconds": 1e9, "lateness_seconds": 1e9,
+            "bands_partitions": 2, "documents_partitions": 2, "candidates_partitions": 1, "start": "earliest",
+            "sign_threads": 1, **changes,
+        }  # fmt: skip
+        self.given = given
+        self.settings = StreamSettings(**given)  # type: ignore[arg-type]
+        self.names = names_of(self.settings)
+        self.topics = self.names.topics
+        self.kafka: KafkaSettings = quick_settings(bootstrap, **(quick or {}))
+        self.kafka_of_workers = replace(self.kafka, bootstrap_servers=workers_bootstrap or bootstrap)
+        self.transport = KafkaTransport(self.kafka)
+        plans = topic_plans(self.settings)
+        self.transport.admin.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
+        self.producer = self.transport.producer(f"{self.names.prefix}-load")
+        self.places: list[Place] = []
+
+    def place(self, role: str, instance: str = "0", **changes: object) -> Place:
+        """A worker of a role, which joins with its first turn."""
+        self.places.append(Place(self, role, instance, self.settings.model_copy(update=changes)))
+        return self.places[-1]
+
+    def load(self, documents: Sequence[Document], timestamp_ms: int | None = None) -> None:
+        """Commit documents to their topic, keyed by id; ``timestamp_ms`` is that of the messages."""
+        rows = [{"id": d.id, "text": d.text, "timestamp": d.timestamp} for d in documents]
+        self.send([(str(row["id"]).encode(), orjson.dumps(row)) for row in rows], timestamp_ms)
+
+    def send(self, messages: Sequence[tuple[bytes | None, bytes | None]], timestamp_ms: int | None = None) -> None:
+        """Commit keys and values to the topic of documents."""
+        self.producer.begin()
+        for key, value in messages:
+            partition = partition_of_key(key or b"", self.settings.documents_partitions)
+            self.producer.send(self.topics.documents, partition, value, key, timestamp_ms)
+        self.producer.flush()
+        self.producer.commit()
+
+    def ends(self, topic: str) -> dict[int, int]:
+        """The end of each partition, also of what is not committed yet."""
+        return {p: self.transport.admin.log_bounds(topic, p)[1] for p in range(self.transport.partitions(topic))}
+
+    def records(self, topic: str) -> list[Record]:
+        """All committed records of a topic; waits for those that are being committed."""
+        firsts = self.transport.bounds(topic)
+        spans = [(p, firsts[p][0], end) for p, end in self.ends(topic).items()]
+        return [record for span in spans for found in self.transport.read(topic, *span) for record in found]
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The unordered pairs that readers of candidates see, sorted, as often as they stand there."""
+        values = [orjson.loads(record.value or b"") for record in self.records(self.topics.candidates)]
+        return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)
+
+    def letters(self) -> list[dict[str, Any]]:
+        """The dead letters."""
+        return [orjson.loads(record.value or b"") for record in self.records(self.topics.dead)]
+
+    def unread(self, role: str) -> int:
+        """Records of a role's topic that its group has not committed; control records, which are none, may be left."""
+        group, topic = self.names.group(role), getattr(self.topics, TOPIC_OF[role])
+        with KafkaAdminClient(**self.kafka.options()) as admin:
+            found = admin.list_group_offsets([group])[group]
+        committed = {place.partition: at.offset for place, at in found.items()}
+        firsts = self.transport.bounds(topic)
+        spans = [(p, max(firsts[p][0], committed.get(p, 0)), end) for p, end in self.ends(topic).items()]
+        return sum(len(found) for span in spans for found in self.transport.read(topic, *span))
+
+    def expected(self, documents: Sequence[Document]) -> list[tuple[str, str]]:
+        """What the library alone finds in documents, as ``pairs`` gives it."""
+        found = Deduplicator(self.settings).process(documents)
+        return sorted(tuple(sorted((pair.older, pair.newer))) for pair in found)
+
+    def run(self, until: Callable[[], object], what: str, records_max: int = 500, seconds_max: float = 0.0) -> None:
+        """Turns of everybody, until it is so."""
+        deadline = time.monotonic() + (seconds_max or WAIT_SECONDS_MAX)
+        while not until():
+            assert time.monotonic() < deadline, f"not so: {what}; {[place.standing() for place in self.places]}"
+            for place in self.places:
+                place.turn(records_max)
+
+    def settle(self, records_max: int = 500) -> None:
+        """Turns of everybody, until the signers have read all of documents, and then the matchers all of bands."""
+        for role in (SIGN, MATCH):
+            members = [place for place in self.places if place.role == role]
+            if members:
+                ends = self.ends(members[0].topic)
+                self.run(lambda ends=ends, members=members: reached(members, ends), f"{role} has read all", records_max)  # type: ignore[misc]
+
+    def close(self) -> None:
+        for place in self.places:
+            place.close()
+        self.producer.close()
+        self.transport.close()
+
+
+def reached(places: Sequence[Place], ends: Mapping[int, int]) -> bool:
+    """Whether every partition runs in one of the places, and stands at its end."""
+    positions = {partition: at for place in places for partition, at in place.running().items()}
+    return all(positions.get(partition, -1) >= end for partition, end in ends.items())
+
+
+class Place:
+    """Where a worker stands; the worker in it may be made anew."""
+
+    def __init__(self, world: World, role: str, instance: str, settings: StreamSettings) -> None:
+        self.world, self.role, self.settings = world, role, settings
+        self.name = world.names.worker(role, instance)
+        self.topic: str = getattr(world.topics, TOPIC_OF[role])
+        self.endings: list[str] = []  # why it was made anew
+        self.aborted = 0  # turns after which a step has to be done again
+        self.transport = Slowed(world.kafka_of_workers)
+        self.worker: Any = None
+        self.consumer: Any = None
+        self.producer: Any = None
+        self.start()
+
+    def start(self) -> None:
+        """What the shell does at each start, in its order; where no broker answers, the next turn tries again."""
+        try:
+            self.producer = self.transport.producer(self.name)
+            self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
+            made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
+            self.worker = made.worker
+        except tuple(CAUSES) as error:
+            self.endings.append(type(error).__name__)
+            self.kill()
+
+    def turn(self, records_max: int = 500) -> int:
+        """One turn, as the shell would take it."""
+        if self.worker is None:
+            self.start()
+            return 0
+        try:
+            taken = int(self.worker.turn(0.05, records_max))
+            self.aborted += self.worker.aborted_in_row > 0
+            return taken
+        except UnreachableError:
+            return 0
+        except tuple(CAUSES) as error:
+            self.endings.append(type(error).__name__)
+            self.kill()
+            return 0
+
+    def running(self) -> dict[int, int]:
+        """The position of each partition whose records are taken."""
+        if self.worker is None:
+            return {}
+        return {p: at for p, at in self.consumer.positions().items() if p in self.worker.running}
+
+    def generation(self) -> int:
+        """The generation of the group that it is in."""
+        membership: Membership = self.consumer._notes.membership
+        return membership.generation
+
+    def standing(self) -> tuple[object, ...]:
+        """For the message of a wait that failed."""
+        waiting, restoring = getattr(self.worker, "waiting", None), getattr(self.worker, "restoring", None)
+        return self.role, self.running(), waiting, restoring, self.endings
+
+    def kill(self) -> None:
+        """Free what is held; the group keeps the place for the session."""
+        for held in (self.producer, self.consumer):
+            if held is not None:
+                held.close()
+        self.worker = self.producer = self.consumer = None
+
+    def leave(self) -> None:
+        """End in order, and give up the place in the group."""
+        self.kill()
+        self.transport.leave(self.world.names.group(self.role), self.name)
+        self.world.places.remove(self)
+        self.transport.close()
+
+    def close(self) -> None:
+        self.kill()
+        self.transport.close()
+
+
+class Slowed(KafkaTransport):
+    """Reads of ``partitions`` give one record at a time, and take ``seconds`` for each."""
+
+    seconds = 0.0
+    partitions_slow: frozenset[int] = frozenset()
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        for stretch in super().read(topic, partition, start, end):
+            if partition not in self.partitions_slow:
+                yield stretch
+                continue
+            for record in stretch:
+                time.sleep(self.seconds)
+                yield [record]

@@ -1,0 +1,63 @@
+"""The list of failures in the documentation names tests that exist, where it says they run."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+TESTS = ROOT / "tests"
+ROW = re.compile(r"^\| (.*?) ?\| (.*) \| (broker|twin) \|$")
+FAILURES_MIN = 30
+
+
+class Row(NamedTuple):
+    """A row of the table: the failure (that of the row above where its own is empty), tests, and where they run."""
+
+    failure: str
+    tests: list[str]
+    where: str
+
+
+def rows() -> list[Row]:
+    """The rows of the table."""
+    found: list[Row] = []
+    for line in (ROOT / "docs" / "FAILURES.md").read_text(encoding="utf-8").splitlines():
+        match = ROW.match(line)
+        if match:
+            failure = match[1] or found[-1].failure
+            found.append(Row(failure, re.findall(r"`(\w+)`", match[2]), match[3]))
+    return found
+
+
+def places() -> dict[str, set[str]]:
+    """Every test and every law by name, and where it runs."""
+    found: dict[str, set[str]] = {}
+    for path in TESTS.rglob("*.py"):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef) and node.name.startswith(("test_", "law_")):
+                is_law = node.name.startswith("law_")
+                where = {"broker", "twin"} if is_law else {"broker" if path.parent.name == "kafka" else "twin"}
+                found.setdefault(node.name, set()).update(where)
+    return found
+
+
+def test_every_test_that_is_named_exists_where_it_is_said_to_run() -> None:
+    """On a real broker in this folder, without one elsewhere; laws on both."""
+    there = places()
+    wrong = [(test, row.where) for row in rows() for test in row.tests if row.where not in there.get(test, set())]
+    assert wrong == []
+
+
+def test_every_failure_has_a_test_and_stands_once() -> None:
+    """No row is empty, no test stands twice, and no line of the table was missed in reading."""
+    table = rows()
+    failures = list(dict.fromkeys(row.failure for row in table))
+    assert len(failures) >= FAILURES_MIN
+    assert all(row.tests for row in table)
+    named = [test for row in table for test in row.tests]
+    assert sorted(named) == sorted(set(named))
+    lines = (ROOT / "docs" / "FAILURES.md").read_text(encoding="utf-8").splitlines()
+    assert len(table) == sum(line.startswith("|") for line in lines) - 2

@@ -1,0 +1,101 @@
+"""Workers that are killed or stopped right after a call of their producer, on a real broker: every pair once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kafka_deployment import Deployment, wait_until
+from kafka_world import World, stories
+
+from workers.metrics import MATCH, SIGN
+
+DYING = [sys.executable, str(Path(__file__).with_name("dying_worker.py"))]
+CALLS = ("send", "flush", "send_offsets", "commit")
+DOCUMENTS = stories(240)
+SETTINGS = {
+    "session_timeout_seconds": 3, "transaction_timeout_seconds": 4, "step_documents_max": 15, "step_messages_max": 3,
+}  # fmt: skip
+Worlds = Callable[..., World]
+
+
+class Processes:
+    """Workers of a world as processes."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world = world
+        self.deployment = Deployment(world.kafka.bootstrap_servers, folder, **world.given)
+        del self.deployment.environment["NEARDUP_START"]
+
+    def dying(self, role: str, number: int, *calls: str) -> None:
+        """A worker 0 that is struck after each of the calls."""
+        self.deployment.start(role, "0", str(int(number)), *calls, command=DYING)
+
+    def ordinary(self, role: str, instance: str) -> None:
+        self.deployment.start(role, "--instance", instance, "--from", "earliest", "--supervised")
+
+    def struck(self, role: str) -> list[tuple[str, int]]:
+        """The call after which each worker of a role was or will be struck, and its process id."""
+        starts = [line.split() for line in self.deployment.log.splitlines() if line.startswith(f"{role} ")]
+        return [(call, int(pid)) for _, call, pid in starts]
+
+    def wait(self, is_so: Callable[[], object], what: str) -> None:
+        wait_until(lambda: bool(is_so()), f"{what}\n{self.deployment.log[-3000:]}")
+
+    def is_done(self) -> bool:
+        """Whether everything is signed and matched."""
+        return self.world.unread(SIGN) == 0 and self.world.unread(MATCH) == 0
+
+
+@pytest.fixture
+def processes(worlds: Worlds, tmp_path: Path) -> Iterator[Processes]:
+    made = Processes(worlds(**SETTINGS), tmp_path)
+    yield made
+    made.deployment.close()
+
+
+def test_workers_killed_after_each_call_of_a_step_lose_nothing_and_repeat_nothing(processes: Processes) -> None:
+    """SIGKILL after send, flush, send_offsets and commit, of a signer and of a matcher; successors finish the work."""
+    world = processes.world
+    world.load(DOCUMENTS)
+    for role in (SIGN, MATCH):
+        processes.dying(role, signal.SIGKILL, *CALLS)
+    for role in (SIGN, MATCH):
+        processes.wait(lambda role=role: len(processes.struck(role)) == len(CALLS) + 1, f"{role} died four times")  # type: ignore[misc]
+        assert [call for call, _ in processes.struck(role)] == [*CALLS, "ordinary"]
+    processes.wait(processes.is_done, "everything is matched")
+    assert world.pairs() == world.expected(DOCUMENTS) != []
+
+
+def test_workers_stopped_for_longer_than_session_and_transaction_are_put_out(processes: Processes) -> None:
+    """SIGSTOP in an open step: others finish the work meanwhile; awake again, they are refused and start over."""
+    world = processes.world
+    world.load(DOCUMENTS[:200])
+    for role in (SIGN, MATCH):
+        processes.dying(role, signal.SIGSTOP, "flush")
+    stopped = []
+    for role in (SIGN, MATCH):
+        processes.wait(lambda role=role: processes.struck(role), f"{role} has started")  # type: ignore[misc]
+        stopped.append(processes.struck(role)[0][1])
+        processes.wait(lambda: is_stopped(stopped[-1]), f"{role} is stopped")
+        processes.ordinary(role, "1")
+    processes.wait(processes.is_done, "others have done everything")
+    assert all(map(is_stopped, stopped))
+    assert world.pairs() == world.expected(DOCUMENTS[:200]) != []
+    for pid in stopped:
+        os.kill(pid, signal.SIGCONT)
+    processes.wait(
+        lambda: processes.deployment.log.count("starting over from what is committed") >= 2, "both start over"
+    )
+    world.load(DOCUMENTS[200:])
+    processes.wait(processes.is_done, "what came later is matched")
+    assert world.pairs() == world.expected(DOCUMENTS)
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether the process is stopped by a signal."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"

@@ -1,0 +1,129 @@
+"""Messages between a worker and a real broker that are lost, late, or answered by an error: every pair once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+from broker import Broker
+from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, publish, visible
+from kafka_world import World, stories
+from proxy import Api, Proxy, Side
+
+from workers.metrics import MATCH, SIGN
+from workers.transport import AbortedError, OutcomeUnknownError
+
+pytestmark = pytest.mark.usefixtures("quiet_client")
+Worlds = Callable[..., World]
+IN_A_STEP = (
+    Api.FETCH, Api.ADD_PARTITIONS_TO_TXN, Api.PRODUCE, Api.ADD_OFFSETS_TO_TXN, Api.TXN_OFFSET_COMMIT, Api.END_TXN,
+    Api.HEARTBEAT,
+)  # fmt: skip
+AT_A_START = (
+    Api.METADATA, Api.FIND_COORDINATOR, Api.INIT_PRODUCER_ID, Api.JOIN_GROUP, Api.SYNC_GROUP, Api.OFFSET_FETCH,
+    Api.LIST_OFFSETS,
+)  # fmt: skip
+BATCH = 12
+DOCUMENTS = stories(BATCH * len(IN_A_STEP + AT_A_START))
+LATE_SECONDS = 3.0
+
+
+@pytest.mark.parametrize("side", ["request", "response"])
+def test_any_message_of_a_worker_may_be_lost(worlds: Worlds, broker: Broker, proxy: Proxy, side: Side) -> None:
+    """Each API in turn, before or after the broker acted, at starts and in steps, of a signer and of a matcher."""
+    world = worlds({"request_timeout_seconds": 1.0}, broker.bootstrap_proxied)
+    places = [world.place(SIGN), world.place(MATCH)]
+    for number, api in enumerate(AT_A_START + IN_A_STEP):
+        lost = proxy.lose(api, side, times=2)
+        if api in AT_A_START:
+            for place in places:
+                place.kill()
+        world.load(DOCUMENTS[number * BATCH : (number + 1) * BATCH])
+        world.run(lost.happened.is_set, f"a {side} of {api.name} is lost")
+        world.settle()
+        proxy.heal()
+    assert world.pairs() == world.expected(DOCUMENTS) != []
+
+
+@pytest.mark.parametrize("error_code", [45, 47, 59], ids=["out_of_order_sequence", "invalid_epoch", "unknown_producer"])
+def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
+    worlds: Worlds, broker: Broker, proxy: Proxy, error_code: int
+) -> None:
+    """The client's own commit would succeed without the records that were refused."""
+    world = worlds(None, broker.bootstrap_proxied)
+    signer, matcher = world.place(SIGN), world.place(MATCH)
+    world.load(DOCUMENTS[:40])
+    world.settle()
+    failed = proxy.fail(error_code, times=3)
+    world.load(DOCUMENTS[40:80])
+    world.settle()
+    assert failed.count == failed.times
+    assert signer.aborted + matcher.aborted + len(signer.endings + matcher.endings) > 0
+    assert world.pairs() == world.expected(DOCUMENTS[:80]) != []
+
+
+def test_records_that_come_late_belong_to_nobody(harnesses: MakeHarness, proxy: Proxy) -> None:
+    """A produce that reaches the broker after its transaction was given up is neither read nor does it hold readers."""
+    harness = harnesses(proxied=True, request_timeout_seconds=1.0, flush_timeout_seconds=2.0)
+    transport, topic = harness.transport(), harness.make_topic(1)
+    producer = transport.producer(harness.name("writer"))
+    producer.begin()
+    late = proxy.hold(Api.PRODUCE, "request", LATE_SECONDS, times=4)
+    producer.send(topic, 0, b"late")
+    with pytest.raises(AbortedError):
+        producer.flush()
+    assert late.happened.is_set()
+    producer.abort()
+    proxy.heal()
+    producer.begin()
+    producer.send(topic, 0, b"second try")
+    producer.commit()
+    time.sleep(LATE_SECONDS)  # until all that was held has come
+    publish(transport, topic, [b"end"])
+    harness.wait_until(lambda: visible(transport, topic) == [b"second try", b"end"], "the later records are visible")
+
+
+def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy: Proxy) -> None:
+    """A successor has ended the transaction by then, and begun its own."""
+    harness = harnesses(proxied=True, commit_timeout_seconds=1.5)
+    transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("writer")
+    producer = transport.producer(name)
+    producer.begin()
+    producer.send(topic, 0, b"undone")
+    producer.flush()
+    late = proxy.hold(Api.END_TXN, "request", LATE_SECONDS)
+    with pytest.raises(OutcomeUnknownError):
+        producer.commit()
+    assert late.happened.is_set()
+    successor = transport.producer(name)
+    successor.begin()
+    successor.send(topic, 0, b"open")
+    successor.flush()
+    time.sleep(LATE_SECONDS)  # until all that was held has come
+    assert visible(transport, topic) == []
+    successor.commit()
+    publish(transport, topic, [b"end"])
+    harness.wait_until(lambda: visible(transport, topic) == [b"open", b"end"], "the successor's records are visible")
+
+
+def test_a_broker_that_dies_in_a_commit_has_done_it_or_not(worlds: Worlds, broker: Broker, proxy: Proxy) -> None:
+    """Killed when it has decided and not yet answered: back again, it has each pair of the step once."""
+    waits = {"request_timeout_seconds": 1.0, "connect_timeout_seconds": 1.0, "commit_timeout_seconds": 2.0}
+    outlasting = {"transaction_timeout_seconds": TRANSACTION_OUTLASTS_RESTART_SECONDS}
+    world = worlds({**waits, **outlasting}, broker.bootstrap_proxied)
+    places = [world.place(SIGN), world.place(MATCH)]
+    world.load(DOCUMENTS[:40])
+    world.settle()
+    decided = proxy.lose(Api.END_TXN, "response", times=2, hang=True)
+    world.load(DOCUMENTS[40:80])
+    dying = threading.Thread(target=lambda: decided.happened.wait(30) and broker.kill())
+    dying.start()
+    world.run(lambda: not dying.is_alive(), "the broker has died")
+    proxy.heal()
+    assert not broker.running
+    broker.start()
+    world.settle()
+    assert "OutcomeUnknownError" in places[0].endings + places[1].endings
+    assert world.pairs() == world.expected(DOCUMENTS[:80]) != []

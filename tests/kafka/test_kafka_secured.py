@@ -1,0 +1,163 @@
+"""A broker behind TLS and passwords: the settings lead there, and nobody tells the password."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from broker import HOST, Broker
+from kafka import KafkaAdminClient
+from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
+from kafka_deployment import Deployment, documents, pairs_in
+
+from workers.connection import connect, kafka_settings
+from workers.exits import Exit
+from workers.stream_settings import StreamSettings
+from workers.transport import TransportError, UnreachableError
+
+USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss"
+STORE_PASSWORD = "of-the-key-store"
+DOCUMENTS = 300
+KEYTOOL_SECONDS_MAX = 60.0
+
+
+class Secured(NamedTuple):
+    """A broker whose address takes TLS and a password, and the certificate to trust."""
+
+    broker: Broker
+    bootstrap: str
+    cafile: Path
+
+
+def keytool(*arguments: str) -> None:
+    """The tool for keys that comes with Java."""
+    found = shutil.which("keytool")
+    if found is None:
+        pytest.skip("keytool is not on the path: it comes with Java")
+    given = [found, *arguments, "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]
+    run = subprocess.run(given, capture_output=True, text=True, timeout=KEYTOOL_SECONDS_MAX)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+@pytest.fixture(scope="module")
+def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """A broker of its own, with a certificate made here and one user for PLAIN and for SCRAM."""
+    folder = tmp_path_factory.mktemp("secured")
+    store, cafile = folder / "broker.p12", folder / "broker.pem"
+    keytool(
+        "-genkeypair", "-keystore", str(store), "-alias", "broker", "-keyalg", "EC", "-dname", "CN=broker of a test",
+        "-validity", "2", "-ext", f"SAN=IP:{HOST}", "-ext", "BC=ca:true", "-ext", "KU=digitalSignature,keyCertSign",
+    )  # fmt: skip
+    keytool("-exportcert", "-rfc", "-keystore", str(store), "-alias", "broker", "-file", str(cafile))
+    login = "org.apache.kafka.common.security"
+    broker = Broker()
+    listeners = {"PLAINTEXT": broker.port, "SECURED": broker.proxied_port}
+    advertised = [f"{name}://{HOST}:{port}" for name, port in listeners.items()]
+    broker.settings |= {
+        "listeners": ",".join([*advertised, f"CONTROLLER://{HOST}:{broker.controller_port}"]),
+        "advertised.listeners": ",".join(advertised),
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT",
+        "listener.name.secured.sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "listener.name.secured.plain.sasl.jaas.config": (
+            f'{login}.plain.PlainLoginModule required user_{USER}="{PASSWORD}";'
+        ),
+        "listener.name.secured.scram-sha-512.sasl.jaas.config": f"{login}.scram.ScramLoginModule required;",
+        "ssl.keystore.type": "PKCS12",
+        "ssl.keystore.location": str(store),
+        "ssl.keystore.password": STORE_PASSWORD,
+    }
+    with broker:
+        with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+            made = [UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, PASSWORD)]
+            admin.alter_user_scram_credentials(made)
+        yield Secured(broker, f"{HOST}:{broker.proxied_port}", cafile)
+
+
+@pytest.fixture
+def deployment(secured: Secured, tmp_path: Path) -> Iterator[Deployment]:
+    """Settings for SCRAM, all in the environment but the password."""
+    made = Deployment(
+        secured.bootstrap, tmp_path, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username=USER,
+        ssl_cafile=secured.cafile, window_seconds=1e9,
+    )  # fmt: skip
+    yield made
+    made.close()
+
+
+def test_workers_find_pairs_over_tls_with_a_password_that_nobody_tells(deployment: Deployment) -> None:
+    """SCRAM with a password from the environment and PLAIN with one from a file; none in a log or a command line."""
+    file = deployment.folder / "password"
+    file.write_text(f"{PASSWORD}\n")
+    told: list[str] = []
+    (deployment.folder / "documents.jsonl").write_text("\n".join(map(json.dumps, documents(DOCUMENTS))))
+    expected = pairs_in(deployment.run("run", "--quiet", "documents.jsonl").stdout)
+    deployment.environment["NEARDUP_SASL_PASSWORD"] = PASSWORD
+    for command in (("topics", "create"), ("load", "documents.jsonl")):
+        done = deployment.run(*command)
+        assert done.returncode == 0, done.stderr
+        told += [done.stdout, done.stderr]
+    up = deployment.start("up", "--from", "earliest", "--health-port", "0")
+    del deployment.environment["NEARDUP_SASL_PASSWORD"]
+    plain = ["--sasl-mechanism", "PLAIN", "--sasl-password-file", str(file)]
+    tail = deployment.run("tail", "--from", "earliest", "--max", str(len(expected)), *plain)
+    assert pairs_in(tail.stdout) == expected != [], tail.stderr
+    lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in [up.pid, *children(up.pid)]]
+    assert len(lines) == 3
+    for text in (*told, tail.stdout, tail.stderr, deployment.log, *lines):
+        assert PASSWORD not in text
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"sasl_password": WRONG}, "due to invalid credentials with SASL mechanism"),
+        ({"sasl_password": WRONG, "sasl_mechanism": "PLAIN"}, "Invalid username or password"),
+        ({"sasl_password": PASSWORD, "sasl_mechanism": "SCRAM-SHA-256"}, "UnsupportedSaslMechanismError"),
+        ({"sasl_password": PASSWORD, "ssl_cafile": ""}, "certificate verify failed"),
+    ],
+    ids=["a wrong password for SCRAM", "one for PLAIN", "another mechanism", "a certificate that is not trusted"],
+)
+def test_whoever_is_refused_is_told_why_and_not_the_password(
+    secured: Secured, changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One sentence, from every way to the broker; no secret."""
+    common = {
+        "bootstrap_servers": secured.bootstrap, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_username": USER, "ssl_cafile": str(secured.cafile),
+    }  # fmt: skip
+    settings = StreamSettings(**{name: value for name, value in {**common, **changes}.items() if value})
+    quick = replace(kafka_settings(settings), request_timeout_seconds=1.0, connect_timeout_seconds=1.5)
+    monkeypatch.setattr("workers.connection.kafka_settings", lambda _: quick)
+    transport = connect(settings)
+    for call in (lambda: transport.partitions("documents"), lambda: transport.producer("a worker")):
+        with pytest.raises(TransportError) as refused:
+            call()
+        said = repr(refused.value) + str(refused.value)
+        assert words in said
+        assert isinstance(refused.value, UnreachableError) == ("certificate" in words)
+        assert PASSWORD not in said
+        assert WRONG not in said
+    transport.close()
+
+
+def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
+    """And with the code of a broker that refuses, so that whoever started it sees it fail."""
+    deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
+    worker = deployment.start("sign", "--supervised")
+    assert worker.wait(60) == Exit.BROKER, deployment.log
+    last = deployment.log.splitlines()[-1]
+    assert "refuses the login" in last
+    assert "sasl_username" in last
+    assert "Traceback" not in deployment.log
+    assert WRONG not in deployment.log
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]

@@ -1,0 +1,148 @@
+"""Grid functions: squares, functions of three of them, groups, and the chances that prints meet."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream import grid_functions
+from stream.errors import ConfigError
+
+SETS = st.lists(st.sets(st.integers(0, 29)), min_size=2, max_size=6)
+
+
+def prints_of(sets, squares=30):
+    values = np.array([square for one in sets for square in sorted(one)], np.int64)
+    return grid_functions.bitmaps(values, np.cumsum([0, *map(len, sets)]), squares)
+
+
+def generated(rng, pairs, squares, shared):
+    """Prints with a minutia in a square with chance .2, and others that share each with ``shared``."""
+    first = rng.random((pairs, squares)) < 0.2
+    repeated = rng.random((pairs, squares))
+    # Of the squares that the first has not, as many as leave the second print a chance of .2 altogether.
+    other = np.where(first, repeated < shared, repeated < 0.2 * (1 - shared) / 0.8)
+    return (np.packbits(side, axis=1, bitorder="little") for side in (first, other))
+
+
+def test_one_function_meets_as_often_as_the_book_says():
+    """.2 x .8 for each of three squares is .004096, .2 x .2 is .000064."""
+    assert grid_functions.candidate_probability(0.16, None, groups=1, count=1, size=3) == pytest.approx(0.004096)
+    assert grid_functions.candidate_probability(0.04, None, groups=1, count=1, size=3) == pytest.approx(0.000064)
+
+
+def test_a_thousand_functions_and_two_groups_meet_as_often_as_the_book_says():
+    """An OR of 1024: .985 and .063; two of them ANDed: .970 and .00397, which is .063 squared."""
+    same, other = (
+        grid_functions.candidate_probability(share, None, groups=1, count=1024, size=3) for share in (0.16, 0.04)
+    )
+    assert (round(same, 3), round(other, 3)) == (0.985, 0.063)
+    same, other = (
+        grid_functions.candidate_probability(share, None, groups=2, count=1024, size=3) for share in (0.16, 0.04)
+    )
+    assert round(same, 3) == 0.970
+    assert other == pytest.approx(0.00397, abs=0.00006)
+
+
+@pytest.mark.parametrize("squares", [1000, 50_000])
+def test_generated_prints_meet_as_often_as_they_should(squares):
+    """Functions, an OR of 1024 and two groups ANDed, on pairs of one finger and of two, over several seeds.
+
+    On 50,000 squares functions hardly depend on each other, so the shares are those of the book.
+    """
+    rng = np.random.default_rng(squares)
+    law = squares if squares == 1000 else None
+    seeds, pairs = (40, 250) if squares == 1000 else (8, 125)
+    for shared, share in ((0.8, 0.16), (0.2, 0.04)):
+        met = []
+        for seed in range(seeds):
+            chosen = grid_functions.functions(squares, 2, 1024, 3, seed)
+            met.append(grid_functions.shared_functions(*generated(rng, pairs, squares, shared), chosen))
+        counts = np.concatenate(met)
+        n = len(counts)
+        for found, groups, tries in (((counts[:, 0] > 0), 1, n), ((counts > 0).all(axis=1), 2, n)):
+            expected = grid_functions.candidate_probability(share, law, groups, 1024, 3)
+            assert abs(found.mean() - expected) < 4 * (expected * (1 - expected) / tries) ** 0.5 + 1e-4, (share, groups)
+        deviation = counts[:, 0].std() / 1024 / n**0.5
+        assert abs(counts[:, 0].mean() / 1024 - share**3) < 4 * deviation
+
+
+def test_functions_are_of_different_squares_and_follow_the_seed():
+    """Three each, all within the grid; another seed or group has others."""
+    chosen = grid_functions.functions(10, 2, 200, 3, seed=1)
+    assert chosen.shape == (2, 200, 3)
+    assert set(chosen.ravel().tolist()) == set(range(10))
+    assert all(len(set(function)) == 3 for function in chosen.reshape(-1, 3).tolist())
+    assert np.array_equal(chosen, grid_functions.functions(10, 2, 200, 3, seed=1))
+    assert not np.array_equal(chosen, grid_functions.functions(10, 2, 200, 3, seed=2))
+    assert not np.array_equal(chosen[0], chosen[1])
+
+
+@given(SETS, st.integers(1, 3), st.integers(1, 3))
+def test_keys_are_the_functions_all_of_whose_squares_are_there(sets, groups, size):
+    """Compared with sets: the keys, the groups in which a pair meets, the first common key, the similarity."""
+    chosen = grid_functions.functions(30, groups, 40, size, seed=7)
+    prints = prints_of(sets)
+    found, starts = grid_functions.keys(prints, chosen, seed=7)
+    whole, _ = grid_functions.keys(prints_of([set(range(30))]), chosen, seed=7)
+    assert len(set(whole.tolist())) == 40
+    members = [
+        [[f for f, function in enumerate(group) if set(function) <= one] for group in chosen.tolist()] for one in sets
+    ]
+    for i, own in enumerate(members):
+        assert found[starts[i] : starts[i + 1]].tolist() == whole[own[0]].tolist()
+    a, b = prints[:-1], prints[1:]
+    both = [[len(set(x) & set(y)) for x, y in zip(*pair, strict=True)] for pair in pairwise(members)]
+    assert grid_functions.shared_functions(a, b, chosen).tolist() == both
+    firsts = [next((at for at, f in enumerate(x[0]) if f in y[0]), -1) for x, y in pairwise(members)]
+    assert grid_functions.first_shared(a, b, chosen).tolist() == firsts
+    exact = [len(x & y) / len(x | y) if x | y else 0.0 for x, y in pairwise(sets)]
+    assert grid_functions.jaccard(a, b).tolist() == exact
+
+
+def test_a_bitmap_has_a_bit_for_each_square():
+    """Square q is bit q % 8 of byte q // 8; repeated squares make no difference."""
+    made = grid_functions.bitmaps(np.array([0, 9, 9, 12]), np.array([0, 3, 4]), 13)
+    assert made.tolist() == [[1, 2], [0, 16]]
+    assert grid_functions.width(13) == 2
+
+
+def test_points_lie_in_squares():
+    """Row by row; each square once."""
+    assert grid_functions.squares_of([[0, 0], [9.9, 9.9], [10, 0], [0, 10], [39.9, 25]], 10, 4).tolist() == [
+        0,
+        1,
+        4,
+        11,
+    ]
+    assert grid_functions.squares_of([], 10, 4).tolist() == []
+
+
+def test_points_near_an_edge_lie_in_the_squares_beyond_it():
+    """Two at an edge, four at a corner, none outside of the grid."""
+    assert grid_functions.squares_of([[10.5, 15]], 10, 4, border=1).tolist() == [4, 5]
+    assert grid_functions.squares_of([[10.5, 10.5]], 10, 4, border=1).tolist() == [0, 1, 4, 5]
+    assert grid_functions.squares_of([[0.5, 0.5]], 10, 4, border=1).tolist() == [0]
+    assert grid_functions.squares_of([[39.5, 5]], 10, 4, border=1).tolist() == [3]
+
+
+@pytest.mark.parametrize("point", [[-1, 5], [40, 5], [5, -0.1], [float("nan"), 5], [5, float("inf")]])
+def test_points_outside_of_the_grid_are_refused(point):
+    """They would fall into squares of another row."""
+    with pytest.raises(ConfigError, match="outside of the grid"):
+        grid_functions.squares_of([point], 10, 4)
+
+
+@pytest.mark.parametrize(("cell", "columns", "border"), [(0, 4, 0), (10, 0, 0), (10, 4, 6), (10, 4, -1)])
+def test_a_grid_that_cannot_be_is_refused(cell, columns, border):
+    """With the rule."""
+    with pytest.raises(ConfigError, match="at most half a cell"):
+        grid_functions.squares_of([[1, 1]], cell, columns, border)
+
+
+def test_functions_of_more_squares_than_the_grid_are_refused():
+    """They could not be different."""
+    with pytest.raises(ConfigError, match="grid_function_squares=3"):
+        grid_functions.functions(2, 1, 4, 3, seed=1)

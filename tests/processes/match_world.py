@@ -1,0 +1,69 @@
+"""A broker in memory with signed documents, and matchers by name; for the tests of the matcher."""
+
+from __future__ import annotations
+
+import orjson
+
+from stream import Config, Signer
+from stream.codecs import Fields
+from workers.matcher import MatchPlan, MatchWorker
+from workers.observe import Silent
+from workers.signer import SignPlan, sign_records
+from workers.topics import Envelope, topic_names
+from workers.transport import Record
+from workers.transports.memory import MemoryCluster, MemoryTransport
+
+CONFIG = Config(
+    threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0
+)
+TOPICS = topic_names("", CONFIG.signing_fingerprint, 2)
+SIGN = SignPlan(CONFIG, Fields(), TOPICS, 2, 1, 60.0, "earliest")
+ENVELOPE = Envelope("one_permutation", "0123456789ab")
+PLAN = MatchPlan(CONFIG, TOPICS, 2, 2, ENVELOPE, start="earliest", allow_gap=False)
+TEXT = "some words that are long enough to be read and to be compared with others of their kind, one by one"
+NOW = 1_600_000_000.0
+
+
+class World:
+    """A cluster with signed documents, and matchers by name."""
+
+    def __init__(self) -> None:
+        self.cluster = MemoryCluster()
+        for topic in (TOPICS.bands, TOPICS.candidates):
+            self.cluster.create(topic, 2)
+        self.signer = Signer(CONFIG)
+        self._offset = 0
+
+    def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
+        transport = MemoryTransport(self.cluster)
+        consumer, producer = transport.consumer(TOPICS.bands, "matchers", name), transport.producer(name)
+        return MatchWorker(transport, consumer, producer, plan, Silent())
+
+    def document(self, name: str, seconds: float = 0.0, text: str = TEXT) -> None:
+        self._sign(name, orjson.dumps({"id": name, "text": text, "timestamp": NOW + seconds}))
+
+    def remove(self, name: str) -> None:
+        self._sign(name, None)
+
+    def _sign(self, name: str, value: bytes | None) -> None:
+        self._offset += 1
+        record = Record(0, self._offset, int((NOW + 10_000) * 1000), name.encode(), value)
+        for message in sign_records([record], self.signer, SIGN).messages:
+            self.cluster.append(message.topic, message.partition, message.value)
+
+    def said(self) -> list[str]:
+        out = []
+        for record in self.cluster.records(TOPICS.candidates):
+            fields = orjson.loads(record.value or b"")
+            out.append(f"-{fields['removed']}" if "removed" in fields else f"{fields['older']} {fields['newer']}")
+        return sorted(out)
+
+    def committed(self) -> dict[int, int]:
+        offsets = self.cluster.group("matchers", TOPICS.bands).offsets
+        return {partition: committed.offset for partition, committed in sorted(offsets.items())}
+
+
+def turns(*workers: MatchWorker, count: int = 5) -> None:
+    for _ in range(count):
+        for worker in workers:
+            worker.turn(0.0, 100)

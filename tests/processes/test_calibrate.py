@@ -1,0 +1,129 @@
+"""``neardup calibrate``: the share of true pairs at a similarity, from a field that was not scored."""
+
+import gzip
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import neardup  # noqa: F401
+
+from workers.calibrate import Job, calibrate, run
+from workers.exits import Exit, Failure
+
+
+def lines(path, rows):
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+@pytest.fixture
+def customers(tmp_path):
+    """Records of days, and pairs of four similarities: true ones lie 10 days apart, others 45 on average."""
+    rng = np.random.default_rng(3)
+    documents, pairs = [], []
+    for similarity, true in ((1.0, 1.0), (0.8, 0.9), (0.6, 0.5), (0.4, 0.0)):
+        for n in range(400):
+            day = int(rng.integers(0, 1000))
+            delay = 10 if n < 400 * true else int(rng.integers(0, 91))
+            pair = [f"{similarity}-{n}-{side}" for side in "ab"]
+            documents += [{"id": pair[0], "day": day}, {"id": pair[1], "day": day + delay}]
+            pairs.append({"older": pair[0], "newer": pair[1], "similarity": similarity, "buckets": 1})
+    return lines(tmp_path / "pairs.jsonl", pairs), lines(tmp_path / "documents.jsonl", documents)
+
+
+def test_the_shares_of_the_mixture_are_found(customers):
+    """All, nine in ten, half, none: within the interval of each, with delays of 10 and 45 days."""
+    pairs, documents = customers
+    found = calibrate(Job(pairs, [documents], "day", bins=5, random_mean=45, difference_max=90))
+    assert found.matched.value == 10
+    shares = {round(one.low, 1): one for one in found.bins}
+    assert list(shares) == [0.4, 0.6, 0.8]
+    assert shares[0.6].least <= 0.5 <= shares[0.6].most
+    assert shares[0.4].least <= 0.0
+    assert shares[0.8].least <= 0.95 <= shares[0.8].most  # 0.8 and 1.0 stand in one bin
+    assert [one.pairs for one in found.upwards] == [1600, 1200, 800]
+    assert found.upwards[1].true_share == pytest.approx(0.8, abs=0.05)
+    assert found.left_out == {}
+
+
+def test_the_difference_at_random_is_that_of_the_records(customers):
+    """Within the greatest one allowed: some 45 of 90 days."""
+    pairs, documents = customers
+    found = calibrate(Job(pairs, [documents], "day", difference_max=90))
+    assert found.random.value == pytest.approx(45, abs=1.5)
+    assert calibrate(Job(pairs, [documents], "day")).random.value > 300
+
+
+def test_what_cannot_be_used_is_counted(tmp_path):
+    """Never silently left out."""
+    documents = [
+        {"id": "a", "year": "1999"}, {"id": "b", "year": 1999}, {"id": "c"}, {"id": 4, "year": 3},
+        {"id": "d", "year": 1990},
+    ]  # fmt: skip
+    pairs = [
+        {"older": "a", "newer": "b", "similarity": 1}, {"older": "a", "newer": "c", "similarity": 1},
+        {"older": "a", "newer": "x", "similarity": 1}, {"older": "a", "newer": "b"}, ["a", "b"],
+        {"older": "a", "newer": "d", "similarity": 0.5},
+    ]  # fmt: skip
+    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year", random_mean=5)
+    assert calibrate(given._replace(difference_max=8)).left_out == {
+        "documents without a number in year": 1,
+        "documents without a text in id": 1,
+        "lines that are no JSON object": 1,
+        "pairs of a document that has no value or was not given": 2,
+        "lines of pairs without a similarity from 0 to 1": 1,
+        "pairs that differ by more than --difference-max": 1,
+    }
+
+
+def test_texts_and_dates_are_compared_by_their_kind(tmp_path):
+    """A text differs by 1 or 0, a date by days."""
+    documents = [
+        {"id": "a", "state": "qld", "born": "1999-12-31"}, {"id": "b", "state": "qld", "born": "20000101"},
+        {"id": "c", "state": "nsw", "born": "2001-01-01"},
+    ]  # fmt: skip
+    pairs = [{"older": "a", "newer": "b", "similarity": 1}, {"older": "a", "newer": "c", "similarity": 0.5}]
+    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "state", "text")
+    found = calibrate(given)
+    assert (found.matched.value, found.random.value) == (0, 2 / 3)
+    assert [one.difference for one in found.bins] == [1, 0]
+    assert calibrate(given._replace(field="born", kind="date")).matched.value == 1
+
+
+def test_without_a_pair_that_is_surely_true_nothing_is_told(tmp_path):
+    """The message names the remedy."""
+    documents = [{"id": "a", "year": 1}, {"id": "b", "year": 5}]
+    pairs = [{"older": "a", "newer": "b", "similarity": 0.9}]
+    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year")
+    with pytest.raises(Failure, match="lower --sure") as failure:
+        calibrate(given)
+    assert failure.value.code == Exit.USAGE
+
+
+def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
+    """A missing file, or a damaged one."""
+    pairs, documents = customers
+    with pytest.raises(Failure, match="No such file") as failure:
+        calibrate(Job(str(tmp_path / "none"), [documents], "day"))
+    assert failure.value.code == Exit.INPUT
+    cut = tmp_path / "cut.gz"
+    cut.write_bytes(gzip.compress(Path(documents).read_bytes())[:-100])
+    with pytest.raises(Failure, match="damaged or cut off"):
+        calibrate(Job(pairs, [str(cut)], "day"))
+    with pytest.raises(Failure, match="must be one of number, date, text"):
+        run(Job(pairs, [documents], "day", "year"), as_json=False)
+
+
+def test_the_command_prints_a_table_and_json(neardup, customers):  # noqa: F811
+    """The same shares, pairs from standard input, compressed documents."""
+    pairs, documents = customers
+    packed = Path(documents + ".gz")
+    packed.write_bytes(gzip.compress(Path(documents).read_bytes()))
+    arguments = ["calibrate", "-", "--documents", packed, "--field", "day", "--random-mean", 45, "--bins", 5]
+    shown = neardup(*arguments, stdin=Path(pairs).read_bytes())
+    assert (shown.returncode, shown.stderr) == (0, b"")
+    told = neardup(*arguments, "--json", stdin=Path(pairs).read_bytes())
+    rows = json.loads(told.stdout)["bins"]
+    for row in rows:
+        assert f"{row['true_share']:.3f} ({row['least']:.3f} to {row['most']:.3f})".encode() in shown.stdout

@@ -1,0 +1,124 @@
+"""``neardup evaluate``: pairs against a truth, by contents or by documents, with the curve that was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import orjson
+import pytest
+from typer.testing import CliRunner
+
+from workers.cli import app
+from workers.exits import Failure
+
+PAIRS = [
+    ("a", "b", 0.9),
+    ("b", "b2", 1.0),  # a copy, compared with nothing else
+    ("c", "d", 0.8),
+    ("e", "f", 0.7),
+]
+
+
+def invoke(*arguments: str) -> str:
+    result = CliRunner().invoke(app, ["evaluate", *arguments], catch_exceptions=False, standalone_mode=False)
+    if result.exception:
+        raise result.exception
+    return result.output
+
+
+@pytest.fixture
+def emitted(tmp_path: Path) -> str:
+    path = tmp_path / "pairs.jsonl"
+    rows = [{"older": a, "newer": b, "similarity": s, "buckets": 3} for a, b, s in PAIRS]
+    path.write_bytes(b"".join(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in rows) + b"no json\n")
+    return str(path)
+
+
+def truth(folder: Path, text: str) -> str:
+    path = folder / "truth"
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_copies_stand_for_each_other(emitted: str, tmp_path: Path) -> None:
+    """A pair with a copy is found where one with the other copy was emitted; both together count once."""
+    known = truth(tmp_path, "a,b,jaccard\na,b,.9\na,b2,.9\nb,b2,1\nc,d,.8\nx,y,.9\ne,f,.7\n")
+    found = orjson.loads(invoke(emitted, "--truth", known, "--documents", "12", "--json"))
+    assert found["confusion"] == {
+        "true_positives": 2, "false_positives": 1, "false_negatives": 1, "true_negatives": 55 - 4,
+    }  # fmt: skip
+    assert found["copies"] == 1
+    assert found["recall"]["value"] == pytest.approx(2 / 3)
+    assert found["left_out"] == {"lines that are no JSON object": 1}
+    each = orjson.loads(invoke(emitted, "--truth", known, "--documents", "12", "--json", "--each"))
+    assert each["confusion"] == {
+        "true_positives": 3, "false_positives": 1, "false_negatives": 2, "true_negatives": 66 - 6,
+    }  # fmt: skip
+
+
+def test_what_is_true_can_be_said(emitted: str, tmp_path: Path) -> None:
+    """By default what reaches the threshold of the settings."""
+    known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,d,.8\ne,f,.7\n")
+    for arguments, hits in ((["--truth-min", "0.7"], 3), (["--threshold", "0.9"], 1), ([], 2)):
+        found = orjson.loads(invoke(emitted, "--truth", known, "--json", *arguments))
+        assert found["confusion"]["true_positives"] == hits, arguments
+        assert found["confusion"]["true_negatives"] is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["left,right,more\na,b,x\nd,c,x\n", '{"older": "a", "newer": "b"}\n{"older": "c", "newer": "d"}\n',
+     "more,b,a\n1,b,a\n2,d,c\n"],
+)  # fmt: skip
+def test_a_truth_may_be_csv_or_json_lines_without_similarities(emitted: str, tmp_path: Path, text: str) -> None:
+    """Then every pair of it is true, and there is no curve."""
+    found = orjson.loads(invoke(emitted, "--truth", truth(tmp_path, text), "--json"))
+    assert found["confusion"]["true_positives"] == 2
+    assert found["curve"] == []
+
+
+def test_rows_that_are_no_pair_are_left_out_and_counted(emitted: str, tmp_path: Path) -> None:
+    """An id with itself, a similarity that is none."""
+    known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,c,1\ne,f,7\ng,h,\n")
+    output = invoke(emitted, "--truth", known)
+    assert "left out: 3 rows of the truth" in output
+    assert "0.9 to 0.95" in output
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [("a,b\n", "holds no pair"), ("one\nx\n", "no two columns"), (None, "cannot read .*no such file|No such file")],
+)
+def test_a_truth_that_cannot_be_used_is_refused(emitted: str, tmp_path: Path, text: str | None, sentence: str) -> None:
+    """With the path and what is wrong with it."""
+    known = truth(tmp_path, text) if text is not None else str(tmp_path / "absent.csv")
+    with pytest.raises(Failure, match=rf"(?s){known}.*({sentence})|({sentence}).*{known}"):
+        invoke(emitted, "--truth", known)
+
+
+def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_path: Path) -> None:
+    """In characters, and to a file; not without similarities."""
+    known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,d,.8\n")
+    file = tmp_path / "curve.svg"
+    output = invoke(emitted, "--truth", known, "--plot", str(file))
+    assert "promised" in output
+    assert "┊" in output
+    assert file.read_text(encoding="utf-8").count("<path") > 10
+    with pytest.raises(Failure, match="no similarities to draw"):
+        invoke(emitted, "--truth", truth(tmp_path, "a,b\na,b\n"), "--plot", str(file))
+
+
+def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: Callable[[str], Path]) -> None:
+    """News in 55 languages: no bin of a hundred pairs lies far from the curve, and few true pairs are missed."""
+    folder = real_data("itn_multilingual")
+    pairs = tmp_path / "pairs.jsonl"
+    run = CliRunner().invoke(app, ["run", "-q", "--candidates", str(folder / "docs.jsonl")], standalone_mode=False)
+    pairs.write_text(run.stdout, encoding="utf-8")
+    known = str(folder / "pairs_j050_char5.csv")
+    found = orjson.loads(invoke(str(pairs), "--truth", known, "--candidates", "--documents", "3530", "--json"))
+    checked = [one for one in found["curve"] if one["pairs"] >= 100]
+    assert len(checked) >= 6
+    for one in checked:  # the pairs of one cluster go together, so the interval is too narrow by a factor or so
+        assert abs(one["share"]["value"] - one["expected"]) < 0.15, one
+    assert found["recall"]["low"] > 0.97

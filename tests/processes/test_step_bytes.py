@@ -1,0 +1,38 @@
+"""What a step holds in memory is bounded by its bytes, however many records wait."""
+
+import random
+import tracemalloc
+
+import pytest
+from shell_harness import Bench
+
+DOCUMENTS = 48
+BYTES = 180_000  # of a document
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Documents that have nothing in common."""
+    chance = random.Random(7)
+    return [chance.randbytes(BYTES // 2).hex() for _ in range(DOCUMENTS)]
+
+
+def peak_bytes(texts, **changes):
+    """Bytes that a signer holds at most while it signs them all, beside what the broker in memory holds."""
+    bench = Bench(sign_threads=1, **changes)
+    bench.run("sign", lambda: bench.health["sign"].ready().holds)
+    bench.add(*((f"d{i}", text) for i, text in enumerate(texts)))
+    tracemalloc.start()
+    try:
+        bench.sign(len(texts))
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_signer_holds_a_step_of_bytes_and_not_all_that_waits(texts):
+    """Nine megabytes wait: in steps of one it holds a fraction of what they take at once."""
+    whole, bounded = peak_bytes(texts), peak_bytes(texts, step_bytes_max=1 << 20)
+    total = sum(map(len, texts))
+    assert whole > total
+    assert bounded < whole - total / 2

@@ -1,0 +1,79 @@
+"""``neardup tune --sample``: files of documents in, the length of shingles out."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from stream.errors import ConfigError
+from workers import tune_sample
+from workers.cli import app
+from workers.exits import Failure
+
+WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
+
+
+def shown_by(*arguments):
+    """What a command prints."""
+    done = CliRunner().invoke(app, ["tune", *map(str, arguments)])
+    assert done.exception is None, done.exception
+    return done.stdout
+
+
+def refused_with(*arguments):
+    """The sentence with which a command ends."""
+    error = CliRunner().invoke(app, ["tune", *map(str, arguments)]).exception
+    assert isinstance(error, (ConfigError, Failure))
+    return str(error)
+
+
+@pytest.fixture
+def mails(tmp_path):
+    """Twenty mails of about 2,000 characters, the lines of one file under other names; a line that is no document."""
+    lines = [{"mail": str(i), "body": (WORDS[i:] + WORDS[:i]) * 18} for i in range(20)]
+    path = tmp_path / "mails.jsonl"
+    path.write_text("\n".join(map(json.dumps, lines)) + "\n{}\n")
+    return path
+
+
+def test_mails_are_advised_five_characters_a_shingle(mails):
+    """Their alphabet is about 20, and five letters are enough; the lengths about it are measured."""
+    found = json.loads(shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json"))
+    assert (found["documents"], found["k_enough"], found["k_safe"]) == (20, 5, 7)
+    assert 1900 < found["characters_median"] < 2100
+    assert 17 < found["alphabet"] < 22
+    assert [row["k"] for row in found["lengths"]] == [3, 4, 5, 6, 7, 8]
+    assert all(row["median"] > 0.9 for row in found["lengths"])
+
+
+def test_the_tables_say_the_same(mails):
+    """The two lengths as settings, and what was read."""
+    shown = shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body")
+    for words in ("--k 5", "--k 7", "20", "enough", "safe", "nine in ten"):
+        assert words in shown
+
+
+def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
+    """Addresses of 37,000 characters stand for them: 9 is safe; 5 leaves strangers .25 alike, and 9 leaves .06."""
+    paths = sorted(real_data("sotu").glob("*.txt"))
+    found = json.loads(shown_by(*(part for path in paths for part in ("--sample", path)), "--json"))
+    assert (found["documents"], found["k_safe"]) == (233, 9)
+    assert found["alphabet"] == pytest.approx(18.8, abs=0.1)
+    at = {row["k"]: row["median"] for row in found["lengths"]}
+    assert at[5] > 0.2 > 0.1 > at[9]
+
+
+def test_a_sample_is_read_as_far_as_it_is_needed(mails, monkeypatch):
+    """By documents or by characters, whichever comes first."""
+    fields = ("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json")
+    monkeypatch.setattr(tune_sample, "SAMPLE_DOCUMENTS_MAX", 7)
+    assert json.loads(shown_by(*fields))["documents"] == 7
+    monkeypatch.setattr(tune_sample, "SAMPLE_CHARACTERS_MAX", 4000)
+    assert json.loads(shown_by(*fields))["documents"] == 3
+
+
+def test_what_gives_no_advice_is_refused(mails, tmp_path):
+    """A path that is not there, documents without a text, a picture of nothing."""
+    assert "no-such" in refused_with("--sample", tmp_path / "no-such")
+    assert "the sample holds no text" in refused_with("--sample", mails)
+    assert "leave out --family and --plot" in refused_with("--sample", mails, "--plot", "x.svg")

@@ -1,0 +1,159 @@
+"""``neardup calibrate``: how many pairs of a similarity are true, told from a field that was not scored.
+
+Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, both as JSON Lines, and writes
+a table: for each bin of similarity the mean difference of the field, the share of true pairs that it tells, and the
+same for all pairs from the bin upwards, which says where to set the threshold.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from workers.exits import Exit, Failure
+from workers.json_objects import json_objects
+
+# Bytes of a line at most: the default of line_bytes_max.
+_LINE_BYTES_MAX = 64 << 20
+_WIDTH_COLUMNS = 110
+
+
+class Job(NamedTuple):
+    """What a calibration is asked for. ``random_mean`` and ``difference_max`` may be left out."""
+
+    pairs: str
+    documents: Sequence[str]
+    field: str
+    kind: str = "number"
+    sure: float = 1.0
+    bins: int = 20
+    random_mean: float | None = None
+    difference_max: float = math.inf
+    id_field: str = "id"
+
+
+class Calibration(NamedTuple):
+    """What was found: the two means, each bin, all pairs from each bin upwards, and what was left out, by reason."""
+
+    matched: Mean
+    random: Mean
+    bins: list[Bin]
+    upwards: list[Bin]
+    left_out: dict[str, int]
+
+
+def run(job: Job, *, as_json: bool) -> None:
+    """Calibrate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
+    if job.kind not in KINDS:
+        raise Failure(Exit.USAGE, f"--kind {job.kind} must be one of {', '.join(KINDS)}")
+    found = calibrate(job)
+    if as_json:
+        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_COLUMNS)
+    console.print(_table(job, found))
+    for reason, count in found.left_out.items():
+        typer.echo(f"left out: {count:,} {reason}")
+
+
+def calibrate(job: Job) -> Calibration:
+    """The shares of true pairs. Raises ``Failure`` where no pair is surely true or no record has a value."""
+    kind, left_out = KINDS[job.kind], Counter[str]()
+    values: dict[str, Any] = {}
+    for path in job.documents:
+        for document in json_objects(path, left_out):
+            value = kind.read(document.get(job.field))
+            if value is None:
+                left_out[f"documents without a {job.kind} in {job.field}"] += 1
+            elif isinstance(id_ := document.get(job.id_field), str):
+                values[id_] = value
+            else:
+                left_out[f"documents without a text in {job.id_field}"] += 1
+    older, newer, similarity = _pairs(job.pairs, values, left_out)
+    differences = kind.differ(older, newer)
+    near = differences <= job.difference_max
+    if not near.all():
+        left_out["pairs that differ by more than --difference-max"] = int((~near).sum())
+        differences, similarity = differences[near], similarity[near]
+    matched = mean_difference(differences[similarity >= job.sure])
+    if not matched.pairs:
+        raise Failure(
+            Exit.USAGE,
+            f"no pair with a {job.kind} in {job.field} has similarity {job.sure:g}, so none is surely true: "
+            "lower --sure",
+        )
+    if job.random_mean is None:
+        random = kind.at_random(list(values.values()), job.difference_max)
+    else:
+        random = Mean(job.random_mean, 0.0, 0)
+    true_share(matched.value, matched.value, random.value)  # refuses a field that tells nothing
+    edges = [i / job.bins for i in range(job.bins + 1)]
+    each = bins(similarity, differences, matched, random, edges)
+    upwards = [bins(similarity, differences, matched, random, [one.low, 1.0])[0] for one in each]
+    return Calibration(matched, random, each, upwards, dict(left_out))
+
+
+def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[list[Any], list[Any], Any]:
+    """The values of the older and the newer documents of all pairs that have both, and the similarities."""
+    older, newer, similarity = [], [], []
+    for pair in json_objects(path, left_out):
+        score = pair.get("similarity")
+        if not isinstance(score, int | float) or not 0 <= score <= 1:
+            left_out["lines of pairs without a similarity from 0 to 1"] += 1
+        elif pair.get("older") not in values or pair.get("newer") not in values:
+            left_out["pairs of a document that has no value or was not given"] += 1
+        else:
+            older.append(values[pair["older"]])
+            newer.append(values[pair["newer"]])
+            similarity.append(float(score))
+    return older, newer, np.array(similarity, np.float64)
+
+
+def _summary(found: Calibration) -> dict[str, Any]:
+    """Plain values; what cannot be told is null."""
+    bins_ = [
+        {
+            **one._asdict(),
+            "upwards": {name: value for name, value in up._asdict().items() if name not in ("low", "high")},
+        }
+        for one, up in zip(found.bins, found.upwards, strict=True)
+    ]
+    return {
+        "matched": found.matched._asdict(),
+        "random": found.random._asdict(),
+        "bins": bins_,
+        "left_out": found.left_out,
+    }
+
+
+def _table(job: Job, found: Calibration) -> Table:
+    matched, random = found.matched, found.random
+    table = Table(
+        title=f"Share of true pairs, told from {job.field}",
+        caption=f"mean difference of {matched.pairs:,} pairs of similarity {job.sure:g} and over: {matched.value:.4g}; "
+        f"at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
+        "upwards: all pairs of at least this similarity",
+    )
+    for heading in ("similarity", "pairs", "difference", "true", "upwards", "true"):
+        table.add_column(heading, justify="right")
+    for one, up in zip(reversed(found.bins), reversed(found.upwards), strict=True):
+        table.add_row(
+            f"{one.low:.3g} to {one.high:.3g}", f"{one.pairs:,}", f"{one.difference:.4g}", _share(one),
+            f"{up.pairs:,}", _share(up),
+        )  # fmt: skip
+    return table
+
+
+def _share(one: Bin) -> str:
+    interval = "" if math.isnan(one.least) else f" ({one.least:.3f} to {one.most:.3f})"
+    return f"{one.true_share:.3f}{interval}"

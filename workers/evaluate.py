@@ -1,0 +1,224 @@
+"""``neardup evaluate``: emitted pairs against pairs that are known, as tables, JSON and a picture.
+
+Pairs are counted between contents: links between copies (similarity 1) join documents that stand for each other, since
+of n copies the stream links n - 1 and compares one with the rest. ``--each`` counts documents instead.
+
+The truth is a CSV file with a header or JSON Lines. Its pairs stand in two columns, of these names or the first two; a
+similarity in one of that name. Pairs of the truth below ``--truth-min`` are not true, but show where the curve is.
+
+With ``--candidates`` the pairs are what ``neardup run --candidates`` wrote: those at or above the cut are counted as
+emitted, and all of them are held against the S-curve.
+"""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream.config import Config
+from stream.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
+from stream.tuning import curve, probabilities
+from workers.exits import Exit, Failure, input_failure
+from workers.json_objects import json_objects
+from workers.tune_pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save
+
+ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
+SIMILARITY_NAMES = ("similarity", "jaccard", "score")
+
+
+class Job(NamedTuple):
+    """What an evaluation is asked for; ``truth_min`` is the similarity from which a known pair is true."""
+
+    pairs: str
+    truth: str
+    documents: int | None = None
+    truth_min: float | None = None
+    bins: int = 20
+    each: bool = False
+    candidates: bool = False
+
+
+class Known(NamedTuple):
+    """Known pairs with their similarities, or with none."""
+
+    pairs: list[Pair]
+    similarity: Floats | None
+
+
+class Evaluation(NamedTuple):
+    """What was found: the matrix, how many documents are copies of another, the curve, what was left out."""
+
+    confusion: Confusion
+    copies: int
+    curve: list[Bin]
+    left_out: dict[str, int]
+
+
+def run(job: Job, config: Config, *, plot: str | None, as_json: bool) -> None:
+    """Evaluate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
+    found = evaluate(job, config)
+    drawn = picture(config, found.curve, job.candidates) if found.curve else None
+    if plot is not None:
+        if drawn is None:
+            raise Failure(Exit.USAGE, f"--plot {plot}: the truth has no similarities to draw a curve over")
+        save(drawn, plot)
+    if as_json:
+        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    for table in _tables(found):
+        console.print(table)
+    if drawn is not None:
+        typer.echo(in_characters(drawn, colour=False))
+    for reason, count in found.left_out.items():
+        typer.echo(f"left out: {count:,} {reason}")
+
+
+def evaluate(job: Job, config: Config) -> Evaluation:
+    """Compare what was emitted with what is known. Raises ``Failure`` for files that cannot be read or used."""
+    left_out = Counter[str]()
+    links: list[Pair] = []
+    emitted: list[Pair] = []
+    met: list[Pair] = []
+    for line in json_objects(job.pairs, left_out):
+        older, newer = line.get("older"), line.get("newer")
+        if not isinstance(older, str) or not isinstance(newer, str):
+            left_out["lines of pairs without older and newer"] += 1
+            continue
+        similarity = line.get("similarity")
+        met.append((older, newer))
+        if similarity == 1 and not job.each:
+            links.append((older, newer))
+        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.cut):
+            emitted.append((older, newer))
+    known = read_truth(job.truth, left_out)
+    contents = Contents(links)
+    between = contents.pairs(known.pairs)
+    least = config.threshold if job.truth_min is None else job.truth_min
+    similarities = {} if known.similarity is None else dict(zip(known.pairs, known.similarity.tolist(), strict=True))
+    true = [content for content, pair in between.items() if similarities.get(pair, 1.0) >= least]
+    said = set(contents.pairs(emitted))
+    documents = None if job.documents is None else job.documents - contents.copies
+    matrix = confusion(said, true, documents)
+    shown: list[Bin] = []
+    if similarities and between:
+        shown_pairs = set(contents.pairs(met))
+        found = np.array([content in shown_pairs for content in between])
+        exact = np.array([similarities[pair] for pair in between.values()])
+        edges = np.linspace(0.0, 1.0, job.bins + 1).round(6).tolist()
+        shown = bins(exact, found, edges, lambda s: probabilities(config.tuning, s)[not job.candidates])
+    return Evaluation(matrix, contents.copies, shown, dict(left_out))
+
+
+def read_truth(path: str, left_out: Counter[str]) -> Known:
+    """The pairs of a truth file, CSV or JSON Lines, told by its first character."""
+    try:
+        with Path(path).open("rb") as file:
+            is_json = file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
+    except OSError as error:
+        raise input_failure(path, error) from None
+    rows = json_objects(path, left_out) if is_json else _csv_rows(path)
+    return _known(path, rows, left_out)
+
+
+def _csv_rows(path: str) -> Iterator[dict[str, Any]]:
+    try:
+        with Path(path).open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            yield from csv.DictReader(file)
+    except (OSError, csv.Error) as error:
+        raise Failure(Exit.INPUT, f"cannot read {path}: {error}") from None
+
+
+def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) -> Known:
+    pairs: list[Pair] = []
+    similarity: list[float] = []
+    names: tuple[str, str] | None = None
+    score: str | None = None
+    for row in rows:
+        if names is None:
+            columns = list(row)
+            if len(columns) < 2:
+                raise Failure(Exit.INPUT, f"{path} has no two columns with the ids of a pair")
+            names = next((two for two in ID_NAMES if set(two) <= row.keys()), (columns[0], columns[1]))
+            score = next((name for name in SIMILARITY_NAMES if name in row), None)
+        a, b = row.get(names[0]), row.get(names[1])
+        try:
+            value = 1.0 if score is None else float(row[score])
+        except (KeyError, TypeError, ValueError):
+            value = float("nan")
+        if a is None or b is None or a == b or not 0 <= value <= 1:
+            left_out["rows of the truth that are no pair of two ids and a similarity from 0 to 1"] += 1
+            continue
+        pairs.append((str(a), str(b)))
+        similarity.append(value)
+    if not pairs:
+        raise Failure(Exit.INPUT, f"{path} holds no pair: give CSV with a header and the ids in two columns")
+    return Known(pairs, np.array(similarity) if score else None)
+
+
+def picture(config: Config, shown: list[Bin], candidates: bool) -> Picture:
+    """The found share of each bin over the curve that promised it."""
+    s, candidate, emitted = curve(config.tuning, POINTS)
+    promised = candidate if candidates else emitted
+    middles = [(one.low + one.high) / 2 for one in shown]
+    return Picture(
+        title="found share of the known pairs, and the share that was promised",
+        x_label="similarity",
+        x_limits=(0.0, 1.0),
+        curves=[
+            Curve("promised", s.tolist(), promised.tolist(), "braille"),
+            Curve("found", middles, [one.share.value for one in shown], "hd"),
+        ],
+        marks=[Mark(f"threshold {config.threshold:g}", config.threshold, ":")],
+        areas=[],
+    )
+
+
+def _tables(found: Evaluation) -> list[Table]:
+    hits, false, missed, rest = found.confusion
+    matrix = Table(title="Pairs of contents" if found.copies else "Pairs")
+    for heading in ("", "true", "not true"):
+        matrix.add_column(heading, justify="right")
+    matrix.add_row("emitted", f"{hits:,}", f"{false:,}")
+    matrix.add_row("not emitted", f"{missed:,}", "not counted" if rest is None else f"{rest:,}")
+    shares = Table(title="Shares, with intervals of 95%")
+    for heading in ("", "share", "from", "to"):
+        shares.add_column(heading, justify="right")
+    for name, value in _shares(found.confusion).items():
+        shares.add_row(name, *(f"{x:.4f}" for x in value))
+    if not found.curve:
+        return [matrix, shares]
+    over = Table(title="Known pairs by their similarity")
+    for heading in ("similarity", "pairs", "found", "share", "from", "to", "promised"):
+        over.add_column(heading, justify="right")
+    for one in found.curve:
+        over.add_row(
+            f"{one.low:g} to {one.high:g}", f"{one.pairs:,}", f"{one.found:,}",
+            *(f"{x:.3f}" for x in one.share), f"{one.expected:.3f}",
+        )  # fmt: skip
+    return [matrix, shares, over]
+
+
+def _shares(matrix: Confusion) -> dict[str, Share]:
+    return {"precision": matrix.precision(), "recall": matrix.recall(), "F1": matrix.f1()}
+
+
+def _summary(found: Evaluation) -> dict[str, Any]:
+    """Plain values; what cannot be told is null."""
+    return {
+        "confusion": found.confusion._asdict(),
+        "copies": found.copies,
+        **{name.lower(): value._asdict() for name, value in _shares(found.confusion).items()},
+        "curve": [{**one._asdict(), "share": one.share._asdict()} for one in found.curve],
+        "left_out": found.left_out,
+    }
