@@ -16,11 +16,14 @@ import mmh3
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
+from stream.elements import RATINGS
 from stream.errors import ConfigError
-from stream.parameters import Parameters
+from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
 from stream.shingles import SHINGLES
 from stream.tuning import SKETCH_BITS, Tuning
+from stream.vector_measures import MEASURES
+from stream.verify import VERIFIED
 from stream.words import stop_languages
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
@@ -53,7 +56,7 @@ class Config(Parameters):
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
-    @field_validator("scheme", "shingles", "sketch_bits", "languages")
+    @field_validator("scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings")
     @classmethod
     def _known(cls, value: Any, info: Any) -> Any:
         names = _CHOICES[info.field_name]()
@@ -61,7 +64,7 @@ class Config(Parameters):
             if name not in names:
                 close = difflib.get_close_matches(str(name), [str(n) for n in names], 1)
                 hint = f" (did you mean {close[0]!r}?)" if close else ""
-                raise ValueError(f"must be one of {', '.join(map(str, names))}{hint}")
+                raise ValueError(f"must be one of {', '.join(str(n) for n in names if n is not None)}{hint}")
         return value
 
     @model_validator(mode="after")
@@ -110,7 +113,11 @@ def _digest(parts: list[Any]) -> str:
 
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
-    "shingles": lambda: tuple(SHINGLES),
+    "shingles": lambda: (*SHINGLES, TOKENS),
+    "shingle_bytes": lambda: SHINGLE_BYTES,
+    "measure": lambda: (None, *VERIFIED, *MEASURES),
+    "verify": lambda: VERIFICATIONS,
+    "ratings": lambda: tuple(RATINGS),
     "sketch_bits": lambda: SKETCH_BITS,
     "languages": stop_languages,
 }

@@ -6,24 +6,53 @@ rules between several fields stand with the scheme that knows them, in its ``pla
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, InstanceOf
 
+from stream.elements import RATINGS
 from stream.shingles import SHINGLES
 from stream.signatures.hyperplanes import PLANES
+from stream.token_order import TokenOrder
 from stream.tuning import ROWS_LIMIT
 from stream.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
+# What is compared where documents bring their elements themselves, beside the ways to cut a text.
+TOKENS = "tokens"
+# How a candidate's similarity is told: from two sketches, or from the elements themselves.
+VERIFICATIONS = ("sketch", "exact")
+# Bytes of a hashed shingle.
+SHINGLE_BYTES = (4, 8)
 
 
 class Parameters(BaseModel):
     """What to find and within which limits. Every field has a default."""
 
-    shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
+    shingles: str = Field("chars", description="what is compared: " + ", ".join((*SHINGLES, TOKENS)))
     k: int | None = Field(
-        None, ge=1, le=100, description="characters or words a shingle; by default 5 characters or 3 words"
+        None,
+        ge=1,
+        le=100,
+        description="characters, words or parts of a URL in a shingle; by default 5 characters, 3 words, 2 parts",
     )
+    shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
+    measure: str | None = Field(
+        None,
+        description="what similarity is: jaccard (the default), jaccard_bag or containment of sets; cosine, dot, "
+        "euclidean, hamming or l1 of vectors, where the scheme decides",
+    )
+    verify: str = Field(
+        "sketch",
+        description="how the similarity of a candidate is told: sketch (estimated from two sketches), exact (from its "
+        "elements, which are then kept, shingle_bytes each)",
+    )
+    groups: int = Field(
+        8, ge=1, le=ROWS_LIMIT, description="parts of the universe of which partial_minhash looks at one for a row"
+    )
+    ratings: str = Field("ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS))
+    rating_high_min: float = Field(3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
+    rating_max: float = Field(5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
+    tokens_max: int = Field(1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
     nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
     fold_case: bool = Field(True, description="fold the case of texts")
@@ -46,6 +75,12 @@ class Parameters(BaseModel):
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
     seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
     sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
+    token_order: InstanceOf[TokenOrder] | None = Field(
+        None, description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes"
+    )
+    identical_positions: int | None = Field(
+        None, ge=1, le=1024, description="characters that the key of identical is made of; by default the whole text"
+    )
     window_seconds: float | None = Field(
         None,
         gt=0,
@@ -76,28 +111,6 @@ class Parameters(BaseModel):
         le=1 << 42,
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
     )
-    measure: str | None = Field(
-        None, description="what similarity is, for schemes that have several: cosine, dot, euclidean, hamming, l1"
-    )
-    dimension: int | None = Field(
-        None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
-    )
-    vector_evidence: str = Field(
-        "float32",
-        description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
-        "sketch (nothing, and the similarity is an estimate)",
-    )
-    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANES))
-    distance_scale: float | None = Field(
-        None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
-    )
-    segment_width: float | None = Field(
-        None, gt=0, le=1e30, description="width of the segments of lines; by default 4 distances at the threshold"
-    )
-    component_max: int | None = Field(
-        None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
-    )
-    norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
     record_fields: tuple[str, ...] = Field(
         ("name", "address", "phone"),
         description="fields of a record that are scored, as name, name:weight or name:weight:penalty",
@@ -130,5 +143,24 @@ class Parameters(BaseModel):
     grid_functions: int = Field(1024, ge=1, le=65536, description="functions of a group, joined by OR")
     grid_groups: int = Field(2, ge=1, le=16, description="groups of functions, joined by AND")
     grid_function_squares: int = Field(3, ge=1, le=16, description="squares that a function asks for")
+    dimension: int | None = Field(
+        None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
+    )
+    vector_evidence: str = Field(
+        "float32",
+        description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
+        "sketch (nothing, and the similarity is an estimate)",
+    )
+    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANES))
+    distance_scale: float | None = Field(
+        None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
+    )
+    segment_width: float | None = Field(
+        None, gt=0, le=1e30, description="width of the segments of lines; by default 4 distances at the threshold"
+    )
+    component_max: int | None = Field(
+        None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
+    )
+    norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
     text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
     id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")

@@ -6,11 +6,15 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import grids, records, sets, vectors
+from stream import grids, identical, partial_sets, prefix, records, sets, vectors
 from stream.frame import Scheme
 
 _S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+)
+_PARTIAL = (
+    _S_CURVE + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
+    "a row is infinite with probability (1 - 1 / groups)^n"
 )
 
 _SETS = Scheme(
@@ -27,6 +31,13 @@ _SETS = Scheme(
     by_content=True,
     exact=False,
     guarantee=_S_CURVE,
+)
+_PARTIAL_SETS = _SETS._replace(
+    plan=partial_sets.plan,
+    evidence=partial_sets.evidence,
+    keys=partial_sets.keys,
+    common=partial_sets.common,
+    guarantee=_PARTIAL,
 )
 
 _VECTORS = Scheme(
@@ -50,23 +61,6 @@ _VECTORS = Scheme(
 SCHEMES: dict[str, Scheme] = {
     "one_permutation": _SETS,
     "minhash": _SETS._replace(evidence=sets.minhash_evidence),
-    "hyperplane": _VECTORS,
-    # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
-    "hyperplane_dot": _VECTORS._replace(
-        plan=vectors.plan_of("dot"),
-        by_content=False,
-        guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
-    ),
-    "p_stable": _VECTORS._replace(
-        plan=vectors.plan_of("euclidean"),
-        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the chance that two points at their distance "
-        "share a segment of a random line; emitted if its similarity is at or above the threshold",
-    ),
-    "bit_sampling": _VECTORS._replace(
-        plan=vectors.plan_of("hamming", "l1"),
-        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the share of equal bits, of the vectors or "
-        "of their unary codes; emitted if its similarity is at or above the threshold",
-    ),
     "records": Scheme(
         plan=records.plan,
         kind=records.kind,
@@ -98,5 +92,55 @@ SCHEMES: dict[str, Scheme] = {
         exact=False,
         guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
         scoring=grids.score_settings,
+    ),
+    "permutation": _SETS._replace(evidence=sets.permutation_evidence),
+    "partial_minhash": _PARTIAL_SETS,
+    "grouped": _PARTIAL_SETS._replace(plan=partial_sets.grouped_plan),
+    "prefix": Scheme(
+        plan=prefix.plan,
+        kind=prefix.kind,
+        features=prefix.features,
+        contents=sets.bag_contents,
+        evidence=prefix.evidence,
+        width=prefix.width,
+        keys=prefix.keys,
+        common=prefix.common,
+        signing=prefix.signing,
+        tuning=prefix.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+    ),
+    "identical": Scheme(
+        plan=identical.plan,
+        kind=identical.kind,
+        features=identical.features,
+        contents=identical.contents,
+        evidence=identical.evidence,
+        width=identical.width,
+        keys=identical.keys,
+        common=identical.common,
+        signing=identical.signing,
+        tuning=identical.tuning,
+        by_content=True,
+        exact=True,
+        guarantee="every text that is equal to an earlier one after normalisation, and no other",
+    ),
+    "hyperplane": _VECTORS,
+    # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
+    "hyperplane_dot": _VECTORS._replace(
+        plan=vectors.plan_of("dot"),
+        by_content=False,
+        guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
+    ),
+    "p_stable": _VECTORS._replace(
+        plan=vectors.plan_of("euclidean"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the chance that two points at their distance "
+        "share a segment of a random line; emitted if its similarity is at or above the threshold",
+    ),
+    "bit_sampling": _VECTORS._replace(
+        plan=vectors.plan_of("hamming", "l1"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the share of equal bits, of the vectors or "
+        "of their unary codes; emitted if its similarity is at or above the threshold",
     ),
 }

@@ -1,32 +1,46 @@
 """Schemes of sets: texts are cut into shingles, the set of them is signed, and sketches of the signatures are banded.
 
-Similarity is the Jaccard similarity of the sets, estimated from the rows in which two sketches agree.
+In place of a text a document may bring its elements itself (``stream.elements``). With the measure of bags the second
+and further copies of an element are elements of their own, so that all of this finds similar bags too.
+
+Similarity is estimated from the rows in which two sketches agree; or, with ``verify="exact"``, measured on the elements
+themselves, hashed and in ascending order. These are then a part of the evidence, ``shingle_bytes`` for each element of
+each document in the window, bounded by ``evidence_bytes_max`` together. Signatures are of Jaccard similarity, whatever
+the measure: containment t is Jaccard t / (2 - t) where two sets are of one size, and less where they are not.
 
 Source: Mining of Massive Datasets, 3.1 to 3.4.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding
+from stream import banding, verify
+from stream.bags import numbered, sorted_sets
+from stream.curves import pass_probability, row_agreement
 from stream.documents import Document
+from stream.elements import RatingRule, elements
 from stream.errors import ConfigError
 from stream.features import Features
-from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
+from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, ragged_evidence, ragged_values, regular_keys
 from stream.hashing import hash_bags
 from stream.normalize import UNICODE_VERSION, NormalForm, code_points
-from stream.parameters import Parameters
+from stream.parameters import TOKENS, Parameters
 from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
-from stream.signatures import minhash, one_permutation
+from stream.signatures import minhash, one_permutation, permutation
 from stream.tuning import Tuning, choose
+from stream.url_tokens import url_rules
 from stream.words import stop_rules, word_rules
 
-_K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS}
+_K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS, "urls": 2, TOKENS: 1}
+# What a document brings for it, where that is not a text.
+_KINDS = {TOKENS: "tokens"}
+_STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
 
@@ -41,6 +55,12 @@ class SetPlan(NamedTuple):
     text_characters_max: int
     tuning: Tuning
     seed: int
+    shingle_bytes: int
+    measure: str
+    exact: bool
+    ratings: RatingRule
+    tokens_max: int
+    groups: int
 
     @property
     def signature_rows(self) -> int:
@@ -51,29 +71,125 @@ class SetPlan(NamedTuple):
 def plan(parameters: Parameters) -> SetPlan:
     """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
     p = parameters
-    if p.shingles == "stopwords" and p.k not in (None, STOPWORD_SHINGLE_WORDS):
-        raise ConfigError(f"k={p.k} with stopwords shingles, which are a stop word and two more: leave k out")
-    if p.shingles == "stopwords" and not p.languages:
-        raise ConfigError("languages is empty, but stopwords shingles need a stop list: name at least one language")
+    _check(p)
     return SetPlan(
         shingles=p.shingles,
         k=p.k if p.k is not None else _K_DEFAULTS[p.shingles],
         languages=tuple(sorted(set(p.languages))),
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
-        tuning=choose(p.threshold, p.recall, p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity),
+        tuning=_tuned(p),
         seed=p.seed,
+        shingle_bytes=p.shingle_bytes,
+        measure=measure_of(p),
+        exact=p.verify == "exact",
+        ratings=RatingRule(p.ratings, p.rating_high_min, p.rating_max),
+        tokens_max=p.tokens_max,
+        groups=1,
     )
 
 
+def measure_of(p: Parameters) -> str:
+    """The measure that is set, or Jaccard similarity; raises ``ConfigError`` for one of other things than sets."""
+    measure = p.measure or "jaccard"
+    if measure not in verify.VERIFIED:
+        raise ConfigError(
+            f"measure is {measure}, but sets are compared by {', '.join(verify.VERIFIED)}: set one of them"
+        )
+    return measure
+
+
+def _check(p: Parameters) -> None:
+    """Rules between several settings."""
+    if p.shingles == "stopwords" and p.k not in (None, STOPWORD_SHINGLE_WORDS):
+        raise ConfigError(f"k={p.k} with stopwords shingles, which are a stop word and two more: leave k out")
+    if p.shingles == "stopwords" and not p.languages:
+        raise ConfigError("languages is empty, but stopwords shingles need a stop list: name at least one language")
+    if p.shingles == TOKENS and p.k is not None:
+        raise ConfigError(f"k={p.k} with tokens, which are not cut: leave k out")
+    if p.ratings == "stars" and measure_of(p) != "jaccard_bag":
+        raise ConfigError(
+            f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
+        )
+    if p.measure == "containment" and p.verify != "exact":
+        raise ConfigError("measure=containment cannot be estimated from sketches: set verify to exact")
+    if p.verify == "exact" and p.min_similarity is not None:
+        raise ConfigError(
+            f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the cut: leave it out"
+        )
+
+
+def _tuned(p: Parameters) -> Tuning:
+    """The shape for a pair that meets in one band; or the first that does for one that meets in several."""
+    if p.buckets_shared_min == 1:
+        return _shape(p, p.recall)
+    best, target = _meeting(_shape(p, p.recall), p), p.recall
+    if p.min_similarity is not None and best.recall > 0:
+        return best  # then recall is what results
+    while best.recall < p.recall:
+        target = 1 - (1 - target) / 2
+        try:
+            best = max(best, _meeting(_shape(p, target), p), key=lambda tuning: tuning.recall)
+        except ConfigError:
+            raise ConfigError(
+                f"buckets_shared_min is {p.buckets_shared_min}, with which a recall of {p.recall} at threshold "
+                f"{p.threshold} is out of reach of {best.bands * best.rows} rows: set it to less, rows_max to more, "
+                f"or recall to {math.floor(1e4 * best.recall) / 1e4:.4f} or less"
+            ) from None
+    return best
+
+
+def _shape(p: Parameters, recall: float) -> Tuning:
+    """Bands and cut; where similarity is exact, the cut is the threshold and only candidates can be missed."""
+    shape = p.rows_max, p.sketch_bits, p.bands, p.rows
+    if p.verify != "exact":
+        return choose(p.threshold, recall, *shape, p.min_similarity)
+    found = choose(_jaccard(p), recall, *shape, false_pair_weight=0.0)
+    found = found._replace(threshold=p.threshold, cut=p.threshold, margin=0.0, agreements_min=0)
+    return found._replace(pass_probability=1.0, recall=found.candidate_probability)
+
+
+def _jaccard(p: Parameters) -> float:
+    """The Jaccard similarity of two sets of one size that stand on the threshold."""
+    return p.threshold / (2 - p.threshold) if p.measure == "containment" else p.threshold
+
+
+def _meeting(tuning: Tuning, p: Parameters) -> Tuning:
+    """The same shape for pairs that must meet in ``buckets_shared_min`` bands: the binomial tail over bands."""
+    if p.buckets_shared_min > tuning.bands:
+        return tuning._replace(candidate_probability=0.0, recall=0.0)
+    band = row_agreement(_jaccard(p), p.sketch_bits) ** tuning.rows
+    candidate = float(pass_probability(band, p.buckets_shared_min, tuning.bands))
+    return tuning._replace(candidate_probability=candidate, recall=candidate * tuning.pass_probability)
+
+
 def kind(plan: SetPlan) -> str:
-    """Sets are cut from texts."""
-    del plan
-    return "text"
+    """Sets are cut from texts, or given."""
+    return _KINDS.get(plan.shingles, "text")
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
-    """The shingles of the plan's kind, of texts that are not too long and have any."""
+    """Shingles of the plan's kind, of texts that are not too long and have any; or elements given by the documents."""
+    reading = _given(documents, plan) if plan.shingles == TOKENS else _cut(documents, plan)
+    values, starts = reading.features
+    bits = 8 * plan.shingle_bytes
+    if plan.shingle_bytes < values.itemsize:
+        values = values & np.uint64((1 << bits) - 1)
+    if plan.measure == "jaccard_bag":
+        values = numbered(values, starts, bits)
+    elif plan.shingles == TOKENS:  # of a set, an element given twice is no other content
+        values, starts = sorted_sets(values, starts)
+    return reading._replace(features=Features(values, starts))
+
+
+def _given(documents: Sequence[Document], plan: SetPlan) -> Reading:
+    found = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
+    kept = np.diff(found.starts) > 0
+    starts = np.append(found.starts[:-1][kept], found.starts[-1:])
+    return Reading(Features(found.values, starts), found.refused, 0)
+
+
+def _cut(documents: Sequence[Document], plan: SetPlan) -> Reading:
     refused: dict[int, str] = {}
     texts = []
     for i, document in enumerate(documents):
@@ -105,9 +221,25 @@ def evidence_by(sign: Sign) -> Callable[[Features, SetPlan], Evidence]:
 
     def evidence(features: Features, plan: SetPlan) -> Evidence:
         signatures = sign(features.values, features.starts, plan.signature_rows, plan.seed)
-        return fixed_evidence(banding.sketch(signatures, plan.tuning.sketch_bits))
+        return with_elements(banding.sketch(signatures, plan.tuning.sketch_bits), features, plan)
 
     return evidence
+
+
+def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: SetPlan) -> Evidence:
+    """Sketches as evidence; with the elements beside them where similarity is exact."""
+    if not plan.exact:
+        return fixed_evidence(sketches)
+    values, starts = sorted_sets(features.values, features.starts)
+    return ragged_evidence(values.astype(_STORED[plan.shingle_bytes]), starts, sketches)
+
+
+def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.float64]:
+    """The plan's measure of the elements beside two sketches, pairwise."""
+    (values_a, starts_a), (values_b, starts_b) = (ragged_values(x, _STORED[plan.shingle_bytes]) for x in (a, b))
+    return verify.VERIFIED[plan.measure](
+        values_a.astype(np.uint64, copy=False), starts_a, values_b.astype(np.uint64, copy=False), starts_b
+    )
 
 
 def width(plan: SetPlan) -> int:
@@ -121,19 +253,28 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
-    """First common band, number of common bands, similarity estimated from the equal rows of two sketches."""
+    """First common band, number of common bands; similarity, exact or from the equal rows of two sketches."""
     found = banding.agreement(a.fixed, b.fixed, plan.tuning.bands, plan.tuning.sketch_bits)
-    similarity = banding.estimate(found.rows, plan.signature_rows, plan.tuning.sketch_bits)
+    if plan.exact:
+        similarity = exact_similarity(a, b, plan)
+    else:
+        similarity = banding.estimate(found.rows, plan.signature_rows, plan.tuning.sketch_bits)
     return Common(found.first_band, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
-    """What decides shingles, sketches and bands; the rules of words and stop lists where they take part."""
+    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings where they take part.
+
+    And the measure, which the matching fingerprint does not know.
+    """
     tuning = plan.tuning
-    parts: list[object] = [UNICODE_VERSION, plan.shingles, plan.k, *plan.normal_form]
-    parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed, plan.text_characters_max]
+    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, plan.measure, plan.exact, plan.groups]
+    parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed]
+    if plan.shingles == TOKENS:
+        return (*parts, *plan.ratings, plan.tokens_max)
+    parts += [UNICODE_VERSION, *plan.normal_form, plan.text_characters_max]
     if plan.shingles != "chars":
-        parts.append(word_rules())
+        parts.append(url_rules() if plan.shingles == "urls" else word_rules())
     if plan.shingles == "stopwords":
         parts.append(stop_rules(plan.languages))
     return tuple(parts)
@@ -146,3 +287,4 @@ def tuning(plan: SetPlan) -> Tuning:
 
 one_permutation_evidence = evidence_by(one_permutation.sign)
 minhash_evidence = evidence_by(minhash.sign)
+permutation_evidence = evidence_by(permutation.sign)

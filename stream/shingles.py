@@ -7,7 +7,8 @@ rolling hash needs one multiplication after another. The 1 added to each unit ke
 
 Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
 
-Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008).
+Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008);
+``stream.url_tokens`` for those of URLs.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from stream.features import Features
 from stream.hashing import BASE, mix64
 from stream.kernels import kernel
 from stream.normalize import CodePoints
+from stream.url_tokens import url_grams, url_stops
 from stream.words import is_stop, stop_table, token_hashes, word_table
 
 # A stop-word shingle: the stop word and the next two words (3.2.4).
@@ -58,11 +60,26 @@ def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features
     return _word_shingles(codes, k, stop_table(languages))
 
 
+def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
+    """k consecutive tokens of a URL with their place in it, of every URL of the text (``stream.url_tokens``).
+
+    A URL with fewer tokens is one shingle; a text without a token has none. ``languages`` has no meaning here.
+    """
+    del languages
+    values = np.empty(int(codes.lengths.sum()), np.uint64)
+    starts = np.zeros(len(codes.starts) + 1, np.int64)
+    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
+    _urls(*buffers, k, word_table(), url_stops(), tokens, values, starts)
+    return Features(values[: starts[-1]], starts)
+
+
 # kind -> the function that cuts it; ``Config.shingles`` is one of these names.
 SHINGLES: dict[str, Callable[[CodePoints, int, tuple[str, ...]], Features]] = {
     "chars": chars,
     "words": words,
     "stopwords": stopwords,
+    "urls": urls,
 }
 
 
@@ -149,3 +166,14 @@ def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows
                 values[at] = mix64(h)
                 at += 1
         starts[i + 1] = at
+
+
+@kernel
+def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):  # type: ignore[no-untyped-def]
+    for i in range(len(firsts)):
+        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
+        if is_wide[i]:
+            count = url_grams(wide[first:end], k, table, stops, tokens, values[at:])
+        else:
+            count = url_grams(narrow[first:end], k, table, stops, tokens, values[at:])
+        starts[i + 1] = at + count

@@ -61,6 +61,7 @@ _NUMERIC, _KATAKANA, _EXTENDNUM, _FLAG, _SINGLE, _DOUBLE, _MIDNUMLET, _MIDLETTER
 _HEBREW_QUOTE, _FLAG_WHOLE = 19, 20
 
 _CLASS_MASK, _PICTOGRAPHIC, _WORDLIKE = 0x1F, 0x20, 0x40  # the bits of a table entry
+WORD_CLASS, WORDLIKE, NUMERIC = _CLASS_MASK, _WORDLIKE, _NUMERIC  # the same for other cuts of text
 _PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
 
 

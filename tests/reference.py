@@ -95,3 +95,28 @@ def content(bag: Sequence[int]) -> tuple[int, int]:
     """The 128-bit hash of a bag of shingles."""
     first, second = sum(bag) & MASK, sum((x ^ (x >> 29)) * GOLDEN for x in bag) & MASK
     return mix64((first + len(bag)) & MASK), mix64(second ^ len(bag))
+
+
+def order_values(tokens: Iterable[int], known: Sequence[int]) -> list[int]:
+    """Half of the hash of an unknown token; of a known one the top bit and its rank, spread over the bits below."""
+    spread = 63 - max(len(known) - 1, 0).bit_length()
+    return [1 << 63 | known.index(token) << spread if token in known else token >> 1 for token in tokens]
+
+
+def token_keys(values: Iterable[int], seed: int) -> list[int]:
+    """The keys of the tokens of a prefix."""
+    return [mix64(value ^ derive_seed(seed, 1 << 33)) for value in values]
+
+
+def text_hash(text: str) -> tuple[int, int]:
+    """The 128-bit hash of a whole text: words of three code points of 21 bits, then the ones that are left."""
+    first, second = 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
+    codes = code_points(text)
+    whole = len(codes) - len(codes) % 3
+    words_ = [codes[i] | codes[i + 1] << 21 | codes[i + 2] << 42 for i in range(0, whole, 3)] + codes[whole:]
+    for word in words_:
+        first = ((first ^ word) * 0xBF58476D1CE4E5B9) & MASK
+        first ^= first >> 32
+        second = ((second + word) * 0x94D049BB133111EB) & MASK
+        second ^= second >> 29
+    return mix64(first ^ len(codes)), mix64((second + len(codes) * GOLDEN) & MASK)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stream.hashing import derive_seed
 from stream.kernels import kernel
+from stream.signatures import INFINITY
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are taken modulo it first.
 PRIME = np.uint64((1 << 61) - 1)
@@ -35,6 +36,28 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     signatures = np.empty((len(starts) - 1, rows), np.uint64)
     a, b = functions(rows, seed)
     _sign(values, starts, a, b, signatures)
+    return signatures
+
+
+def sign_linear(
+    values: npt.NDArray[np.uint64],
+    starts: npt.NDArray[np.int64],
+    a: npt.NDArray[np.uint64],
+    b: npt.NDArray[np.uint64],
+    modulus: int,
+) -> npt.NDArray[np.uint64]:
+    """Signatures ``uint64[n, rows]`` by the given functions (a x + b) mod ``modulus``, ``uint64[rows]`` each.
+
+    For small universes: elements, a and b are below ``modulus``, which is 1 to 2**32 and need not be a prime; a
+    function whose a shares a factor with it is no permutation. An empty set has infinity in every row.
+
+    >>> import numpy as np
+    >>> h = np.array([1, 3], np.uint64), np.array([1, 1], np.uint64)  # x + 1 and 3 x + 1
+    >>> sign_linear(np.array([0, 3], np.uint64), np.array([0, 2]), *h, modulus=5).tolist()
+    [[1, 0]]
+    """
+    signatures = np.empty((len(starts) - 1, len(a)), np.uint64)
+    _sign_linear(values, starts, a, b, np.uint64(modulus), signatures)
     return signatures
 
 
@@ -67,8 +90,18 @@ def _multiply(a, x):  # type: ignore[no-untyped-def]
 def _sign(values, starts, a, b, signatures):  # type: ignore[no-untyped-def]
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
-            least = np.uint64(0xFFFFFFFFFFFFFFFF)
+            least = INFINITY
             for j in range(starts[i], starts[i + 1]):
                 h = _reduce(_multiply(a[r], _reduce(values[j])) + b[r])
                 least = min(least, h)
+            signatures[i, r] = least
+
+
+@kernel
+def _sign_linear(values, starts, a, b, modulus, signatures):  # type: ignore[no-untyped-def]
+    for i in range(len(signatures)):
+        for r in range(signatures.shape[1]):
+            least = INFINITY
+            for j in range(starts[i], starts[i + 1]):
+                least = min(least, (a[r] * values[j] + b[r]) % modulus)
             signatures[i, r] = least

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from stream.hashing import derive_seed, mix64
 from stream.kernels import kernel
+from stream.signatures import INFINITY
 
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 _HALF = np.uint64(32)
 
 
@@ -47,13 +47,13 @@ def _sign(values, starts, seed, signatures, hashes):  # type: ignore[no-untyped-
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
         row = signatures[i]
-        row[:] = _EMPTY
+        row[:] = INFINITY
         if len(shingles) == 0:
             continue
         _first_round(shingles, derive_seed(seed, np.uint64(0)), row, hashes)
         empty = 0
         for r in range(len(row)):
-            empty += row[r] == _EMPTY
+            empty += row[r] == INFINITY
         if empty:
             _fill(shingles, seed, row)
 
@@ -75,7 +75,7 @@ def _fill(shingles, seed, row):  # type: ignore[no-untyped-def]
     """Rounds 1 to 2k - 1: first k rounds over random rows, then one row after the other."""
     k = len(row)
     rows = np.uint64(k)
-    frozen = row != _EMPTY
+    frozen = row != INFINITY
     for round_ in range(1, k):
         round_seed = derive_seed(seed, np.uint64(round_))
         for i in range(len(shingles)):
@@ -85,7 +85,7 @@ def _fill(shingles, seed, row):  # type: ignore[no-untyped-def]
                 row[r] = x
         left = 0
         for r in range(k):
-            frozen[r] = row[r] != _EMPTY
+            frozen[r] = row[r] != INFINITY
             left += not frozen[r]
         if left == 0:
             return

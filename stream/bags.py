@@ -1,0 +1,127 @@
+"""Ragged sets and bags of hashed elements: sorted, without repetitions, or with repetitions told apart.
+
+Elements are spread evenly over 64 (or fewer) bits, as hashes are, so sorting is one pass into as many buckets as there
+are elements, by their high bits, and insertion within each: 7 to 10 ns an element, against 50 for a comparison sort.
+Where elements crowd into few buckets, a comparison sort takes over.
+
+A bag becomes a set by numbering: the j-th copy of x is an element of its own, for j of 2 and more. The Jaccard
+similarity of two such sets is that of the bags, with the greatest multiplicities as union; so signatures of sets serve
+bags as well.
+
+Source: Mining of Massive Datasets, 3.1.3; Manku, Jain, Das Sarma, WWW 2007, for documents as weighted features.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.hashing import GOLDEN, mix64
+from stream.kernels import kernel
+
+Elements = npt.NDArray[np.uint64]
+Starts = npt.NDArray[np.int64]
+
+# Elements of one bucket from which insertion would cost too much.
+_CROWD = 32
+
+
+def sorted_bags(values: Elements, starts: Starts) -> Elements:
+    """Each bag ``values[starts[i]:starts[i + 1]]`` in ascending order, under the same starts."""
+    out = np.empty_like(values)
+    longest = int(np.diff(starts).max(initial=0))
+    _sort(values, starts, np.empty(_buckets(longest), np.int64), out)
+    return out
+
+
+def sorted_sets(values: Elements, starts: Starts) -> tuple[Elements, Starts]:
+    """Each set ``values[starts[i]:starts[i + 1]]`` in ascending order without repetitions: values and starts.
+
+    >>> import numpy as np
+    >>> [x.tolist() for x in sorted_sets(np.array([3, 1, 3, 7], np.uint64), np.array([0, 3, 4]))]
+    [[1, 3, 7], [0, 2, 3]]
+    """
+    out = sorted_bags(values, starts)
+    out_starts = np.zeros(len(starts), np.int64)
+    _unique(out, starts, out_starts)
+    return out[: out_starts[-1]], out_starts
+
+
+def numbered(values: Elements, starts: Starts, bits: int) -> Elements:
+    """Bags as sets: each bag in ascending order, its repetitions replaced by elements of ``bits`` (32 or 64) of their
+    own, under the same starts."""
+    out = sorted_bags(values, starts)
+    _number(out, starts, np.uint64((1 << bits) - 1))
+    return out
+
+
+def _buckets(elements: int) -> int:
+    return 1 << max(elements - 1, 1).bit_length()
+
+
+@kernel
+def _sort(values, starts, counts, out):  # type: ignore[no-untyped-def]
+    for i in range(len(starts) - 1):
+        bag, into = values[starts[i] : starts[i + 1]], out[starts[i] : starts[i + 1]]
+        if len(bag):
+            _sort_one(bag, counts, into)
+
+
+@kernel
+def _sort_one(bag, counts, into):  # type: ignore[no-untyped-def]
+    n = len(bag)
+    buckets = 2  # so that the greatest shift is 63: one of 64 would leave the number as it is
+    while buckets < n:
+        buckets *= 2
+    greatest = np.uint64(0)
+    for j in range(n):
+        greatest = max(greatest, bag[j])
+    shift = np.uint64(0)
+    while (greatest >> shift) >= np.uint64(buckets):
+        shift += np.uint64(1)
+    places = counts[:buckets]
+    places[:] = 0
+    for j in range(n):
+        places[np.int64(bag[j] >> shift)] += 1
+    fullest, first = places.max(), np.int64(n)
+    for bucket in range(buckets - 1, -1, -1):
+        first -= places[bucket]
+        places[bucket] = first
+    if fullest > _CROWD:
+        into[:] = np.sort(bag)
+        return
+    for j in range(n):
+        own = np.int64(bag[j] >> shift)
+        into[places[own]] = bag[j]
+        places[own] += 1
+    for j in range(1, n):
+        x, at = into[j], j
+        while at > 0 and into[at - 1] > x:
+            into[at] = into[at - 1]
+            at -= 1
+        into[at] = x
+
+
+@kernel
+def _unique(values, starts, out_starts):  # type: ignore[no-untyped-def]
+    """In place: what is kept moves to the front."""
+    at = 0
+    for i in range(len(starts) - 1):
+        for j in range(starts[i], starts[i + 1]):
+            if j == starts[i] or values[j] != values[j - 1]:
+                values[at] = values[j]
+                at += 1
+        out_starts[i + 1] = at
+
+
+@kernel
+def _number(values, starts, mask):  # type: ignore[no-untyped-def]
+    for i in range(len(starts) - 1):
+        copies = np.uint64(0)
+        before = np.uint64(0)
+        for j in range(starts[i], starts[i + 1]):
+            x = values[j]
+            copies = copies + np.uint64(1) if j > starts[i] and x == before else np.uint64(0)
+            before = x
+            if copies:
+                values[j] = mix64(x + copies * GOLDEN) & mask

@@ -1,0 +1,235 @@
+"""Identical texts: one key for a whole text, a 128-bit hash of its code points after normalisation.
+
+Two texts with the same hash are taken to be the same; that texts which differ have the same one happens with a chance
+of 2^-128 for each two of them, and no text was made to bring it about. A pair has similarity 1 or 0.
+
+The other form makes the key of little: the length and the code points at fixed random positions, the same for all
+texts. A text alone in its bucket is never read whole for it, and what a template puts at the head of all texts does no
+harm. What does share the bucket is told apart by the hashes of the whole. Positions are drawn by magnitude first, so
+that a short text has some and a long one is not judged by its head; those beyond the end of a text are left out, which
+is safe because the length is in the key.
+
+Three code points of 21 bits fill a word, so the hash is the same however the text is stored.
+
+Source: Mining of Massive Datasets, 3.9.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.features import Features
+from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
+from stream.hashing import GOLDEN, derive_seed, mix64
+from stream.kernels import inlined, kernel
+from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm, code_points
+from stream.parameters import Parameters
+from stream.tuning import Tuning, complete
+
+Hashes = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
+
+# Positions lie below 2^20: texts beyond a million characters differ in length, or are compared in full.
+_MAGNITUDES = np.uint64(20)
+# Told apart from the other uses of a seed.
+_POSITION_PURPOSE = np.uint64(2 << 33)
+_KEY_PURPOSE = np.uint64(3 << 33)
+# Odd, without structure in common: the multipliers of SplitMix64 and of its variant 13.
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_BITS, _TWO_BITS = np.uint64(21), np.uint64(42)
+_HALF, _THIRD = np.uint64(32), np.uint64(29)
+_ONE = np.uint64(1)
+
+
+def text_hashes(codes: CodePoints) -> Hashes:
+    """128-bit hashes of n texts, ``uint64[n, 2]``: of their code points, in order, and their length."""
+    out = np.empty((len(codes.starts), 2), np.uint64)
+    _text_hashes(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, out)
+    return out
+
+
+def random_positions(count: int, seed: int) -> Positions:
+    """``count`` positions from 0 to 2^20 - 1, ``int64``: of each magnitude from 2 to 2^20 about equally many below it.
+
+    >>> sorted(random_positions(5, seed=1).tolist())
+    [19, 38, 173, 588, 247000]
+    """
+    out = np.empty(count, np.int64)
+    _random_positions(np.uint64(seed), out)
+    return out
+
+
+def position_hashes(codes: CodePoints, positions: Positions) -> Hashes:
+    """Hashes ``uint64[n]`` of the lengths of n texts and their code points at the positions."""
+    out = np.empty(len(codes.starts), np.uint64)
+    _position_hashes(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, positions, out)
+    return out
+
+
+def hash_keys(hashes: Hashes, seed: int) -> Hashes:
+    """A bucket key for each row of hashes: ``uint64[n, w]`` to ``uint64[n]``."""
+    out = np.empty(len(hashes), np.uint64)
+    _hash_keys(hashes, np.uint64(seed), out)
+    return out
+
+
+class IdenticalPlan(NamedTuple):
+    """What the parameters resolve to; no ``positions``: the key is made of the whole text."""
+
+    normal_form: NormalForm
+    text_characters_max: int
+    positions: tuple[int, ...]
+    threshold: float
+    seed: int
+
+
+def plan(parameters: Parameters) -> IdenticalPlan:
+    """Raises ``ConfigError`` for settings that would lose pairs that are promised."""
+    p = parameters
+    for name in ("probe_candidates_max", "buckets_shared_min"):
+        if getattr(p, name) != Parameters.model_fields[name].default:
+            raise ConfigError(f"{name} is {getattr(p, name)}, but identical misses no pair: leave it out")
+    return IdenticalPlan(
+        normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
+        text_characters_max=p.text_characters_max,
+        positions=tuple(random_positions(p.identical_positions or 0, p.seed).tolist()),
+        threshold=float(p.threshold),
+        seed=p.seed,
+    )
+
+
+def kind(plan: IdenticalPlan) -> str:
+    """Texts."""
+    del plan
+    return "text"
+
+
+def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
+    """Hashes in place of the texts: two words of the whole, and one of the positions if there are any."""
+    refused: dict[int, str] = {}
+    texts = []
+    for i, document in enumerate(documents):
+        too_long = len(document.text) > plan.text_characters_max
+        if too_long:
+            refused[i] = "text_too_long"
+        texts.append("" if too_long else document.text)
+    codes = code_points(texts, plan.normal_form)
+    for i in np.flatnonzero(codes.lengths == 0).tolist():
+        refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
+    hashes = text_hashes(codes)
+    if plan.positions:
+        hashes = np.column_stack([hashes, position_hashes(codes, np.array(plan.positions, np.int64))])
+    values = np.ascontiguousarray(hashes[codes.lengths > 0])
+    starts = np.arange(len(values) + 1, dtype=np.int64) * values.shape[1]
+    return Reading(Features(values.reshape(-1), starts), refused, int(codes.lengths.sum()))
+
+
+def contents(features: Features) -> Hashes:
+    """The hashes of the whole texts, ``uint64[n, 2]``."""
+    n = len(features.starts) - 1
+    return np.ascontiguousarray(features.values.reshape(n, -1 if n else 2)[:, :2])
+
+
+def evidence(features: Features, plan: IdenticalPlan) -> Evidence:
+    """The hashes, eight bytes each."""
+    stored = np.ascontiguousarray(features.values, "<u8")
+    return fixed_evidence(stored.view(np.uint8).reshape(-1, width(plan)))
+
+
+def width(plan: IdenticalPlan) -> int:
+    """Bytes of the hashes."""
+    return 24 if plan.positions else 16
+
+
+def keys(evidence: Evidence, plan: IdenticalPlan) -> Keys:
+    """One for each text: of the hash of its positions, or else of the whole."""
+    return regular_keys(hash_keys(_key_words(evidence, plan), plan.seed)[:, None])
+
+
+def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
+    """Whether the key is the same, and whether the texts are: similarity 1 or 0."""
+    same_key = (_key_words(a, plan) == _key_words(b, plan)).all(axis=1)
+    same_text = (a.fixed[:, :16] == b.fixed[:, :16]).all(axis=1)
+    ones = np.ones(len(same_key), np.bool_)
+    return Common(same_key.astype(np.int32) - 1, same_key.astype(np.int32), ones, same_text.astype(np.float64))
+
+
+def signing(plan: IdenticalPlan) -> tuple[object, ...]:
+    """What decides the normal form, the hashes and the key."""
+    return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
+
+
+def tuning(plan: IdenticalPlan) -> Tuning:
+    """No pair is missed, and none that differs is emitted."""
+    return complete(plan.threshold)
+
+
+def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:
+    """The hashes that the key is made of, ``uint64[n, w]``."""
+    words = np.ascontiguousarray(evidence.fixed).view("<u8")
+    return np.ascontiguousarray(words[:, 2:] if plan.positions else words, np.uint64)
+
+
+@inlined
+def _text_hash(codes):  # type: ignore[no-untyped-def]
+    first, second = _FIRST, _SECOND
+    length = len(codes)
+    whole = length - length % 3
+    for at in range(0, whole, 3):
+        word = np.uint64(codes[at]) | np.uint64(codes[at + 1]) << _BITS | np.uint64(codes[at + 2]) << _TWO_BITS
+        first = (first ^ word) * _FIRST
+        first ^= first >> _HALF
+        second = (second + word) * _SECOND
+        second ^= second >> _THIRD
+    for at in range(whole, length):
+        first = (first ^ np.uint64(codes[at])) * _FIRST
+        first ^= first >> _HALF
+        second = (second + np.uint64(codes[at])) * _SECOND
+        second ^= second >> _THIRD
+    return mix64(first ^ np.uint64(length)), mix64(second + np.uint64(length) * GOLDEN)
+
+
+@kernel
+def _text_hashes(narrow, wide, firsts, lengths, is_wide, out):  # type: ignore[no-untyped-def]
+    for i in range(len(firsts)):
+        first, end = firsts[i], firsts[i] + lengths[i]
+        if is_wide[i]:
+            out[i, 0], out[i, 1] = _text_hash(wide[first:end])
+        else:
+            out[i, 0], out[i, 1] = _text_hash(narrow[first:end])
+
+
+@kernel
+def _random_positions(seed, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        x = derive_seed(seed, _POSITION_PURPOSE + np.uint64(i))
+        magnitude = ((x >> _HALF) * _MAGNITUDES) >> _HALF
+        out[i] = np.int64(mix64(x) & ((np.uint64(2) << magnitude) - _ONE))
+
+
+@kernel
+def _position_hashes(narrow, wide, firsts, lengths, is_wide, positions, out):  # type: ignore[no-untyped-def]
+    for i in range(len(firsts)):
+        h = mix64(np.uint64(lengths[i]) + GOLDEN)
+        for position in positions:
+            if position < lengths[i]:
+                at = firsts[i] + position
+                code = np.uint64(wide[at]) if is_wide[i] else np.uint64(narrow[at])
+                h = mix64(h ^ code) + GOLDEN
+        out[i] = h
+
+
+@kernel
+def _hash_keys(hashes, seed, out):  # type: ignore[no-untyped-def]
+    key_seed = derive_seed(seed, _KEY_PURPOSE)
+    for i in range(len(hashes)):
+        key = key_seed
+        for j in range(hashes.shape[1]):
+            key = mix64(key ^ hashes[i, j])
+        out[i] = key

@@ -1,0 +1,63 @@
+"""Schemes of sets whose signatures have infinite rows: a row looks at a part of the universe, which may hold nothing.
+
+As those of ``stream.sets``, but that a band with an infinite row has no key, and the estimate leaves out rows where
+both are infinite. So they are fast, and made for sets that leave few rows infinite: a set of n has a band of r rows
+whole with probability about (1 - (1 - 1 / groups)^n)^r, and is a candidate only by its whole bands.
+
+Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutation hashing", NIPS 2012.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream import partial_banding, sets
+from stream.features import Features
+from stream.frame import NO_PAYLOADS, Common, Evidence, Keys
+from stream.parameters import Parameters
+from stream.sets import SetPlan
+from stream.signatures import partial
+
+
+def plan(parameters: Parameters) -> SetPlan:
+    """Each hash function makes as many rows as there are ``groups``, at most all."""
+    found = _with_cut(sets.plan(parameters))
+    return found._replace(groups=min(parameters.groups, found.signature_rows))
+
+
+def grouped_plan(parameters: Parameters) -> SetPlan:
+    """One hash function makes all rows: as many groups as rows."""
+    found = _with_cut(sets.plan(parameters))
+    return found._replace(groups=found.signature_rows)
+
+
+def _with_cut(plan: SetPlan) -> SetPlan:
+    """The same number of equal rows to pass as for whole sketches, as the estimate of partial ones has it."""
+    if plan.exact:
+        return plan
+    equal, rows = (np.array([x], np.int32) for x in (plan.tuning.agreements_min, plan.signature_rows))
+    cut = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
+    return plan._replace(tuning=plan.tuning._replace(cut=cut, margin=plan.tuning.threshold - cut))
+
+
+def evidence(features: Features, plan: SetPlan) -> Evidence:
+    """Sketches in which 0 is infinity."""
+    signatures = partial.sign(features.values, features.starts, plan.signature_rows, plan.groups, plan.seed)
+    return sets.with_elements(partial_banding.sketch(signatures, plan.tuning.sketch_bits), features, plan)
+
+
+def keys(evidence: Evidence, plan: SetPlan) -> Keys:
+    """A key for each whole band of the sketches."""
+    tuning = plan.tuning
+    return Keys(*partial_banding.keys(evidence.fixed, tuning.bands, tuning.sketch_bits, plan.seed), NO_PAYLOADS)
+
+
+def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
+    """First common band, number of common bands; similarity, exact or from the rows that tell something."""
+    bits = plan.tuning.sketch_bits
+    found = partial_banding.agreement(a.fixed, b.fixed, plan.tuning.bands, bits)
+    if plan.exact:
+        similarity = sets.exact_similarity(a, b, plan)
+    else:
+        similarity = partial_banding.estimate(found.equal, found.finite, found.told, bits)
+    return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)

@@ -1,0 +1,218 @@
+"""The exact index of prefixes: no two sets with a Jaccard similarity at or above the threshold J fail to meet.
+
+A set is a string: its tokens as order values (``stream.token_order``), ascending, so that the rarest come first. That
+string is the evidence. Its keys are hashes of its first p tokens alone, p = floor((1 - J) L) + 1 for L tokens; beside
+each stands the payload of the token, its position and suffix length, by which the table passes over sets that cannot
+reach J whatever follows (``stream.table.admit``). What is met is compared in full.
+
+Both sides probe and add the same prefix. The shorter prefix that is enough to be found by longer sets is complete only
+where sets arrive in order of size, which no stream promises.
+
+Why none is missed: take sets of L and M tokens with similarity J or more and the first token they share, at positions i
+and j. What they share starts there, so L - i >= J max(L, M) >= J L, hence i <= (1 - J) L, which is within the prefix of
+the one, and by the same reckoning j is within that of the other. And the bounds of the payload hold for every such
+pair. All this is decided by the quotients of whole numbers as ``float64`` rounds them, the very numbers that are then
+compared with the threshold: so p is the number of positions i with (L - i) / L >= J.
+
+Source: Mining of Massive Datasets, 3.9.2 to 3.9.6; Chaudhuri, Ganti, Kaushik, "A primitive operator for similarity
+joins in data cleaning", ICDE 2006; Xiao, Wang, Lin, Yu, "Efficient similarity joins for near duplicate detection",
+WWW 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import sets, verify
+from stream.bags import sorted_sets
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.features import Features
+from stream.frame import Common, Evidence, Keys, Reading, ragged_evidence, ragged_values
+from stream.hashing import derive_seed, mix64
+from stream.kernels import inlined, kernel
+from stream.parameters import Parameters
+from stream.table.admit import payload_of
+from stream.token_order import TokenOrder
+from stream.tuning import Tuning, complete
+
+# What decides how documents are read.
+_READING = (
+    "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "nfkc",
+    "fold_case", "fold_space", "text_characters_max",
+)  # fmt: skip
+# The Jaccard similarity of bags is that of sets in which each copy of a token is one of its own.
+_MEASURES = ("jaccard", "jaccard_bag")
+# Which settings would lose pairs, or say nothing here -> why they must be left out.
+_REFUSED = {
+    "probe_candidates_max": "prefix misses no pair",
+    "buckets_shared_min": "prefix misses no pair",
+    "min_similarity": "prefix emits the pairs at or above the threshold and no other",
+    "shingle_bytes": "prefix keeps eight bytes of each token",
+}
+
+Strings = npt.NDArray[np.uint64]
+Starts = npt.NDArray[np.int64]
+
+# Told apart from the seeds of rows, which count from 0, and of bands, which count from 2^32.
+_TOKEN_PURPOSE = np.uint64(1 << 33)
+
+
+class PrefixPlan(NamedTuple):
+    """What the parameters resolve to; ``reading`` is how documents become sets of tokens."""
+
+    reading: sets.SetPlan
+    order: TokenOrder
+    threshold: float
+    seed: int
+
+
+class Shared(NamedTuple):
+    """What the prefixes of m pairs share, ``int32[m]`` each: the place in a's prefix of the first common token (-1:
+    there is none), and the number of common tokens."""
+
+    first: npt.NDArray[np.int32]
+    tokens: npt.NDArray[np.int32]
+
+
+def strings(values: npt.NDArray[np.uint64], starts: Starts, order: TokenOrder) -> tuple[Strings, Starts]:
+    """Bags of hashed tokens, ``values[starts[i]:starts[i + 1]]``, as strings: order values, ascending, each once."""
+    return sorted_sets(order.values(values), starts)
+
+
+def prefix_lengths(lengths: npt.NDArray[np.int64], threshold: float) -> npt.NDArray[np.int64]:
+    """How many tokens of strings of these lengths are indexed; ``threshold`` is above 0 and at most 1.
+
+    >>> import numpy as np
+    >>> prefix_lengths(np.array([9, 10, 19, 20, 29, 30]), 0.9).tolist()
+    [1, 2, 2, 3, 3, 4]
+    """
+    out = np.empty_like(lengths)
+    _prefix_lengths(lengths, threshold, out)
+    return out
+
+
+def prefix_keys(values: Strings, starts: Starts, threshold: float, seed: int) -> Keys:
+    """A key and a payload for each token of the prefix of each string, none of them empty, in the order of tokens."""
+    prefix_starts = np.zeros(len(starts), np.int64)
+    np.cumsum(prefix_lengths(np.diff(starts), threshold), out=prefix_starts[1:])
+    out = Keys(np.empty(prefix_starts[-1], np.uint64), prefix_starts, np.empty(prefix_starts[-1], np.uint64))
+    _prefix_keys(values, starts, np.uint64(seed), out.values, out.starts, out.payloads)
+    return out
+
+
+def shared(values_a: Strings, starts_a: Starts, values_b: Strings, starts_b: Starts, threshold: float) -> Shared:
+    """Compare the prefixes of strings pairwise, string i of the one with string i of the other."""
+    out = Shared(*(np.empty(len(starts_a) - 1, np.int32) for _ in range(2)))
+    _shared(values_a, starts_a, values_b, starts_b, threshold, *out)
+    return out
+
+
+def plan(parameters: Parameters) -> PrefixPlan:
+    """Raises ``ConfigError`` where settings contradict, or would lose pairs that are promised."""
+    for name, reason in _REFUSED.items():
+        value = getattr(parameters, name)
+        if value != Parameters.model_fields[name].default:
+            raise ConfigError(f"{name} is {value}, but {reason}: leave it out")
+    if (parameters.measure or "jaccard") not in _MEASURES:
+        raise ConfigError(
+            f"measure is {parameters.measure}, but prefix knows only {', '.join(_MEASURES)}: set one of them"
+        )
+    return PrefixPlan(
+        reading=sets.plan(Parameters(**{name: getattr(parameters, name) for name in _READING})),
+        order=parameters.token_order or TokenOrder(),
+        threshold=float(parameters.threshold),
+        seed=parameters.seed,
+    )
+
+
+def kind(plan: PrefixPlan) -> str:
+    """What the sets are made of."""
+    return sets.kind(plan.reading)
+
+
+def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
+    """The tokens, as the other schemes of sets read them."""
+    return sets.features(documents, plan.reading)
+
+
+def evidence(features: Features, plan: PrefixPlan) -> Evidence:
+    """The strings, eight bytes a token."""
+    return ragged_evidence(*strings(features.values, features.starts, plan.order))
+
+
+def width(plan: PrefixPlan) -> int:
+    """There is no part of fixed width."""
+    del plan
+    return 0
+
+
+def keys(evidence: Evidence, plan: PrefixPlan) -> Keys:
+    """A key and a payload for each token of the prefixes."""
+    return prefix_keys(*ragged_values(evidence, np.uint64), plan.threshold, plan.seed)
+
+
+def common(a: Evidence, b: Evidence, plan: PrefixPlan) -> Common:
+    """The first common token of the prefixes, the number of such tokens, the true Jaccard similarity of the sets."""
+    both = (*ragged_values(a, np.uint64), *ragged_values(b, np.uint64))
+    found = shared(*both, plan.threshold)
+    return Common(found.first, found.tokens, np.ones(len(found.first), np.bool_), verify.jaccard(*both))
+
+
+def signing(plan: PrefixPlan) -> tuple[object, ...]:
+    """What decides the tokens, their order, and how many of them are keys."""
+    return (*sets.signing(plan.reading), plan.order.digest, plan.threshold, plan.seed)
+
+
+def tuning(plan: PrefixPlan) -> Tuning:
+    """No pair at the threshold is missed, and no pair below it is emitted."""
+    return complete(plan.threshold)
+
+
+@inlined
+def _prefix_length(length, threshold):  # type: ignore[no-untyped-def]
+    """One more than the greatest i with (length - i) / length >= threshold, as ``float64`` has it."""
+    left = np.int64(np.ceil(threshold * length))
+    while left > 1 and (left - 1) * 1.0 / length >= threshold:
+        left -= 1
+    while left * 1.0 / length < threshold:
+        left += 1
+    return length - left + 1
+
+
+@kernel
+def _prefix_lengths(lengths, threshold, out):  # type: ignore[no-untyped-def]
+    for i in range(len(lengths)):
+        out[i] = _prefix_length(lengths[i], threshold)
+
+
+@kernel
+def _prefix_keys(values, starts, seed, keys, key_starts, payloads):  # type: ignore[no-untyped-def]
+    token_seed = derive_seed(seed, _TOKEN_PURPOSE)
+    for i in range(len(starts) - 1):
+        first, length, at = starts[i], starts[i + 1] - starts[i], key_starts[i]
+        for position in range(key_starts[i + 1] - at):
+            keys[at + position] = mix64(values[first + position] ^ token_seed)
+            payloads[at + position] = payload_of(position, length - position)
+
+
+@kernel
+def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):  # type: ignore[no-untyped-def]
+    for pair in range(len(firsts)):
+        first_a, first_b = starts_a[pair], starts_b[pair]
+        a = values_a[first_a : first_a + _prefix_length(starts_a[pair + 1] - first_a, threshold)]
+        b = values_b[first_b : first_b + _prefix_length(starts_b[pair + 1] - first_b, threshold)]
+        i, j, found, first = 0, 0, 0, -1
+        while i < len(a) and j < len(b):
+            x, y = a[i], b[j]
+            if x == y:
+                first = i if found == 0 else first
+                found += 1
+            i += x <= y
+            j += y <= x
+        firsts[pair] = first
+        tokens[pair] = found

@@ -1,0 +1,101 @@
+"""URLs as sets of positional bigrams, by which mirror hosts are told: (first token, second token, place).
+
+A URL is a run of code points above the blank; a scheme (``http://``) is left out. Its tokens are the runs of letters in
+small ASCII letters: punctuation and digits separate. Tokens that stand in URLs everywhere are dropped (``url_rules``).
+Token t of those that are left makes, with the k - 1 after it, the shingle of place t; a URL of fewer tokens is one
+shingle of place 0. A host is the text of its URLs, one after the other.
+
+Source: Chakrabarti, "Mining the Web", 2003; Bharat, Broder, Dean, Henzinger, "A comparison of techniques to find
+mirrored hosts on the WWW", 2000.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.hashing import BASE, mix64
+from stream.kernels import kernel
+from stream.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
+
+# Components of URLs that say nothing of the host.
+URL_STOP_WORDS = ("htm", "html", "txt", "main", "index", "home", "bin", "cgi")
+# The rules above; a change of them is a new name.
+_RULES = "urls-1"
+
+_ONE = np.uint64(1)
+_BLANK, _COLON, _SLASH = 0x20, 0x3A, 0x2F
+_CAPITAL_A, _CAPITAL_Z, _TO_SMALL = 0x41, 0x5A, 0x20
+
+
+@functools.cache
+def url_stops() -> npt.NDArray[np.uint64]:
+    """The hashes of the dropped tokens, in ascending order, read-only."""
+    stops = np.sort(np.array([hash_token(word) for word in URL_STOP_WORDS], np.uint64))
+    stops.flags.writeable = False
+    return stops
+
+
+@functools.cache
+def url_rules() -> str:
+    """The name of the cut for a fingerprint: the rules, the dropped tokens, and what a letter is."""
+    digest = hashlib.blake2b(" ".join(URL_STOP_WORDS).encode(), digest_size=8).hexdigest()
+    return f"{_RULES}-{digest}-{word_rules()}"
+
+
+@kernel
+def url_grams(codes, k, table, stops, tokens, out):  # type: ignore[no-untyped-def]
+    """Hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) into ``out``,
+    ``uint64[n]``; returns how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
+    ``uint64[n]``."""
+    n, count, i = len(codes), 0, 0
+    while i < n:
+        while i < n and codes[i] <= _BLANK:
+            i += 1
+        end = i
+        while end < n and codes[end] > _BLANK:
+            end += 1
+        found = _url_tokens(codes, _after_scheme(codes, i, end), end, table, stops, tokens)
+        size = min(k, found)
+        for place in range(found - size + 1 if found else 0):
+            h = np.uint64(place) + _ONE
+            for t in range(place, place + size):
+                h = h * BASE + (tokens[t] + _ONE)
+            out[count] = mix64(h)
+            count += 1
+        i = end
+    return count
+
+
+@kernel
+def _after_scheme(codes, first, end):  # type: ignore[no-untyped-def]
+    for i in range(first, end - 2):
+        if codes[i] == _COLON:
+            return i + 3 if codes[i + 1] == _SLASH and codes[i + 2] == _SLASH else first
+        if codes[i] == _SLASH:
+            return first
+    return first
+
+
+@kernel
+def _url_tokens(codes, first, end, table, stops, tokens):  # type: ignore[no-untyped-def]
+    """Hashes of the tokens that are kept of one URL; returns how many."""
+    found, h = 0, np.uint64(0)
+    for i in range(first, end + 1):
+        entry = table[codes[i]] if i < end else 0
+        if entry & WORDLIKE and entry & WORD_CLASS != NUMERIC:
+            code = codes[i]
+            if _CAPITAL_A <= code <= _CAPITAL_Z:
+                code = code + _TO_SMALL
+            h = h * BASE + (np.uint64(code) + _ONE)
+        elif h:
+            token = mix64(h)
+            at = np.searchsorted(stops, token)
+            if at == len(stops) or stops[at] != token:
+                tokens[found] = token
+                found += 1
+            h = np.uint64(0)
+    return found

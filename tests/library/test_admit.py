@@ -1,0 +1,82 @@
+"""The bounds that a payload carries: the marks of the textbook, and no true pair refused."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from stream.kernels import kernel
+from stream.table.admit import admits, payload_of
+
+
+@kernel
+def admitted(positions_a, suffixes_a, positions_b, suffixes_b, ratios, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        a, b = payload_of(positions_a[i], suffixes_a[i]), payload_of(positions_b[i], suffixes_b[i])
+        out[i] = admits(a, b, ratios[i])
+
+
+def admit_all(rows: np.ndarray, ratios: float | np.ndarray) -> np.ndarray:
+    """Of ``int64[m, 4]``: position and suffix of a, of b; one ratio, or one a row."""
+    out = np.empty(len(rows), np.bool_)
+    admitted(*np.ascontiguousarray(rows.T), np.broadcast_to(ratios, len(rows)).astype(np.float64), out)
+    return out
+
+
+def marks(length: int, prefix: int, ratio: float) -> set[tuple[int, int, int]]:
+    """(i, j, q) as the textbook counts them: positions from 1, q the tokens that follow; j and q up to 40."""
+    grid = np.array([(i, j, q) for i in range(1, prefix + 1) for j in range(1, 40) for q in range(40)])
+    i, j, q = grid.T
+    chosen = admit_all(np.column_stack([i - 1, length - i + 1, j - 1, q + 1]), ratio)
+    return set(map(tuple, grid[chosen].tolist()))
+
+
+def test_the_fourteen_marks_of_figure_3_16_are_admitted_and_no_more() -> None:
+    """acdefghijk at .8: MMDS 3.9.6."""
+    figure = {
+        1: {7: (1,), 8: (1, 2), 9: (1, 2, 3), 10: (1, 2), 11: (1,)},
+        2: {7: (1,), 8: (1, 2), 9: (1,)},
+        3: {7: (1,)},
+    }
+    expected = {(i, j, q) for i, rows in figure.items() for q, js in rows.items() for j in js}
+    assert len(expected) == 14
+    assert marks(10, 3, 0.8) == expected
+
+
+def test_suffixes_of_one_length_leave_the_position_index() -> None:
+    """acdefghijk at .9 asks (a, 1), (a, 2) and (c, 1): MMDS 3.9.5, where what follows is taken to be equal."""
+    assert {(i, j) for i, j, q in marks(10, 2, 0.9) if q == 10 - i} == {(1, 1), (1, 2), (2, 1)}
+
+
+def test_first_tokens_leave_the_length_filter() -> None:
+    """At .9 a set of 9 meets sets of 9 and 10, one of 8 only those of 8: MMDS 3.9.3."""
+    lengths = np.arange(1, 40)
+    for length, meets in ((9, {9, 10}), (8, {8})):
+        rows = np.column_stack([np.zeros_like(lengths), np.full_like(lengths, length), np.zeros_like(lengths), lengths])
+        assert set(lengths[admit_all(rows, 0.9)].tolist()) == meets
+
+
+@pytest.mark.parametrize("ratio", ["0.5", "0.55", "0.7", "0.8", "0.9", "0.95", "0.99", "1"])
+def test_the_bound_is_that_of_exact_arithmetic(ratio: str) -> None:
+    """Refused if and only if the best similarity there can be is below the ratio, as fractions."""
+    rng = np.random.default_rng(1)
+    rows = np.concatenate([
+        np.column_stack([rng.integers(0, 30, 4000), rng.integers(1, 60, 4000)] * 2),
+        np.column_stack([rng.integers(0, 9, 4000), rng.integers(1, 12, 4000), rng.integers(0, 9, 4000),
+                         rng.integers(1, 12, 4000)]),
+    ])  # fmt: skip
+    best = [Fraction(min(a, b), i + j + max(a, b)) for i, a, j, b in rows.tolist()]
+    expected = [fraction >= Fraction(ratio) for fraction in best]
+    assert any(expected)
+    assert not all(expected)
+    assert admit_all(rows, float(ratio)).tolist() == expected
+
+
+def test_a_quotient_is_never_refused_at_its_own_value() -> None:
+    """Whatever the rounding: for every pair of sizes up to 300, the ratio being their quotient in ``float64``."""
+    shorter, longer = (sizes + 1 for sizes in np.triu_indices(300))
+    none, quotients = np.zeros_like(shorter), shorter / longer
+    assert admit_all(np.column_stack([none, shorter, none, longer]), quotients).all()
+    assert admit_all(np.column_stack([none, longer, none, shorter]), quotients).all()

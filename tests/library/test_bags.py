@@ -1,0 +1,72 @@
+"""Ragged sets and bags: sorted as NumPy sorts, whatever the elements; and bags numbered into sets."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import jaccard
+from reference import GOLDEN, MASK, mix64
+
+from stream.bags import numbered, sorted_bags, sorted_sets
+from stream.measures import jaccard_bag
+
+ELEMENT = st.integers(0, MASK) | st.integers(0, 5) | st.sampled_from([MASK, MASK - 1, 1 << 63, 1 << 32])
+BAGS = st.lists(st.lists(ELEMENT, max_size=70), max_size=5)
+
+
+def ragged(bags: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([x for bag in bags for x in bag], np.uint64), np.cumsum([0, *map(len, bags)])
+
+
+@settings(max_examples=200)
+@given(BAGS)
+def test_bags_are_sorted_and_sets_without_repetitions(bags: list[list[int]]) -> None:
+    """Each on its own, empty ones too; the input stays as it is."""
+    values, starts = ragged(bags)
+    before = values.copy()
+    assert sorted_bags(values, starts).tolist() == [x for bag in bags for x in sorted(bag)]
+    found, found_starts = sorted_sets(values, starts)
+    assert [found[a:b].tolist() for a, b in pairwise(found_starts)] == [sorted(set(bag)) for bag in bags]
+    assert np.array_equal(values, before)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(5000)[::-1],
+        np.full(5000, MASK, np.uint64),
+        np.append(np.arange(4999, dtype=np.uint64), np.uint64(MASK)),
+        np.random.default_rng(1).integers(0, 2**32, 5000),
+        np.random.default_rng(1).integers(0, 2**64, 5000, np.uint64),
+        np.random.default_rng(1).zipf(1.5, 5000),
+    ],
+    ids=["reversed", "all equal", "crowded", "32 bits", "64 bits", "few frequent"],
+)
+def test_elements_of_any_spread_are_sorted(values: np.ndarray) -> None:
+    """Crowded into one bucket, or spread over fewer bits than 64."""
+    values = values.astype(np.uint64)
+    assert np.array_equal(sorted_bags(values, np.array([0, len(values)])), np.sort(values))
+
+
+def test_the_second_copy_of_an_element_is_an_element_of_its_own() -> None:
+    """The first stays as it is; with 32 bits the new ones have 32."""
+    values, starts = np.array([9, 7, 9, 9], np.uint64), np.array([0, 4])
+    copies = [mix64((9 + j * GOLDEN) & MASK) for j in (1, 2)]
+    assert numbered(values, starts, 64).tolist() == [7, 9, *copies]
+    assert numbered(values, starts, 32).tolist() == [7, 9, *(x & 0xFFFFFFFF for x in copies)]
+
+
+@given(st.lists(st.integers(0, 6), min_size=1, max_size=30), st.lists(st.integers(0, 6), min_size=1, max_size=30))
+def test_numbered_bags_are_similar_as_sets_by_what_the_bags_are(a: list[int], b: list[int]) -> None:
+    """The Jaccard similarity of bags, with the greatest multiplicities as union."""
+    values, starts = ragged([a, b])
+    both, both_starts = sorted_sets(numbered(values, starts, 64), starts)
+    assert len(both) == len(values)
+    first, second = (both[x:y] for x, y in pairwise(both_starts))
+    assert jaccard(first, second) == jaccard_bag(np.array(a), np.array(b))
+    assert Counter(a) == Counter(b) or jaccard(first, second) < 1

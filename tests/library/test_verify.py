@@ -1,0 +1,86 @@
+"""Exact verification: the kernels give what the measures give, pair by pair, and the worked numbers of 3.1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream import measures, verify
+from stream.bags import sorted_bags, sorted_sets
+
+BAG = st.lists(st.integers(0, 12), max_size=20)
+PAIRS = st.lists(st.tuples(BAG, BAG), max_size=6)
+
+
+def ragged(bags: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([x for bag in bags for x in bag], np.uint64), np.cumsum([0, *map(len, bags)])
+
+
+def bags_of(bags: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    values, starts = ragged(bags)
+    return sorted_bags(values, starts), starts
+
+
+def letters(*bags: str) -> list[list[int]]:
+    return [list(bag.encode()) for bag in bags]
+
+
+def one(measure: Callable[..., np.ndarray], a: str, b: str) -> float:
+    return float(measure(*bags_of(letters(a)), *bags_of(letters(b)))[0])
+
+
+def test_sets_and_bags_have_their_worked_similarities() -> None:
+    """3/8 of Figure 3.1; {a,a,a,b} and {a,a,b,b,c}: 1/2 with the greatest union, 1/3 with the summed."""
+    assert one(verify.jaccard, "abcde", "cdefgh") == 3 / 8
+    assert one(verify.jaccard, "aaab", "aabbc") == 1 / 2
+    assert one(verify.jaccard_bag_sum, "aaab", "aabbc") == 1 / 3
+    assert one(verify.containment, "ab", "bcd") == 1 / 2
+    assert one(verify.containment, "bcd", "ab") == 1 / 3
+    assert one(verify.containment_either, "bcd", "ab") == one(verify.containment_either, "ab", "bcd") == 1 / 2
+
+
+@settings(max_examples=200)
+@given(PAIRS)
+@pytest.mark.parametrize(("name", "of_bags"), [("jaccard", False), ("jaccard", True), ("jaccard_bag_sum", True)])
+def test_many_pairs_at_once_are_measured_as_each_alone(
+    name: str, of_bags: bool, pairs: list[tuple[list[int], list[int]]]
+) -> None:
+    """By the definition over unsorted arrays; two empty ones are similar by 0."""
+    firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
+    sort = bags_of if of_bags else lambda bags: sorted_sets(*ragged(bags))
+    defined = measures.MEASURES["jaccard_bag" if of_bags and name == "jaccard" else name]
+    expected = [defined(np.array(a, np.int64), np.array(b, np.int64)) for a, b in pairs]
+    assert getattr(verify, name)(*sort(firsts), *sort(seconds)).tolist() == expected
+
+
+@settings(max_examples=100)
+@given(PAIRS)
+def test_containment_is_directed_and_that_of_a_pair_is_the_greater(pairs: list[tuple[list[int], list[int]]]) -> None:
+    """Of the smaller in the larger."""
+    a, b = (sorted_sets(*ragged([pair[side] for pair in pairs])) for side in (0, 1))
+    expected = [measures.containment(np.array(x, np.int64), np.array(y, np.int64)) for x, y in pairs]
+    assert verify.containment(*a, *b).tolist() == expected
+    either = np.maximum(verify.containment(*a, *b), verify.containment(*b, *a))
+    assert verify.containment_either(*a, *b).tolist() == either.tolist() == verify.containment_either(*b, *a).tolist()
+
+
+@pytest.mark.parametrize("measure", verify.VERIFIED)
+def test_equal_items_are_similar_by_one_and_disjoint_ones_by_nothing(measure: str) -> None:
+    """Whatever measure a stream verifies with."""
+    rng = np.random.default_rng(1)
+    values, starts = rng.permutation(3000).astype(np.uint64), np.array([0, 1, 10, 500, 3000])
+    values = sorted_bags(values, starts)
+    assert verify.VERIFIED[measure](values, starts, values, starts).tolist() == [1.0] * 4
+    assert verify.VERIFIED[measure](values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
+
+
+def test_a_similarity_at_the_threshold_is_not_below_it() -> None:
+    """The quotient of two counts is the nearest number to it, as the threshold is: 4 of 5 are .8, in any multiple."""
+    for times in range(1, 300):
+        a = np.arange(5 * times, dtype=np.uint64)
+        found = verify.jaccard(a, np.array([0, len(a)]), a[: 4 * times], np.array([0, 4 * times]))
+        assert found[0] >= 0.8
