@@ -21,7 +21,6 @@ from stream.errors import ConfigError
 from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.parameters import Parameters
-from stream.signatures.hyperplanes import PLANES
 from stream.tuning import BIT_ROW, Tuning, choose, complete
 from stream.vector_measures import MEASURES, Values, VectorPlan
 
@@ -154,8 +153,6 @@ def _check(p: Parameters, measure: str) -> None:
             f"vector_evidence={p.vector_evidence!r} with the measure {measure}, which has "
             f"{' and '.join(row.kept)}: set one of them"
         )
-    if row.planes and p.planes not in PLANES:
-        raise ConfigError(f"planes={p.planes!r} are unknown: set one of {', '.join(PLANES)}")
     most = (p.dimension or 0) * (p.component_max or 0)
     if measure == "l1" and row.scale(p) > most:
         raise ConfigError(
@@ -188,6 +185,7 @@ def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
         agreement=row.agreement(plan),
         exact_score=plan.kept != "sketch",
         unrelated=row.unrelated if row.unrelated < p.threshold else 0.0,
+        bands_min=p.buckets_shared_min,
     )
 
 
