@@ -107,6 +107,13 @@ def complete(threshold: float) -> Tuning:
     return Tuning(0, 0, 0, threshold, 1.0, 1.0, 1.0, 0, threshold, 0.0, exact_score=True)
 
 
+def keyed(threshold: float, min_similarity: float | None = None) -> Tuning:
+    """The tuning of a scheme whose candidates do not follow from their similarity: their probability and the recall are
+    NaN. The score is exact; the cut is the threshold or, where it is given, ``min_similarity``."""
+    cut = threshold if min_similarity is None else min_similarity
+    return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, cut, threshold - cut, exact_score=True)
+
+
 def curve(tuning: Tuning, points: int = 101) -> tuple[Floats, Floats, Floats]:
     """Similarities from 0 to 1, the chance of a candidate, the chance of an emitted pair; for plotting.
 
@@ -124,7 +131,7 @@ def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
     With estimated scores the last is ``emission_probability``, so at the threshold it is ``recall`` or a little more.
     """
     if tuning.bands == 0:
-        met = np.ones(len(s))
+        met = np.full(len(s), tuning.candidate_probability)
         return met, np.where(s >= tuning.cut, met, 0.0)
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
     met = candidate_probability(s, *shape, *law, tuning.bands_min)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import cli, contenders, floods, floor, peers, real, recall, table
+from benchmarks import cli, contenders, entities, floods, floor, peers, real, recall, table
 from benchmarks.report import Result, Target, checksum
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
@@ -147,6 +147,23 @@ def test_absent_real_data_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path:
     assert {result.verdict for result in real.run("smoke")} == {"absent"}
 
 
+def test_prints_of_one_finger_meet_as_often_as_they_should() -> None:
+    """Both targets are reached, and no print of another finger is as similar."""
+    results = list(entities.run_prints("smoke"))
+    assert [result.verdict for result in results] == ["reached", "", "reached", ""]
+    assert [result.details["false"] for result in results[::2]] == [0, 0]
+    assert [result.details["checksum"] for result in results[::2]] == ["6ca07d90de8b880a", "6c745d646a3f267a"]
+
+
+def test_records_are_found_or_reported_as_absent(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    """Precision and recall reach their targets where the labelled sets are there."""
+    if entities.DATA.exists():
+        verdicts = [result.verdict for result in entities.run_records("smoke")]
+        assert verdicts == ["reached", "reached", ""] * 2
+    monkeypatch.setattr(entities, "DATA", tmp_path)
+    assert [result.verdict for result in entities.run_records("smoke")] == ["absent"] * 2
+
+
 def test_the_command_finds_what_the_library_finds() -> None:
     """The pairs are compared within the scenario."""
     (result,) = cli.run("smoke")
@@ -208,5 +225,5 @@ def test_scenario_ids_are_permanent() -> None:
     """An id names the same measurement for ever: new ones are added, none is renamed."""
     assert list(runner.SCENARIOS) == [
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
-        "S6-recall-generated", "S6-recall-real", "S7-command",
+        "S6-recall-generated", "S6-recall-real", "S7-command", "S8-records", "S8-prints",
     ]  # fmt: skip
