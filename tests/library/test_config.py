@@ -84,7 +84,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
     "probe_candidates_max": (9, {"matching"}),
-    "buckets_shared_min": (2, {"matching"}),
+    "buckets_shared_min": (2, {"signing", "matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
     "record_fields": (("name:50", "phone", "address"), {"signing", "matching"}),
     "record_keys": (("name+phone",), {"signing"}),
