@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import sys
 from typing import Any
@@ -24,22 +23,18 @@ from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, i
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 
+# Figures of a tuning that hold where the law of candidates is known.
+_CHANCES = ("candidate_probability", "pass_probability", "recall")
+
+
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
-    tuning = config.tuning
-    if has_curve(tuning):
-        tell(summary(config), [_choice(config), _probabilities(tuning)], picture(tuning), plot, as_json)
-    elif plot is not None:
-        raise Failure(
-            Exit.USAGE, f"--plot draws an S-curve, which the scheme {config.scheme} has none of: leave it out"
-        )
-    else:
+    if _has_curve(config):
+        tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+    elif plot is None:
         tell(summary(config), [_choice(config)], None, None, as_json)
-
-
-def has_curve(tuning: Tuning) -> bool:
-    """Whether it follows from the similarity of a pair how probably it is a candidate."""
-    return not math.isnan(tuning.candidate_probability)
+    else:
+        raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
 
 
 def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
@@ -69,14 +64,18 @@ def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
 
 def summary(config: Config) -> dict[str, Any]:
     """What a configuration resolves to, as plain values."""
-    tuning = config.tuning
+    tuning, scheme = config.tuning, SCHEMES[config.scheme]
     around = [
         {"similarity": s, "candidate_probability": candidate, "emitted_probability": emitted}
-        for s, candidate, emitted in _around(tuning)
+        for s, candidate, emitted in (_around(tuning) if _has_curve(config) else ())
     ]
     names = {"signing": config.signing_fingerprint, "matching": config.matching_fingerprint}
-    chosen = {name: value for name, value in tuning._asdict().items() if name != "agreement"}
+    untold = {"agreement"} if _has_curve(config) else {"agreement", *_CHANCES}
+    chosen = {name: value for name, value in tuning._asdict().items() if name not in untold}
     return {
+        "scheme": config.scheme,
+        "guarantee": scheme.guarantee,
+        "exact": scheme.exact,
         **chosen,
         "rows_total": tuning.bands * tuning.rows,
         **_shape(tuning),
@@ -108,12 +107,17 @@ def picture(tuning: Tuning) -> Picture:
     )
 
 
+def _has_curve(config: Config) -> bool:
+    """Whether it is known how likely a pair of some similarity is emitted."""
+    return config.tuning.bands > 0 or SCHEMES[config.scheme].exact
+
+
 def _shape(tuning: Tuning) -> dict[str, float]:
     """Where the S-curve rises, and its errors; nothing where a scheme has no bands."""
     if tuning.bands == 0:
         return {}
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
-    false_area, missed_area = error_areas(*shape, tuning.threshold, *law)
+    false_area, missed_area = error_areas(*shape, tuning.threshold, *law, tuning.bands_min)
     return {
         "half_point": similarity_at(half_point(*shape), *law),
         "steep_point": similarity_at(threshold_step(*shape), *law),
@@ -123,9 +127,7 @@ def _shape(tuning: Tuning) -> dict[str, float]:
 
 
 def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
-    """Similarity, candidate probability and probability to be emitted, around the threshold; none without a curve."""
-    if not has_curve(tuning):
-        return []
+    """Similarity, candidate probability and probability to be emitted, at and around the threshold."""
     near = [round(tuning.threshold + distance, 4) for distance in _AROUND]
     s = sorted({value for value in near if 0 < value < 1} | {tuning.threshold, 1.0})
     candidate, emitted = probabilities(tuning, np.array(s))
@@ -136,13 +138,10 @@ def _choice(config: Config) -> Table:
     tuning = config.tuning
     title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
     if tuning.bands == 0:
-        promise = ("recall", "1", f"{config.scheme} misses no pair: every pair at the threshold is emitted")
-        if not has_curve(tuning):
-            promise = ("a pair is", "", SCHEMES[config.scheme].guarantee)
         return facts(
-            title,
+            f"Settings for threshold {tuning.threshold:g}",
             [
-                promise,
+                ("guarantee", config.scheme, SCHEMES[config.scheme].guarantee),
                 ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
             ],
         )
