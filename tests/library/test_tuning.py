@@ -21,7 +21,7 @@ from stream.banding import agreement, estimate, sketch
 from stream.curves import candidate_probability, emission_probability, pass_probability
 from stream.errors import ConfigError
 from stream.signatures import minhash, one_permutation
-from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, keyed, probabilities
+from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, probabilities
 
 # (threshold, recall): with margins wide and narrow, of sketches with one byte and with two bytes a row.
 BYTES = [(0.5, 0.85), (0.7, 0.9), (0.8, 0.8), (0.8, 0.95), (0.9, 0.99), (0.95, 0.95)]
@@ -394,15 +394,3 @@ class TestSmallSets:
             if share < chosen.recall - 4 * error:
                 short.append((threshold, recall, union, share, chosen.recall))
         assert not short
-
-
-def test_where_candidates_do_not_follow_from_the_similarity_nothing_is_promised() -> None:
-    """No number is better than a wrong one; the cut is what was asked for."""
-    tuning = keyed(0.8, 0.3)
-    assert (tuning.cut, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
-    assert keyed(0.8).cut == 0.8
-    assert np.isnan([tuning.recall, tuning.candidate_probability]).all()
-    met, emitted = probabilities(tuning, np.array([0.2, 0.4]))
-    assert np.isnan(met).all()
-    assert emitted[0] == 0
-    assert np.isnan(emitted[1])
