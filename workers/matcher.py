@@ -257,7 +257,9 @@ class MatchWorker:
     def _applied(self, records: Sequence[Record]) -> Iterator[tuple[int, Applied]]:
         """Take records into the tables of their partitions, as they are asked for; what each few of them did."""
         for partition, run in groupby(records, lambda record: record.partition):
-            for applied in self.tables[partition].apply_all(list(run), publish=True):
+            for applied in self.tables[partition].apply_all(
+                list(run), publish=True, together_bytes=self.plan.step_bytes_max
+            ):
                 yield partition, applied
 
     def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:

@@ -30,7 +30,8 @@ from stream.partitions import Partition
 from stream.pipeline import Matcher, Matches
 from stream.table import NO_TIME
 from stream.wire import BandMessage, decode
-from workers.transport import Committed, Record
+from workers.step import record_bytes
+from workers.transport import UNBOUNDED, Committed, Record
 
 _METADATA_VERSION = 1
 # Messages are matched together until they have this many documents: the keys of more would leave the second cache.
@@ -81,21 +82,26 @@ class PartitionTable:
         (applied,) = self.apply_all([record], publish=publish)
         return applied
 
-    def apply_all(self, records: Sequence[Record], *, publish: bool) -> Iterator[Applied]:
+    def apply_all(
+        self, records: Sequence[Record], *, publish: bool, together_bytes: int = UNBOUNDED
+    ) -> Iterator[Applied]:
         """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
 
-        What comes out is what each message would do by itself, in the same order, of several of them together.
+        Messages are matched together until they have ``together_bytes``: what comes out of several is what each of them
+        would do by itself, in the same order.
         Raises ``WireError`` for a message that is not of this generation.
         """
         together: dict[int, BandMessage] = {}  # by offset
-        documents = 0
+        documents = size = 0
         for record in records:
             assert record.value is not None, "a message of bands without a value"
             message = together[record.offset] = decode(record.value, self.config.signing_fingerprint)
             documents += message.batch.size
-            if message.removed or documents >= _TOGETHER_DOCUMENTS or record is records[-1]:
+            size += record_bytes(record)
+            is_full = documents >= _TOGETHER_DOCUMENTS or size >= together_bytes
+            if message.removed or is_full or record is records[-1]:
                 yield self._apply(together, documents, publish=publish)
-                together, documents = {}, 0
+                together, documents, size = {}, 0, 0
 
     def _apply(self, messages: dict[int, BandMessage], documents: int, *, publish: bool) -> Applied:
         """Take messages by their offsets; removals only in the last of them."""
