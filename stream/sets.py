@@ -230,12 +230,9 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
-    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings where they take part.
-
-    And the measure, which the matching fingerprint does not know.
-    """
-    tuning = plan.tuning
-    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, plan.measure, plan.exact, plan.groups]
+    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings if they take part."""
+    tuning, of_bags = plan.tuning, plan.measure == "jaccard_bag"
+    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, of_bags, plan.exact, plan.groups]
     parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed]
     if plan.shingles == TOKENS:
         return (*parts, *plan.ratings, plan.tokens_max)
@@ -245,6 +242,11 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     if plan.shingles == "stopwords":
         parts.append(stop_rules(plan.languages))
     return tuple(parts)
+
+
+def scoring(plan: SetPlan) -> tuple[object, ...]:
+    """The measure: what the same sketches and elements are scored by."""
+    return (plan.measure,)
 
 
 def tuning(plan: SetPlan) -> Tuning:
