@@ -95,8 +95,8 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
 
 
 def run(size: Size) -> Iterator[Result]:
-    """Recall at the threshold and bias, for each scheme and size of the sets."""
-    for scheme in SCHEMES:
+    """Recall at the threshold and bias, for each scheme of sets and size of the sets."""
+    for scheme in dict.fromkeys(name for name, _ in _PAIRS):
         config = Config(scheme=scheme, threshold=THRESHOLD)
         pairs, most = _PAIRS.get((scheme, size), 400), _UNION_MAX.get((scheme, size), max(UNIONS))
         tuning = config.tuning

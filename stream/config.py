@@ -22,6 +22,7 @@ from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
 from stream.shingles import SHINGLES
 from stream.tuning import SKETCH_BITS, Tuning
+from stream.vector_measures import MEASURES
 from stream.verify import VERIFIED
 from stream.words import stop_languages
 
@@ -63,7 +64,7 @@ class Config(Parameters):
             if name not in names:
                 close = difflib.get_close_matches(str(name), [str(n) for n in names], 1)
                 hint = f" (did you mean {close[0]!r}?)" if close else ""
-                raise ValueError(f"must be one of {', '.join(map(str, names))}{hint}")
+                raise ValueError(f"must be one of {', '.join(str(n) for n in names if n is not None)}{hint}")
         return value
 
     @model_validator(mode="after")
@@ -114,7 +115,7 @@ _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: (*SHINGLES, TOKENS),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: tuple(VERIFIED),
+    "measure": lambda: (None, *VERIFIED, *MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
     "sketch_bits": lambda: SKETCH_BITS,

@@ -65,17 +65,26 @@ def similarity_at(q: float, bits: int, agreement: Agreement | None = None) -> fl
 
 
 def candidate_probability(
-    s: npt.ArrayLike, bands: int, rows: int, bits: int = 0, agreement: Agreement | None = None
+    s: npt.ArrayLike,
+    bands: int,
+    rows: int,
+    bits: int = 0,
+    agreement: Agreement | None = None,
+    bands_min: int = 1,
 ) -> Floats:
     """The S-curve 1 - (1 - q^rows)^bands at similarities ``s`` (0 to 1, any shape).
 
-    Chances keep their digits where they are tiny.
+    With ``bands_min`` (1 or more), the chance that at least so many bands agree whole: the binomial tail. Chances keep
+    their digits where they are tiny.
 
     >>> [round(float(candidate_probability(s, bands=20, rows=5)), 3) for s in (0.3, 0.5, 0.7)]
     [0.047, 0.47, 0.975]
     """
+    band = row_agreement(s, bits, agreement) ** rows
+    if bands_min > 1:
+        return np.asarray(tails(band, bands)[..., min(bands_min, bands + 1)])
     with np.errstate(divide="ignore"):
-        return np.asarray(-np.expm1(bands * np.log1p(-(row_agreement(s, bits, agreement) ** rows))))
+        return np.asarray(-np.expm1(bands * np.log1p(-band)))
 
 
 def pass_probability(
@@ -105,13 +114,14 @@ def emission_probability(
     agreements_min: int,
     bits: int = 0,
     agreement: Agreement | None = None,
+    bands_min: int = 1,
 ) -> Floats:
     """The chance to be a candidate and to pass the cut, at similarities ``s`` (0 to 1, any shape).
 
     Exact for independent rows, and at least the product of the two chances. Raises ``ConfigError`` for more
     than 1024 rows in total.
     """
-    weights = 1 - missed(bands, rows)
+    weights = 1 - missed(bands, rows, bands_min)
     weights[: max(agreements_min, 0)] = 0.0
     return np.asarray(_binomials(row_agreement(s, bits, agreement), bands * rows) @ weights)
 
@@ -135,7 +145,12 @@ def half_point(bands: int, rows: int) -> float:
 
 
 def error_areas(
-    bands: int, rows: int, threshold: float, bits: int = 0, agreement: Agreement | None = None
+    bands: int,
+    rows: int,
+    threshold: float,
+    bits: int = 0,
+    agreement: Agreement | None = None,
+    bands_min: int = 1,
 ) -> tuple[float, float]:
     """The area under the S-curve below ``threshold`` (0 to 1), and the area above the curve beyond it.
 
@@ -143,7 +158,7 @@ def error_areas(
     to 1. Without ``agreement`` exact, from the binomial law rather than a quadrature. Raises ``ConfigError``
     for more than 1024 rows in total.
     """
-    lost = missed(bands, rows)
+    lost = missed(bands, rows, bands_min)
     spans = ((0.0, threshold), (threshold, 1.0))
     below, beyond = (areas(bands * rows, *span, bits, agreement) for span in spans)
     return float(below @ (1 - lost)), float(beyond @ lost)
@@ -163,17 +178,28 @@ def tails(q: Floats, n: int) -> Floats:
     return out
 
 
-def missed(bands: int, rows: int) -> Floats:
-    """The chance that no band agrees whole when m rows agree, for m of 0 to k: ``float64[k + 1]``.
+def missed(bands: int, rows: int, bands_min: int = 1) -> Floats:
+    """The chance that fewer than ``bands_min`` bands agree whole when m of k rows do: ``float64[k + 1]``, by m.
 
     Their places are equally likely. The ways to place m in the bands with no band full are the coefficients
-    of ((1 + x)^rows - x^rows)^bands. Raises ``ConfigError`` for more than 1024 rows in total.
+    of ((1 + x)^rows - x^rows)^bands; with j of them full, those for the rest, j rows further on, for each choice of j.
+    Raises ``ConfigError`` for more than 1024 rows in total.
     """
     total = bands * rows
     if total > ROWS_LIMIT:
         raise ConfigError(
             f"{bands} bands of {rows} rows are {total} rows, above {ROWS_LIMIT}: take fewer bands or rows"
         )
+    out = np.zeros(total + 1)
+    for full in range(min(bands_min, bands + 1)):
+        ways = _none_full(bands - full, rows)
+        placed = np.exp(_log_coefficients(total)[full * rows : full * rows + len(ways)])
+        out[full * rows : full * rows + len(ways)] += math.comb(bands, full) * (ways / placed)
+    return np.minimum(out, 1.0)
+
+
+def _none_full(bands: int, rows: int) -> Floats:
+    """The ways to place 0, 1 and more in bands so that none is full."""
     square = np.array([math.comb(rows, i) for i in range(rows)], np.float64)
     ways = np.ones(1)
     left = bands
@@ -183,9 +209,7 @@ def missed(bands: int, rows: int) -> Floats:
         left >>= 1
         if left:
             square = np.convolve(square, square)
-    out = np.zeros(total + 1)
-    out[: len(ways)] = ways / np.exp(_log_coefficients(total)[: len(ways)])
-    return np.minimum(out, 1.0)
+    return ways
 
 
 def areas(n: int, low: float, high: float, bits: int, agreement: Agreement | None = None, least: int = 0) -> Floats:

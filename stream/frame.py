@@ -128,7 +128,7 @@ def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDAr
 def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
     """Keys ``uint64[n, b]`` of items that have b each."""
     n, count = values.shape
-    return Keys(values.reshape(-1), np.arange(0, (n + 1) * count, max(count, 1))[: n + 1], NO_PAYLOADS)
+    return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
 
 
 def take_ragged(

@@ -17,6 +17,8 @@ Source: Mining of Massive Datasets, 3.8.4 (squares), 3.8.5 and Example 3.23 (fun
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,15 +31,26 @@ _FUNCTION_PURPOSE = 1 << 34
 _KEY_PURPOSE = (1 << 34) + 1
 
 Bitmaps = npt.NDArray[np.uint8]
-Functions = npt.NDArray[np.int32]
+
+
+class Functions(NamedTuple):
+    """Functions by group, and where those of each first square are.
+
+    ``squares`` is ``int32[groups, count, size]``. The functions of a group stand in the order of their first squares:
+    those that begin with square q from ``starts[group, q]`` to ``starts[group, q + 1]`` (``int32[groups, grid + 1]``).
+    So only the functions that begin with a square of a print are looked at, one in five where it has a fifth of them.
+    """
+
+    squares: npt.NDArray[np.int32]
+    starts: npt.NDArray[np.int32]
 
 
 def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Functions:
-    """``count`` functions for each of ``groups``: ``int32[groups, count, size]``, different squares in each.
+    """``count`` functions of ``size`` different squares for each of ``groups``.
 
     Raises ``ConfigError`` for functions of more squares than the grid has.
 
-    >>> functions(squares=1000, groups=2, count=1024, size=3, seed=1).shape
+    >>> functions(squares=1000, groups=2, count=1024, size=3, seed=1).squares.shape
     (2, 1024, 3)
     """
     if size > squares:
@@ -47,7 +60,9 @@ def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Fu
         )
     out = np.empty((groups, count, size), np.int32)
     _functions(squares, _seed(seed, _FUNCTION_PURPOSE), out)
-    return out
+    ordered = np.stack([group[np.argsort(group[:, 0], kind="stable")] for group in out])
+    starts = np.stack([np.searchsorted(group[:, 0], np.arange(squares + 1)) for group in ordered])
+    return Functions(ordered, starts.astype(np.int32))
 
 
 def width(squares: int) -> int:
@@ -70,35 +85,20 @@ def keys(prints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArray[np.
     """Bucket keys of n prints, ragged ``uint64[m]`` with starts ``int64[n + 1]``: the functions of the first group
     all of whose squares the print has, each with a key of its own.
     """
-    held = np.empty(8 * prints.shape[1], np.uint8)
-    counts = np.zeros(len(prints), np.int64)
-    _count(prints, chosen[0], held, counts)
+    held, group = np.empty(8 * prints.shape[1], np.uint8), chosen.squares[0]
     starts = np.zeros(len(prints) + 1, np.int64)
-    np.cumsum(counts, out=starts[1:])
-    members = np.empty(int(starts[-1]) + 1, np.int32)
-    _members(prints, chosen[0], held, starts, members)
-    out = np.empty(int(starts[-1]), np.uint64)
-    _hash_functions(members, _seed(seed, _KEY_PURPOSE), out)
+    members = np.empty(len(group) + 1, np.int32)
+    out = np.empty(int(_count(prints, group, held)), np.uint64)
+    _keys(prints, group, _seed(seed, _KEY_PURPOSE), held, members, starts, out)
     return out, starts
 
 
-def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> npt.NDArray[np.int32]:
-    """Of m pairs of prints, in how many buckets of each group they meet: ``int32[m, groups]``."""
-    out = np.zeros((len(a), len(chosen)), np.int32)
-    both, held = a & b, np.empty(8 * a.shape[1], np.uint8)
-    for group in range(len(chosen)):
-        counts = np.zeros(len(a), np.int64)
-        _count(both, chosen[group], held, counts)
-        out[:, group] = counts
-    return out
-
-
-def first_shared(a: Bitmaps, b: Bitmaps, chosen: Functions) -> npt.NDArray[np.int32]:
-    """Of m pairs of prints, the place among a's keys of the first that b has too, ``int32[m]``; -1 for none."""
-    out = np.empty(len(a), np.int32)
-    held = np.empty((2, 8 * a.shape[1]), np.uint8)
-    _first(a, b, chosen[0], held[0], held[1], out)
-    return out
+def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """Of m pairs of prints, the place among a's keys of the first that b has too, ``int32[m]`` (-1: none), and in how
+    many buckets of each group they meet, ``int32[m, groups]``."""
+    first, shared = np.empty(len(a), np.int32), np.zeros((len(a), len(chosen.squares)), np.int32)
+    _shared(a, b, *chosen, np.empty(8 * a.shape[1], np.uint8), first, shared)
+    return first, shared
 
 
 def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
@@ -195,8 +195,22 @@ def _functions(squares, seed, out):  # type: ignore[no-untyped-def]
 
 
 @inlined
+def _has(bitmap, square):  # type: ignore[no-untyped-def]
+    return (bitmap[square >> 3] >> np.uint8(square & 7)) & np.uint8(1)
+
+
+@inlined
+def _has_rest(bitmap, function):  # type: ignore[no-untyped-def]
+    """Whether a print has the squares of a function after the first."""
+    i = 1
+    while i < len(function) and _has(bitmap, function[i]):
+        i += 1
+    return i == len(function)
+
+
+@inlined
 def _unpack(bitmap, held):  # type: ignore[no-untyped-def]
-    """A bitmap as a byte a square: what the functions look up without a branch."""
+    """A bitmap as a byte a square."""
     for byte in range(len(bitmap)):
         bits = bitmap[byte]
         for bit in range(8):
@@ -204,49 +218,62 @@ def _unpack(bitmap, held):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _holds(held, group, function):  # type: ignore[no-untyped-def]
-    """1 if a print has all squares of a function, else 0. A branch would be mispredicted for one function in five."""
+def _holds(held, function):  # type: ignore[no-untyped-def]
+    """1 if a print has all squares of a function, else 0: without a branch, which one in five would mispredict."""
     every = np.uint8(1)
-    for i in range(group.shape[1]):
-        every &= held[group[function, i]]
+    for i in range(len(function)):
+        every &= held[function[i]]
     return np.int64(every)
 
 
 @kernel
-def _count(prints, group, held, counts):  # type: ignore[no-untyped-def]
+def _count(prints, group, held):  # type: ignore[no-untyped-def]
+    """How many functions hold, over all prints."""
+    total = 0
     for i in range(len(prints)):
         _unpack(prints[i], held)
         for function in range(len(group)):
-            counts[i] += _holds(held, group, function)
+            total += _holds(held, group[function])
+    return total
 
 
 @kernel
-def _members(prints, group, held, starts, out):  # type: ignore[no-untyped-def]
-    """The functions of a group that hold for each print, ascending; ``out`` has one place more than they need."""
+def _keys(prints, group, seed, held, members, starts, out):  # type: ignore[no-untyped-def]
+    """``members`` is scratch, one longer than there are functions."""
     for i in range(len(prints)):
         _unpack(prints[i], held)
-        at = starts[i]
+        count = 0
         for function in range(len(group)):
-            out[at] = function  # overwritten by the next unless it holds
-            at += _holds(held, group, function)
+            members[count] = function  # overwritten by the next unless it holds
+            count += _holds(held, group[function])
+        for j in range(count):
+            out[starts[i] + j] = mix64(seed ^ np.uint64(members[j]))
+        starts[i + 1] = starts[i] + count
 
 
 @kernel
-def _hash_functions(numbers, seed, out):  # type: ignore[no-untyped-def]
-    for i in range(len(out)):
-        out[i] = mix64(seed ^ np.uint64(numbers[i]))
-
-
-@kernel
-def _first(a, b, group, held_a, held_b, out):  # type: ignore[no-untyped-def]
+def _shared(a, b, squares, starts, held, first, shared):  # type: ignore[no-untyped-def]
+    """What two prints have in common is little as a rule, so here only the functions that begin in it are looked at."""
+    both = np.empty(a.shape[1], np.uint8)
     for i in range(len(a)):
-        _unpack(a[i], held_a)
-        _unpack(b[i], held_b)
-        place = 0
-        out[i] = -1
-        for function in range(len(group)):
-            own = _holds(held_a, group, function)
-            if own and _holds(held_b, group, function):
-                out[i] = place
-                break
-            place += own
+        for byte in range(len(both)):
+            both[byte] = a[i, byte] & b[i, byte]
+        common = -1
+        for byte in range(len(both)):
+            if not both[byte]:
+                continue
+            for q in range(8 * byte, min(8 * byte + 8, starts.shape[1] - 1)):
+                if not _has(both, q):
+                    continue
+                for group in range(len(squares)):
+                    for function in range(starts[group, q], starts[group, q + 1]):
+                        if _has_rest(both, squares[group, function]):
+                            shared[i, group] += 1
+                            if group == 0 and common < 0:
+                                common = function
+        first[i] = common
+        if common >= 0:  # its place among the keys of the first print
+            _unpack(a[i], held)
+            first[i] = 0
+            for function in range(common):
+                first[i] += _holds(held, squares[0, function])

@@ -33,11 +33,11 @@ from stream.grid_functions import Functions
 from stream.hashing import hash_bags, mix64
 from stream.kernels import kernel
 from stream.parameters import Parameters
-from stream.tuning import Tuning, complete
+from stream.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):
-    """What the parameters of the grid scheme resolve to; ``functions`` is ``int32[groups, count, size]``."""
+    """What the parameters of the grid scheme resolve to."""
 
     squares: int
     functions: Functions
@@ -49,10 +49,8 @@ def plan(parameters: Parameters) -> GridPlan:
     """Raises ``ConfigError`` for functions of more squares than the grid has."""
     p = parameters
     shape = p.grid_groups, p.grid_functions, p.grid_function_squares
-    tuning = complete(p.threshold)
-    if p.min_similarity is not None:
-        tuning = tuning._replace(cut=p.min_similarity, margin=p.threshold - p.min_similarity)
-    return GridPlan(p.grid_squares, grid_functions.functions(p.grid_squares, *shape, p.seed), p.seed, tuning)
+    chosen = grid_functions.functions(p.grid_squares, *shape, p.seed)
+    return GridPlan(p.grid_squares, chosen, p.seed, keyed(p.threshold, p.min_similarity))
 
 
 def kind(plan: GridPlan) -> str:
@@ -114,20 +112,19 @@ def keys(evidence: Evidence, plan: GridPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: GridPlan) -> Common:
     """The functions of the first group that hold for both, whether each group has one, the Jaccard similarity."""
-    shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
-    first = grid_functions.first_shared(a.fixed, b.fixed, plan.functions)
+    first, shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
     similarity = grid_functions.jaccard(a.fixed, b.fixed)
     return Common(first, np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
 
 
 def signing(plan: GridPlan) -> tuple[object, ...]:
     """The grid and what decides the functions of the first group; the other groups decide no key."""
-    return (plan.squares, *plan.functions.shape[1:], plan.seed)
+    return (plan.squares, *plan.functions.squares.shape[1:], plan.seed)
 
 
 def score_settings(plan: GridPlan) -> tuple[object, ...]:
     """The number of groups, which all must meet."""
-    return (len(plan.functions),)
+    return (len(plan.functions.squares),)
 
 
 def tuning(plan: GridPlan) -> Tuning:

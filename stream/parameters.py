@@ -10,16 +10,17 @@ from pydantic import BaseModel, Field, InstanceOf
 
 from stream.elements import RATINGS
 from stream.shingles import SHINGLES
+from stream.signatures.hyperplanes import PLANES
 from stream.token_order import TokenOrder
 from stream.tuning import ROWS_LIMIT
-from stream.verify import VERIFIED
+from stream.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
 # What is compared where documents bring their elements themselves, beside the ways to cut a text.
 TOKENS = "tokens"
 # How a candidate's similarity is told: from two sketches, or from the elements themselves.
-VERIFICATIONS = ("estimate", "exact")
+VERIFICATIONS = ("sketch", "exact")
 # Bytes of a hashed shingle.
 SHINGLE_BYTES = (4, 8)
 
@@ -35,11 +36,15 @@ class Parameters(BaseModel):
         description="characters, words or parts of a URL in a shingle; by default 5 characters, 3 words, 2 parts",
     )
     shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
-    measure: str = Field("jaccard", description="similarity of two sets or bags: " + ", ".join(VERIFIED))
+    measure: str | None = Field(
+        None,
+        description="what similarity is: jaccard (the default), jaccard_bag or containment of sets; cosine, dot, "
+        "euclidean, hamming or l1 of vectors, where the scheme decides",
+    )
     verify: str = Field(
-        "estimate",
-        description="how the similarity of a candidate is told: estimate (from sketches), exact (from its elements, "
-        "which are then kept, shingle_bytes each)",
+        "sketch",
+        description="how the similarity of a candidate is told: sketch (estimated from two sketches), exact (from its "
+        "elements, which are then kept, shingle_bytes each)",
     )
     groups: int = Field(
         8, ge=1, le=ROWS_LIMIT, description="parts of the universe of which partial_minhash looks at one for a row"
@@ -61,7 +66,10 @@ class Parameters(BaseModel):
         description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
     rows_max: int = Field(
-        128, ge=1, le=ROWS_LIMIT, description="rows of a signature at most: time and memory for accuracy"
+        128,
+        ge=1,
+        le=ROWS_LIMIT,
+        description="rows of a signature at most: time and memory for accuracy; of vectors 512 by default",
     )
     bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
     rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
@@ -135,5 +143,24 @@ class Parameters(BaseModel):
     grid_functions: int = Field(1024, ge=1, le=65536, description="functions of a group, joined by OR")
     grid_groups: int = Field(2, ge=1, le=16, description="groups of functions, joined by AND")
     grid_function_squares: int = Field(3, ge=1, le=16, description="squares that a function asks for")
+    dimension: int | None = Field(
+        None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
+    )
+    vector_evidence: str = Field(
+        "float32",
+        description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
+        "sketch (nothing, and the similarity is an estimate)",
+    )
+    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANES))
+    distance_scale: float | None = Field(
+        None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
+    )
+    segment_width: float | None = Field(
+        None, gt=0, le=1e30, description="width of the segments of lines; by default 4 distances at the threshold"
+    )
+    component_max: int | None = Field(
+        None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
+    )
+    norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
     text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
     id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")

@@ -118,7 +118,7 @@ def plan(parameters: Parameters) -> PrefixPlan:
         value = getattr(parameters, name)
         if value != Parameters.model_fields[name].default:
             raise ConfigError(f"{name} is {value}, but {reason}: leave it out")
-    if parameters.measure not in _MEASURES:
+    if (parameters.measure or "jaccard") not in _MEASURES:
         raise ConfigError(
             f"measure is {parameters.measure}, but prefix knows only {', '.join(_MEASURES)}: set one of them"
         )

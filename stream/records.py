@@ -33,7 +33,7 @@ from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_ev
 from stream.normalize import UNICODE_VERSION, NormalForm, normalize
 from stream.parameters import Parameters
 from stream.scoring import Field, Nicknames
-from stream.tuning import Tuning, complete
+from stream.tuning import Tuning, keyed
 
 
 class RecordPlan(NamedTuple):
@@ -54,9 +54,6 @@ def plan(parameters: Parameters) -> RecordPlan:
     fields = scoring.parse_fields(p.record_fields, p.record_penalty)
     names = [field.name for field in fields]
     shape = p.record_shingle_k, p.record_bands, p.record_rows
-    tuning = complete(p.threshold)
-    if p.min_similarity is not None:
-        tuning = tuning._replace(cut=p.min_similarity, margin=p.threshold - p.min_similarity)
     return RecordPlan(
         fields=fields,
         blocking=blocking.parse_blocking(names, p.record_keys, p.record_shingled, *shape, p.seed),
@@ -64,7 +61,7 @@ def plan(parameters: Parameters) -> RecordPlan:
         nicknames=scoring.parse_nicknames(p.record_nicknames),
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
-        tuning=tuning,
+        tuning=keyed(p.threshold, p.min_similarity),
     )
 
 

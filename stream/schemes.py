@@ -6,7 +6,7 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import grids, identical, partial_sets, prefix, records, sets
+from stream import grids, identical, partial_sets, prefix, records, sets, vectors
 from stream.frame import Scheme
 
 _S_CURVE = (
@@ -38,6 +38,23 @@ _PARTIAL_SETS = _SETS._replace(
     keys=partial_sets.keys,
     common=partial_sets.common,
     guarantee=_PARTIAL,
+)
+
+_VECTORS = Scheme(
+    plan=vectors.plan_of("cosine"),
+    kind=vectors.kind,
+    features=vectors.features,
+    contents=vectors.contents,
+    evidence=vectors.evidence,
+    width=vectors.width,
+    keys=vectors.keys,
+    common=vectors.common,
+    signing=vectors.signing,
+    tuning=vectors.tuning,
+    by_content=True,
+    exact=False,
+    guarantee="candidate with probability 1 - (1 - q^r)^b, where q = 1 - angle / 180; emitted if its similarity is at "
+    "or above the threshold",
 )
 
 SCHEMES: dict[str, Scheme] = {
@@ -107,5 +124,22 @@ SCHEMES: dict[str, Scheme] = {
         by_content=True,
         exact=True,
         guarantee="every text that is equal to an earlier one after normalisation, and no other",
+    ),
+    "hyperplane": _VECTORS,
+    # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
+    "hyperplane_dot": _VECTORS._replace(
+        plan=vectors.plan_of("dot"),
+        by_content=False,
+        guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
+    ),
+    "p_stable": _VECTORS._replace(
+        plan=vectors.plan_of("euclidean"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the chance that two points at their distance "
+        "share a segment of a random line; emitted if its similarity is at or above the threshold",
+    ),
+    "bit_sampling": _VECTORS._replace(
+        plan=vectors.plan_of("hamming", "l1"),
+        guarantee="candidate with probability 1 - (1 - q^r)^b, where q is the share of equal bits, of the vectors or "
+        "of their unary codes; emitted if its similarity is at or above the threshold",
     ),
 }

@@ -81,12 +81,22 @@ def plan(parameters: Parameters) -> SetPlan:
         tuning=_tuned(p),
         seed=p.seed,
         shingle_bytes=p.shingle_bytes,
-        measure=p.measure,
+        measure=measure_of(p),
         exact=p.verify == "exact",
         ratings=RatingRule(p.ratings, p.rating_high_min, p.rating_max),
         tokens_max=p.tokens_max,
         groups=1,
     )
+
+
+def measure_of(p: Parameters) -> str:
+    """The measure that is set, or Jaccard similarity; raises ``ConfigError`` for one of other things than sets."""
+    measure = p.measure or "jaccard"
+    if measure not in verify.VERIFIED:
+        raise ConfigError(
+            f"measure is {measure}, but sets are compared by {', '.join(verify.VERIFIED)}: set one of them"
+        )
+    return measure
 
 
 def _check(p: Parameters) -> None:
@@ -97,9 +107,9 @@ def _check(p: Parameters) -> None:
         raise ConfigError("languages is empty, but stopwords shingles need a stop list: name at least one language")
     if p.shingles == TOKENS and p.k is not None:
         raise ConfigError(f"k={p.k} with tokens, which are not cut: leave k out")
-    if p.ratings == "stars" and p.measure != "jaccard_bag":
+    if p.ratings == "stars" and measure_of(p) != "jaccard_bag":
         raise ConfigError(
-            f"ratings=stars puts an item into a bag n times, but measure is {p.measure}: set measure to jaccard_bag"
+            f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
         )
     if p.measure == "containment" and p.verify != "exact":
         raise ConfigError("measure=containment cannot be estimated from sketches: set verify to exact")

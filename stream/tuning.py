@@ -29,9 +29,11 @@ percolation process", 1960; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from bisect import bisect_left
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stream.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
 from stream.curves import (
@@ -48,15 +50,10 @@ from stream.curves import (
     tails,
 )
 from stream.errors import ConfigError
+from stream.shapes import BIT_ROW as BIT_ROW
+from stream.shapes import SKETCH_BITS as SKETCH_BITS
+from stream.shapes import rows_least, shapes
 
-# Sketch bits that a hashed row may have, and the bits a band of such rows must have: two rows of different values
-# agree by chance, and with 32 bits a band a pair of nothing in common is a candidate less than once in 10^7, with 128
-# bands too.
-SKETCH_BITS = (8, 16, 32)
-BAND_BITS_MIN = 32
-# A row that is one bit in itself has no such bound: unrelated items agree in half of them, whatever is kept, and what
-# that costs is counted.
-BIT_ROW = 1
 # What a false pair costs, in false candidates. A candidate costs one comparison of two sketches; a false pair
 # is written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.
 FALSE_PAIR_WEIGHT = 10.0
@@ -73,7 +70,8 @@ class Tuning(NamedTuple):
     ``candidate_probability`` times ``pass_probability`` is ``recall``. A pair passes with ``agreements_min``
     equal rows of bands * rows; ``cut`` is the similarity estimated from just as many, and lies ``margin``
     below the threshold. With ``exact_score`` no rows are counted and the cut is compared with the true similarity.
-    ``agreement`` is how a whole row agrees, by similarity (None: with the similarity itself).
+    ``agreement`` is how a whole row agrees, by similarity (None: with the similarity itself). A candidate is a pair of
+    which at least ``bands_min`` bands agree.
     """
 
     bands: int
@@ -88,6 +86,7 @@ class Tuning(NamedTuple):
     margin: float
     exact_score: bool = False
     agreement: Agreement | None = None
+    bands_min: int = 1
 
 
 class _Target(NamedTuple):
@@ -100,11 +99,19 @@ class _Target(NamedTuple):
     exact_score: bool
     false_pair_weight: float
     unrelated: float
+    bands_min: int
 
 
 def complete(threshold: float) -> Tuning:
     """The tuning of a scheme that misses no pair and scores exactly: no bands, no rows, the cut at the threshold."""
     return Tuning(0, 0, 0, threshold, 1.0, 1.0, 1.0, 0, threshold, 0.0, exact_score=True)
+
+
+def keyed(threshold: float, min_similarity: float | None = None) -> Tuning:
+    """The tuning of a scheme whose candidates do not follow from their similarity: their probability and the recall are
+    NaN. The score is exact; the cut is the threshold or, where it is given, ``min_similarity``."""
+    cut = threshold if min_similarity is None else min_similarity
+    return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, cut, threshold - cut, exact_score=True)
 
 
 def curve(tuning: Tuning, points: int = 101) -> tuple[Floats, Floats, Floats]:
@@ -124,13 +131,13 @@ def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
     With estimated scores the last is ``emission_probability``, so at the threshold it is ``recall`` or a little more.
     """
     if tuning.bands == 0:
-        met = np.ones(len(s))
+        met = np.full(len(s), tuning.candidate_probability)
         return met, np.where(s >= tuning.cut, met, 0.0)
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
-    met = candidate_probability(s, *shape, *law)
+    met = candidate_probability(s, *shape, *law, tuning.bands_min)
     if tuning.exact_score:
         return met, np.where(s >= tuning.cut, met, 0.0)
-    return met, emission_probability(s, *shape, tuning.agreements_min, *law)
+    return met, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
 
 
 def choose(
@@ -146,6 +153,7 @@ def choose(
     agreement: Agreement | None = None,
     exact_score: bool = False,
     unrelated: float = 0.0,
+    bands_min: int = 1,
 ) -> Tuning:
     """Bands, rows and cut that emit a pair at the threshold with at least ``recall``.
 
@@ -164,7 +172,7 @@ def choose(
     let it be a function of a module or a tuple with ``__call__``. ``sketch_bits`` of 1 are rows that are one bit. Such
     rows agree for unrelated items too: a thousand pairs of the similarity ``unrelated`` (below the threshold) are then
     counted for each pair of any other similarity. With ``exact_score`` the cut is the threshold and no false pair is
-    emitted.
+    emitted. With ``bands_min`` a pair is a candidate only if so many bands agree.
 
     Raises ``ConfigError`` for a value out of range, for shapes that do not fit, and for a recall out of
     reach.
@@ -177,12 +185,13 @@ def choose(
     (13, 7, 0.8, 0.954)
     """
     _check(threshold, recall, rows_max, sketch_bits, min_similarity, false_pair_weight)
-    target = _Target(float(threshold), recall, sketch_bits, agreement, exact_score, false_pair_weight, unrelated)
+    law = agreement, exact_score, false_pair_weight, unrelated, bands_min
+    target = _Target(float(threshold), recall, sketch_bits, *law)
     _check_law(target, min_similarity)
-    shapes = _shapes(rows_max, sketch_bits, bands, rows)
-    best = _cheapest(target, shapes)
+    fitting = shapes(rows_max, sketch_bits, bands, rows, bands_min)
+    best = _cheapest(target, fitting)
     if best is None:
-        most = max(shapes, key=lambda shape: float(_candidates(target, *shape)))
+        most = max(fitting, key=lambda shape: float(_candidates(target, *shape)))
         if min_similarity is None:
             raise ConfigError(_out_of_reach(target, most, rows_max, bands, rows))
         best = _with_highest_cut(target, most)
@@ -191,23 +200,23 @@ def choose(
     return _with_cut(target, best, min_similarity)
 
 
-def _cheapest(target: _Target, shapes: list[tuple[int, int]]) -> Tuning | None:
+def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
     """Of the shapes that reach the recall, the one of least cost; none if none does.
 
     False candidates alone are the least that a shape can cost. Looked at in their order, the search ends with the
     first shape whose candidates cost more than the best shape in all.
     """
-    able = _candidates(target, *np.array(shapes).T) >= target.recall * (1 - _SLACK)
+    able = np.array([_candidates(target, *shape) >= target.recall * (1 - _SLACK) for shape in fitting])
     order = []
     for place in np.nonzero(able)[0].tolist():
-        area = _false_candidates(target, *shapes[place]) * (1 - _SLACK)
-        order.append((area + _unrelated_cost(target, *shapes[place]), place))
+        area = _false_candidates(target, *fitting[place]) * (1 - _SLACK)
+        order.append((area + _unrelated_cost(target, *fitting[place]), place))
     best: tuple[float, int, float, int] | None = None
     chosen = None
     for least, place in sorted(order):
         if best is not None and least > best[0]:
             break
-        tuning = _with_highest_cut(target, shapes[place])
+        tuning = _with_highest_cut(target, fitting[place])
         if tuning.recall >= target.recall:
             rank = (_cost(target, tuning), -tuning.bands * tuning.rows, tuning.margin, place)
             if best is None or rank < best:
@@ -215,29 +224,29 @@ def _cheapest(target: _Target, shapes: list[tuple[int, int]]) -> Tuning | None:
     return chosen
 
 
-def _candidates(target: _Target, bands: Any, rows: Any) -> Floats:
-    """The chance of a candidate at the threshold."""
-    return candidate_probability(target.threshold, bands, rows, target.bits, target.agreement)
+def _candidates(target: _Target, bands: int, rows: int, s: npt.ArrayLike | None = None) -> Floats:
+    """The chance of a candidate at similarities, or at the threshold."""
+    at = target.threshold if s is None else s
+    return candidate_probability(at, bands, rows, target.bits, target.agreement, target.bands_min)
 
 
 def _false_candidates(target: _Target, bands: int, rows: int) -> float:
     """The area under the S-curve below the threshold, by Simpson's rule."""
     s, weights = simpson(0.0, target.threshold)
-    return float(weights @ candidate_probability(s, bands, rows, target.bits, target.agreement))
+    return float(weights @ _candidates(target, bands, rows, s))
 
 
 def _unrelated_cost(target: _Target, bands: int, rows: int) -> float:
     """What unrelated pairs cost as candidates; hashed rows that agree with the similarity never meet for them."""
     if target.agreement is None and target.bits != BIT_ROW:
         return 0.0
-    met = candidate_probability(target.unrelated, bands, rows, target.bits, target.agreement)
-    return UNRELATED_WEIGHT * float(met)
+    return UNRELATED_WEIGHT * float(_candidates(target, bands, rows, target.unrelated))
 
 
 def _cost(target: _Target, tuning: Tuning) -> float:
     """Expected false candidates and weighted false pairs, as areas below the threshold, and unrelated candidates."""
     total, least = tuning.bands * tuning.rows, tuning.agreements_min
-    met, law = 1 - missed(tuning.bands, tuning.rows), (target.bits, target.agreement)
+    met, law = 1 - missed(tuning.bands, tuning.rows, target.bands_min), (target.bits, target.agreement)
     if target.agreement is None:
         each = met * areas(total, 0.0, target.threshold, *law)
         candidates, emitted = float(each.sum()), float(each[least:].sum())
@@ -252,7 +261,7 @@ def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tun
     """The figures of a shape whose pairs pass with ``agreements_min`` equal rows."""
     bands, rows = shape
     law = (target.bits, target.agreement)
-    candidate = float(candidate_probability(target.threshold, bands, rows, *law))
+    candidate = float(_candidates(target, bands, rows))
     passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
     share = agreements_min / (bands * rows)
     # A hair below the count where the estimate is told by another formula than the one here.
@@ -272,6 +281,7 @@ def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tun
         target.threshold - cut,
         target.exact_score,
         target.agreement,
+        target.bands_min,
     )
 
 
@@ -297,28 +307,6 @@ def _with_cut(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
     return _tuning(target, (best.bands, best.rows), least)
 
 
-def _shapes(rows_max: int, bits: int, bands: int | None, rows: int | None) -> list[tuple[int, int]]:
-    """The (bands, rows) that fit; at least one."""
-    for name, value in (("bands", bands), ("rows", rows)):
-        if value is not None and value < 1:
-            raise ConfigError(f"{name} is {value}, but must be 1 or more; leave it out to have it chosen")
-    rows_least = _rows_least(bits)
-    if rows is not None and rows < rows_least:
-        wider = next(width for width in SKETCH_BITS if width * rows >= BAND_BITS_MIN)
-        raise ConfigError(
-            f"{rows} rows of {bits} bits make a band of {bits * rows} bits, but it needs {BAND_BITS_MIN}: "
-            f"set rows to {rows_least} or more, or sketch_bits to {wider}"
-        )
-    least, few = rows or rows_least, bands or 1
-    if least * few > rows_max:
-        raise ConfigError(
-            f"{few} bands of {least} rows of {bits} bits are {least * few} rows, but rows_max is {rows_max}: "
-            f"take fewer bands or rows, or set rows_max to {least * few} or more"
-        )
-    widths = [rows] if rows else range(rows_least, rows_max // few + 1)
-    return [(b, r) for r in widths for b in ([bands] if bands else range(1, rows_max // r + 1))]
-
-
 def _out_of_reach(target: _Target, most: tuple[int, int], rows_max: int, bands: int | None, rows: int | None) -> str:
     """The message for a recall that no shape reaches: what is reachable, and what would do."""
     best = math.floor(float(_candidates(target, *most)) * 1e4) / 1e4
@@ -341,19 +329,15 @@ def _out_of_reach(target: _Target, most: tuple[int, int], rows_max: int, bands: 
 
 def _rows_enough(target: _Target, rows: int | None) -> int | None:
     """The fewest rows in total that reach the recall, in bands of ``rows`` if given, within the limit."""
-    q = float(row_agreement(target.threshold, target.bits, target.agreement))
     totals = []
-    for r in [rows] if rows else range(_rows_least(target.bits), ROWS_LIMIT + 1):
-        band_fails = math.log1p(-(q**r))
-        if band_fails * ROWS_LIMIT > math.log1p(-target.recall):
+    for r in [rows] if rows else range(rows_least(target.bits), ROWS_LIMIT // target.bands_min + 1):
+        if float(_candidates(target, ROWS_LIMIT, r)) < target.recall:
             break
-        totals.append(math.ceil(math.log1p(-target.recall) / band_fails) * r)
-    return min((total for total in totals if total <= ROWS_LIMIT), default=None)
-
-
-def _rows_least(bits: int) -> int:
-    """The fewest rows of a band."""
-    return 1 if bits == BIT_ROW else BAND_BITS_MIN // bits
+        counts = range(target.bands_min, ROWS_LIMIT // r + 1)
+        enough = bisect_left([float(_candidates(target, bands, r)) for bands in counts], target.recall)
+        if enough < len(counts):
+            totals.append(counts[enough] * r)
+    return min(totals, default=None)
 
 
 def _check(

@@ -86,7 +86,7 @@ def _changed_person(rng: random.Random, person: dict[str, str]) -> dict[str, str
 
 
 def _print(rng: random.Random) -> list[int]:
-    return rng.sample(range(SQUARES), 80)
+    return rng.sample(range(SQUARES), 140)
 
 
 def _changed_print(rng: random.Random, squares: list[int]) -> list[int]:

@@ -80,7 +80,7 @@ def _parameter(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     dashed = option_name(name)
     option = typer.Option(
         f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,
-        help=f"{field.description}" if value in (None, "") else f"{field.description} (default {shown})",
+        help=f"{field.description}" if value in (None, "", ()) else f"{field.description} (default {shown})",
         metavar="FILE" if name in _IN_FILES else None,
         show_default=False,
         callback=_keep,

@@ -14,16 +14,27 @@ from rich.table import Table
 
 from stream.config import Config
 from stream.curves import error_areas, half_point, similarity_at, threshold_step
+from stream.schemes import SCHEMES
 from stream.tuning import Tuning, curve, probabilities
+from workers.exits import Exit, Failure
 from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 
 # Similarities of the table, as distances from the threshold.
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 
+# Figures of a tuning that hold where the law of candidates is known.
+_CHANCES = ("candidate_probability", "pass_probability", "recall")
+
+
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
-    tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+    if _has_curve(config):
+        tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+    elif plot is None:
+        tell(summary(config), [_choice(config)], None, None, as_json)
+    else:
+        raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
 
 
 def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
@@ -53,14 +64,18 @@ def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
 
 def summary(config: Config) -> dict[str, Any]:
     """What a configuration resolves to, as plain values."""
-    tuning = config.tuning
+    tuning, scheme = config.tuning, SCHEMES[config.scheme]
     around = [
         {"similarity": s, "candidate_probability": candidate, "emitted_probability": emitted}
-        for s, candidate, emitted in _around(tuning)
+        for s, candidate, emitted in (_around(tuning) if _has_curve(config) else ())
     ]
     names = {"signing": config.signing_fingerprint, "matching": config.matching_fingerprint}
-    chosen = {name: value for name, value in tuning._asdict().items() if name != "agreement"}
+    untold = {"agreement"} if _has_curve(config) else {"agreement", *_CHANCES}
+    chosen = {name: value for name, value in tuning._asdict().items() if name not in untold}
     return {
+        "scheme": config.scheme,
+        "guarantee": scheme.guarantee,
+        "exact": scheme.exact,
         **chosen,
         "rows_total": tuning.bands * tuning.rows,
         **_shape(tuning),
@@ -92,12 +107,17 @@ def picture(tuning: Tuning) -> Picture:
     )
 
 
+def _has_curve(config: Config) -> bool:
+    """Whether it is known how likely a pair of some similarity is emitted."""
+    return config.tuning.bands > 0 or SCHEMES[config.scheme].exact
+
+
 def _shape(tuning: Tuning) -> dict[str, float]:
     """Where the S-curve rises, and its errors; nothing where a scheme has no bands."""
     if tuning.bands == 0:
         return {}
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
-    false_area, missed_area = error_areas(*shape, tuning.threshold, *law)
+    false_area, missed_area = error_areas(*shape, tuning.threshold, *law, tuning.bands_min)
     return {
         "half_point": similarity_at(half_point(*shape), *law),
         "steep_point": similarity_at(threshold_step(*shape), *law),
@@ -119,9 +139,9 @@ def _choice(config: Config) -> Table:
     title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
     if tuning.bands == 0:
         return facts(
-            title,
+            f"Settings for threshold {tuning.threshold:g}",
             [
-                ("recall", "1", f"{config.scheme} misses no pair: every pair at the threshold is emitted"),
+                ("guarantee", config.scheme, SCHEMES[config.scheme].guarantee),
                 ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
             ],
         )

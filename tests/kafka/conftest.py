@@ -132,8 +132,17 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
         harness.close()
 
 
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """The kernels of the workers are compiled, so that no test waits for that in each of its processes."""
+    from workers.roles import warm
+    from workers.stream_settings import StreamSettings
+
+    warm(StreamSettings(), 2)
+
+
 @pytest.fixture
-def worlds(request: pytest.FixtureRequest, quiet_client: None) -> Iterator[Callable[..., World]]:
+def worlds(request: pytest.FixtureRequest, quiet_client: None, compiled: None) -> Iterator[Callable[..., World]]:
     """Make deployments whose workers are objects of the test, closed after it: on `broker` if the test uses it."""
     from kafka_world import World
 

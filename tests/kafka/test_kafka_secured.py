@@ -80,7 +80,7 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture
-def deployment(secured: Secured, tmp_path: Path) -> Iterator[Deployment]:
+def deployment(secured: Secured, compiled: None, tmp_path: Path) -> Iterator[Deployment]:
     """Settings for SCRAM, all in the environment but the password."""
     made = Deployment(
         secured.bootstrap, tmp_path, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username=USER,

@@ -97,3 +97,9 @@ def test_batches_one_after_the_other_are_one_batch(sizes: list[int]) -> None:
     ends = np.cumsum(sizes)
     parts = [batch_of(*documents[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
     assert columns(concatenate(parts)) == columns(batch_of(*documents))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_regular_keys_start_where_each_item_does(count: int) -> None:
+    """Of items without a key too: there is a start for each and an end."""
+    assert regular_keys(np.empty((4, count), np.uint64)).starts.tolist() == [0, count, 2 * count, 3 * count, 4 * count]

@@ -39,6 +39,19 @@ WRONG: dict[str, list[Any]] = {
     "probe_candidates_max": [0, 2**30 + 1],
     "buckets_shared_min": [0, 1025],
     "evidence_bytes_max": [0, 2**42 + 1],
+    "record_fields": ["name", 5],
+    "record_keys": ["name", 5],
+    "record_shingled": ["name", 5],
+    "record_shingle_k": [0, 101],
+    "record_bands": [0, 65],
+    "record_rows": [1, 65],
+    "record_penalty": [-1, 1e7, NAN],
+    "record_missing": [-0.1, 1.1, NAN],
+    "record_nicknames": ["english", 5],
+    "grid_squares": [0, 65537],
+    "grid_functions": [0, 65537],
+    "grid_groups": [0, 17],
+    "grid_function_squares": [0, 17],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
 }
@@ -66,15 +79,36 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "probe_candidates_max": (9, {"matching"}),
     "buckets_shared_min": (2, {"matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
+    "record_fields": (("name:50", "phone", "address"), {"signing", "matching"}),
+    "record_keys": (("name+phone",), {"signing"}),
+    "record_shingled": (("name",), {"signing"}),
+    "record_shingle_k": (4, {"signing"}),
+    "record_bands": (8, {"signing"}),
+    "record_rows": (3, {"signing"}),
+    "record_penalty": (1.0, {"matching"}),
+    "record_missing": (0.0, {"matching"}),
+    "record_nicknames": (("bill=william",), {"matching"}),
+    "grid_squares": (900, {"signing"}),
+    "grid_functions": (1000, {"signing"}),
+    "grid_groups": (1, {"matching"}),  # whose functions decide no key, but for the first
+    "grid_function_squares": (2, {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
 }
+SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings under which it has a meaning, where the defaults give it none.
-BASES: dict[str, dict[str, Any]] = {}
+BASES: dict[str, dict[str, Any]] = {
+    **{field: {"scheme": "records"} for field in CHANGES if field.startswith("record_")},
+    **{field: {"scheme": "records", "record_shingled": ("name",)} for field in SHAPE_OF_SHINGLED},
+    **{field: {"scheme": "grid"} for field in CHANGES if field.startswith("grid_")},
+}
 # What every scheme can be given.
+RECORD = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}
 DOCUMENTS = [
-    Document("0", "The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again"),
-    Document("1", "ＦＵＬＬ width for the\n\nend of it all"),
+    Document(
+        "0", "The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again", fields=RECORD, tokens=range(0, 900, 3)
+    ),
+    Document("1", "ＦＵＬＬ width for the\n\nend of it all", fields=RECORD, tokens=range(0, 900, 5)),
 ]
 
 
@@ -112,7 +146,7 @@ def test_a_value_out_of_range_is_told_the_whole_range() -> None:
 
 def test_a_wrong_choice_is_told_the_choices_and_the_nearest() -> None:
     """Of schemes, shingles, languages, bits."""
-    with pytest.raises(ConfigError, match=r"one_permutation, minhash \(did you mean 'minhash'\?\)"):
+    with pytest.raises(ConfigError, match=r"one_permutation, minhash.* \(did you mean 'minhash'\?\)"):
         Config(scheme="minhsh")
     with pytest.raises(ConfigError, match=r"must be one of 8, 16, 32"):
         Config(sketch_bits=12)

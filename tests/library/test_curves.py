@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from exact_chances import binomial, emitted_if, fractions_of, tail
@@ -131,6 +133,31 @@ class TestAreas:
         low, high = middles * 0.7, 0.7 + middles * 0.3
         assert below == pytest.approx(0.7 * candidate_probability(low, 20, 5, 1, of_angles).mean(), abs=1e-6)
         assert beyond == pytest.approx(0.3 * (1 - candidate_probability(high, 20, 5, 1, of_angles)).mean(), abs=1e-6)
+
+
+class TestSeveralBands:
+    @pytest.mark.parametrize(("bands", "rows"), [(4, 3), (6, 2), (1, 5), (3, 1)])
+    def test_the_curve_of_several_bands_is_counted_out(self, bands: int, rows: int) -> None:
+        """Against every pattern of agreeing rows, for each number of bands asked; the tails and the emitted pairs."""
+        patterns = np.array(list(product([0, 1], repeat=bands * rows)))
+        full = patterns.reshape(-1, bands, rows).all(axis=2).sum(axis=1)
+        agreeing = patterns.sum(axis=1)
+        for s in (0.2, 0.7):
+            chances = s**agreeing * (1 - s) ** (bands * rows - agreeing)
+            for least in range(1, bands + 2):
+                candidate = candidate_probability(s, bands, rows, bands_min=least)
+                assert float(candidate) == pytest.approx(chances[full >= least].sum(), abs=1e-12)
+                emitted = emission_probability(s, bands, rows, 3, bands_min=least)
+                both = (full >= least) & (agreeing >= 3)
+                assert float(emitted) == pytest.approx(chances[both].sum(), abs=1e-12)
+
+    def test_areas_of_several_bands_are_those_of_their_curve(self) -> None:
+        """Against 4,000 steps either side of .6."""
+        below, beyond = error_areas(10, 4, 0.6, bands_min=3)
+        middles = (np.arange(4000) + 0.5) / 4000
+        assert below == pytest.approx(0.6 * candidate_probability(0.6 * middles, 10, 4, bands_min=3).mean(), abs=1e-6)
+        past = candidate_probability(0.6 + 0.4 * middles, 10, 4, bands_min=3)
+        assert beyond == pytest.approx(0.4 * (1 - past).mean(), abs=1e-6)
 
 
 class TestAgreement:

@@ -59,7 +59,7 @@ def test_generated_prints_meet_as_often_as_they_should(squares):
         met = []
         for seed in range(seeds):
             chosen = grid_functions.functions(squares, 2, 1024, 3, seed)
-            met.append(grid_functions.shared_functions(*generated(rng, pairs, squares, shared), chosen))
+            met.append(grid_functions.shared_functions(*generated(rng, pairs, squares, shared), chosen)[1])
         counts = np.concatenate(met)
         n = len(counts)
         for found, groups, tries in (((counts[:, 0] > 0), 1, n), ((counts > 0).all(axis=1), 2, n)):
@@ -71,13 +71,22 @@ def test_generated_prints_meet_as_often_as_they_should(squares):
 
 def test_functions_are_of_different_squares_and_follow_the_seed():
     """Three each, all within the grid; another seed or group has others."""
-    chosen = grid_functions.functions(10, 2, 200, 3, seed=1)
+    chosen, again, other = (grid_functions.functions(10, 2, 200, 3, seed).squares for seed in (1, 1, 2))
     assert chosen.shape == (2, 200, 3)
     assert set(chosen.ravel().tolist()) == set(range(10))
     assert all(len(set(function)) == 3 for function in chosen.reshape(-1, 3).tolist())
-    assert np.array_equal(chosen, grid_functions.functions(10, 2, 200, 3, seed=1))
-    assert not np.array_equal(chosen, grid_functions.functions(10, 2, 200, 3, seed=2))
+    assert np.array_equal(chosen, again)
+    assert not np.array_equal(chosen, other)
     assert not np.array_equal(chosen[0], chosen[1])
+
+
+def test_functions_are_found_by_their_first_square():
+    """Each stands among those that begin with it."""
+    chosen = grid_functions.functions(10, 2, 200, 3, seed=1)
+    for squares, starts in zip(*chosen, strict=True):
+        assert (starts[0], starts[-1]) == (0, 200)
+        for square in range(10):
+            assert set(squares[starts[square] : starts[square + 1], 0].tolist()) <= {square}
 
 
 @given(SETS, st.integers(1, 3), st.integers(1, 3))
@@ -89,15 +98,17 @@ def test_keys_are_the_functions_all_of_whose_squares_are_there(sets, groups, siz
     whole, _ = grid_functions.keys(prints_of([set(range(30))]), chosen, seed=7)
     assert len(set(whole.tolist())) == 40
     members = [
-        [[f for f, function in enumerate(group) if set(function) <= one] for group in chosen.tolist()] for one in sets
+        [[f for f, function in enumerate(group) if set(function) <= one] for group in chosen.squares.tolist()]
+        for one in sets
     ]
     for i, own in enumerate(members):
         assert found[starts[i] : starts[i + 1]].tolist() == whole[own[0]].tolist()
     a, b = prints[:-1], prints[1:]
     both = [[len(set(x) & set(y)) for x, y in zip(*pair, strict=True)] for pair in pairwise(members)]
-    assert grid_functions.shared_functions(a, b, chosen).tolist() == both
+    first, shared = grid_functions.shared_functions(a, b, chosen)
+    assert shared.tolist() == both
     firsts = [next((at for at, f in enumerate(x[0]) if f in y[0]), -1) for x, y in pairwise(members)]
-    assert grid_functions.first_shared(a, b, chosen).tolist() == firsts
+    assert first.tolist() == firsts
     exact = [len(x & y) / len(x | y) if x | y else 0.0 for x, y in pairwise(sets)]
     assert grid_functions.jaccard(a, b).tolist() == exact
 

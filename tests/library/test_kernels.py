@@ -11,6 +11,7 @@ from kernel_cache import drop_stale_kernels
 
 from stream import banding, hashing, normalize, shingles
 from stream.kernels import inlined, kernel, raw_kernel
+from stream.signatures import bit_sampling, hyperplanes, p_stable
 
 
 def squares(values, out):  # type: ignore[no-untyped-def]
@@ -30,7 +31,7 @@ def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ign
     assert type(compiled._cache).__name__ == "FunctionCache"
 
 
-@pytest.mark.parametrize("module", [banding, hashing, normalize, shingles])
+@pytest.mark.parametrize("module", [banding, hashing, normalize, shingles, hyperplanes, p_stable, bit_sampling])
 def test_no_kernel_of_the_library_needs_the_interpreter_lock(module) -> None:  # type: ignore[no-untyped-def]
     """So threads sign at the same time."""
     compiled = [value for value in vars(module).values() if hasattr(value, "targetoptions")]

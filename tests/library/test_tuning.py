@@ -21,7 +21,7 @@ from stream.banding import agreement, estimate, sketch
 from stream.curves import candidate_probability, emission_probability, pass_probability
 from stream.errors import ConfigError
 from stream.signatures import minhash, one_permutation
-from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, probabilities
+from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, keyed, probabilities
 
 # (threshold, recall): with margins wide and narrow, of sketches with one byte and with two bytes a row.
 BYTES = [(0.5, 0.85), (0.7, 0.9), (0.8, 0.8), (0.8, 0.95), (0.9, 0.99), (0.95, 0.95)]
@@ -284,6 +284,35 @@ class TestOtherLaws:
                     costs[bands, rows] = cost_of(one)
             assert min(costs.values()) == pytest.approx(costs[chosen[:2]], rel=1e-6)
 
+    @pytest.mark.parametrize("bands_min", [2, 4])
+    def test_a_pair_that_must_meet_in_several_bands_still_gets_the_recall(self, bands_min: int) -> None:
+        """20,000 pairs of rows that agree as .8 does: banded, counted and cut, they are emitted as the law says."""
+        chosen = choose(0.8, 0.9, bands_min=bands_min)
+        shape = (chosen.bands, chosen.rows)
+        assert chosen.bands_min == bands_min
+        assert (chosen.rows, chosen.bands) < (choose(0.8, 0.9).rows, 128)
+        agree = np.random.default_rng(2).random((20_000, *shape)) < 0.8 + 0.2 / 256
+        met = (agree.all(axis=2).sum(axis=1) >= bands_min) & (agree.sum(axis=(1, 2)) >= chosen.agreements_min)
+        exact = float(emission_probability(0.8, *shape, chosen.agreements_min, 8, bands_min=bands_min))
+        assert exact >= chosen.recall >= 0.9
+        assert abs(met.mean() - exact) < 4 * math.sqrt(exact * (1 - exact) / 20_000)
+        assert probabilities(chosen, np.array([0.8]))[1] == pytest.approx(exact)
+
+    def test_more_bands_to_meet_in_than_there_are_is_refused(self) -> None:
+        """And a recall that so many cannot reach tells the rows that would."""
+        with pytest.raises(ConfigError, match=r"a pair must meet in 5 bands, but bands is 4"):
+            choose(0.8, 0.9, bands=4, bands_min=5)
+        with pytest.raises(ConfigError, match=r"a pair must meet in 0 bands, but bands is left open"):
+            choose(0.8, 0.9, bands_min=0)
+        with pytest.raises(
+            ConfigError, match=r"out of reach of 64 rows of 8 bits: .* or set rows_max to (\d+)"
+        ) as told:
+            choose(0.8, 0.9, 64, bands_min=12)
+        enough = int(str(told.value).rpartition("rows_max to ")[2].partition(",")[0])
+        assert choose(0.8, 0.9, enough, bands_min=12).recall >= 0.9
+        with pytest.raises(ConfigError, match="out of reach"):
+            choose(0.8, 0.9, enough - 1, bands_min=12)
+
     def test_an_exact_score_is_cut_at_the_threshold(self) -> None:
         """The recall is the candidate probability; no rows are counted; a lower cut may be asked for, no higher one."""
         chosen = choose(0.8, 0.95, exact_score=True)
@@ -365,3 +394,15 @@ class TestSmallSets:
             if share < chosen.recall - 4 * error:
                 short.append((threshold, recall, union, share, chosen.recall))
         assert not short
+
+
+def test_where_candidates_do_not_follow_from_the_similarity_nothing_is_promised() -> None:
+    """No number is better than a wrong one; the cut is what was asked for."""
+    tuning = keyed(0.8, 0.3)
+    assert (tuning.cut, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
+    assert keyed(0.8).cut == 0.8
+    assert np.isnan([tuning.recall, tuning.candidate_probability]).all()
+    met, emitted = probabilities(tuning, np.array([0.2, 0.4]))
+    assert np.isnan(met).all()
+    assert emitted[0] == 0
+    assert np.isnan(emitted[1])

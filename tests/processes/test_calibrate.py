@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from command import neardup  # noqa: F401
 
 from workers.calibrate import Job, calibrate, run
 from workers.exits import Exit, Failure
@@ -115,7 +114,7 @@ def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
         run(Job(pairs, [documents], "day", "year"), as_json=False)
 
 
-def test_the_command_prints_a_table_and_json(neardup, customers):  # noqa: F811
+def test_the_command_prints_a_table_and_json(neardup, customers):
     """The same shares, pairs from standard input, compressed documents."""
     pairs, documents = customers
     packed = Path(documents + ".gz")

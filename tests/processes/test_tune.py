@@ -9,7 +9,7 @@ import pytest
 
 from stream.config import Config
 from stream.curves import candidate_probability, error_areas
-from stream.tuning import choose, complete
+from stream.tuning import choose
 from workers.exits import Failure
 from workers.tune import picture, show, summary
 from workers.tune_pictures import in_characters
@@ -49,35 +49,47 @@ def test_the_curve_is_told_by_its_half_point_its_steep_point_and_its_errors(caps
         assert f"{found[name]:.4f}" in shown
 
 
-def told_by(tuning, capsys, as_json):
-    """What is shown of a configuration that resolves to a tuning."""
-    config = SimpleNamespace(
-        tuning=tuning, recall=0.95, scheme="any", signing_fingerprint="s", matching_fingerprint="m"
-    )
-    show(config, plot=None, as_json=as_json)
-    return capsys.readouterr().out
-
-
 def test_a_scheme_that_misses_nothing_has_no_curve_but_a_step(capsys):
     """Nothing is emitted below the threshold and everything from it on; it has neither bands nor rows."""
-    shown = told_by(complete(0.8), capsys, as_json=False)
-    assert "any misses no pair" in shown
-    assert "bands" not in shown
-    assert "half_point" not in json.loads(told_by(complete(0.8), capsys, as_json=True))
-    drawn = picture(complete(0.8))
+    config = Config(scheme="prefix")
+    show(config, plot=None, as_json=False)
+    shown = capsys.readouterr().out
+    assert "is emitted" in shown
+    assert "candidate probability" not in shown
+    values = summary(config)
+    assert (values["exact"], values["recall"], "half_point" in values) == (True, 1.0, False)
+    drawn = picture(config.tuning)
     assert [curve.label for curve in drawn.curves] == ["is emitted"]
     assert set(drawn.curves[0].y) == {0.0, 1.0}
     assert not drawn.areas
 
 
+def test_a_scheme_without_a_law_of_its_similarity_tells_its_guarantee_and_no_chances(capsys, tmp_path):
+    """Whether two prints meet hangs on the squares they share: no recall is claimed, no curve is drawn."""
+    config = Config(scheme="grid")
+    show(config, plot=None, as_json=True)
+    values = json.loads(capsys.readouterr().out)
+    assert values["guarantee"].startswith("candidate with about")
+    assert values["around"] == []
+    assert "recall" not in values
+    show(config, plot=None, as_json=False)
+    assert "A pair of this similarity" not in capsys.readouterr().out
+    with pytest.raises(Failure, match="--plot draws the S-curve, but grid has none: leave it out"):
+        show(config, plot=str(tmp_path / "x.svg"), as_json=False)
+
+
 def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
     """The cut is the threshold, no estimate is told of, and the law of its rows is no plain value."""
     tuning = choose(0.8, 0.95, sketch_bits=1, agreement=np.square, exact_score=True)
-    shown = told_by(tuning, capsys, as_json=False)
+    config = SimpleNamespace(
+        tuning=tuning, recall=0.95, scheme="minhash", signing_fingerprint="s", matching_fingerprint="m"
+    )
+    show(config, plot=None, as_json=False)
+    shown = capsys.readouterr().out
     assert "the score is no" in shown
     assert "rows agree" not in shown
     assert [mark.label for mark in picture(tuning).marks] == ["threshold 0.8"]
-    values = json.loads(told_by(tuning, capsys, as_json=True))
+    values = json.loads(json.dumps(summary(config)))
     assert (values["cut"], values["exact_score"], "agreement" in values) == (0.8, True, False)
 
 

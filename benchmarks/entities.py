@@ -1,0 +1,148 @@
+"""S8: records and prints. Precision and recall on labelled records; how often generated prints meet, and how fast.
+
+The records are those of two real sets (people typed in twice; publications of two sources), the prints are drawn: a
+square holds a minutia with chance .2, a second print of the finger has it with .8. Rates are records and prints a
+second on one core, signed and matched.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.report import Result, Size, Target, checksum
+from stream import Config, Deduplicator, Document, Pair
+from stream.grid_functions import candidate_probability
+
+SEED = 8
+RECORDS, PRINTS = "S8-records", "S8-prints"
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+_DEVIATIONS = 3.0
+_FINGERS: dict[Size, int] = {"smoke": 200, "default": 2000, "large": 10_000}
+_SQUARES = 1000
+_MAPPING = "DBLP-ACM_perfectMapping"
+
+PEOPLE: dict[str, Any] = {
+    "scheme": "records",
+    "threshold": 0.6,
+    "record_fields": (
+        "given_name", "surname", "street_number", "address_1", "suburb", "postcode", "date_of_birth", "soc_sec_id",
+    ),
+    "record_keys": ("soc_sec_id", "date_of_birth", "given_name+surname", "address_1"),
+}  # fmt: skip
+PUBLICATIONS: dict[str, Any] = {
+    "scheme": "records",
+    "threshold": 0.75,
+    "record_fields": ("title:100:0.1", "authors:50:0.02", "year:100:100"),
+    "record_shingled": ("title",),
+}
+
+
+class Labelled(NamedTuple):
+    """Records that are added, records that are probed with afterwards (or none), and the pairs that are true."""
+
+    added: list[Document]
+    probed: list[Document]
+    truth: set[frozenset[str]]
+
+
+def people() -> Labelled:
+    """Five thousand people, some of them up to six times; ids tell who is who."""
+    rows = _rows(DATA / "er_febrl" / "dataset3.csv", "utf-8")
+    same = defaultdict(list)
+    for row in rows:
+        same[row["rec_id"].split("-")[1]].append(row["rec_id"])
+    truth = {frozenset(pair) for ids in same.values() for pair in combinations(ids, 2)}
+    return Labelled([Document(row["rec_id"], fields=row) for row in rows], [], truth)
+
+
+def publications() -> Labelled:
+    """Two bibliographies and the perfect mapping between them."""
+    folder = DATA / "er_dblp_acm_leipzig"
+    one, other, mapping = (_rows(folder / f"{name}.csv", "latin-1") for name in ("DBLP2", "ACM", _MAPPING))
+    truth = {frozenset((f"DBLP/{row['idDBLP']}", f"ACM/{row['idACM']}")) for row in mapping}
+    added = [Document(f"DBLP/{row['id']}", fields=row) for row in one]
+    return Labelled(added, [Document(f"ACM/{row['id']}", fields=row) for row in other], truth)
+
+
+def _rows(path: Path, encoding: str) -> list[dict[str, str]]:
+    with path.open(encoding=encoding, newline="") as file:
+        rows = csv.DictReader(file, skipinitialspace=True)
+        return [{name.strip(): value.strip() for name, value in row.items()} for row in rows]
+
+
+# Name -> settings, how to read the set, least precision and recall.
+SETS: dict[str, tuple[dict[str, Any], Any, float, float]] = {
+    "people": (PEOPLE, people, 0.999, 0.97),
+    "publications": (PUBLICATIONS, publications, 0.945, 0.965),
+}
+
+
+def run_records(size: Size) -> Iterator[Result]:
+    """Precision and recall against the labels of each set, and records a second."""
+    del size  # the sets are as large as they are
+    for name, (settings, read, precision, recall) in SETS.items():
+        try:
+            labelled = read()
+        except OSError:
+            yield Result(RECORDS, name, None, "", None, {"note": f"{DATA} is not there"})
+            continue
+        Deduplicator(Config(**settings)).process(labelled.added[:100])  # compiled and warm
+        start = time.perf_counter()
+        dedup = Deduplicator(Config(**settings))
+        pairs = dedup.process(labelled.added)
+        if labelled.probed:
+            pairs = dedup.probe(labelled.probed)
+        elapsed = time.perf_counter() - start
+        found = {frozenset((pair.older, pair.newer)) for pair in pairs}
+        true, count = len(found & labelled.truth), len(labelled.added) + len(labelled.probed)
+        details = {"pairs": len(found), "true": true, "checksum": _answers(pairs), **_counts(dedup)}
+        yield Result(RECORDS, f"{name}: precision", true / len(found), "", Target("at least", precision), details)
+        yield Result(RECORDS, f"{name}: recall", true / len(labelled.truth), "", Target("at least", recall))
+        yield Result(RECORDS, f"{name}: rate", count / elapsed, "records/s")
+
+
+def run_prints(size: Size) -> Iterator[Result]:
+    """The share of fingers whose two prints are candidates, against the law, for one group and two; prints a second."""
+    rng = np.random.default_rng(SEED)
+    fingers = _FINGERS[size]
+    first = rng.random((fingers, _SQUARES)) < 0.2
+    again = np.where(first, rng.random(first.shape) < 0.8, rng.random(first.shape) < 0.05)
+    prints = [
+        Document(str(n), tokens=np.flatnonzero(row).tolist()) for n, row in enumerate(np.concatenate([first, again]))
+    ]
+    for groups in (1, 2):
+        config = Config(scheme="grid", threshold=0.4, grid_groups=groups, bucket_candidates_max=2**20)
+        Deduplicator(config).process(prints[:2])  # compiled and warm
+        start = time.perf_counter()
+        dedup = Deduplicator(config)
+        pairs = dedup.process(prints)
+        elapsed = time.perf_counter() - start
+        expected = candidate_probability(0.16, _SQUARES, groups, config.grid_functions, config.grid_function_squares)
+        found = sum(int(pair.newer) - int(pair.older) == fingers for pair in pairs)
+        chance = _DEVIATIONS * (expected * (1 - expected) / fingers) ** 0.5
+        details = {"false": len(pairs) - found, "checksum": _answers(pairs), **_counts(dedup)}
+        name = f"{groups} group{'s' * (groups > 1)} of {config.grid_functions:,}"
+        yield Result(
+            PRINTS, f"{name}: recall", found / fingers, "", Target("at least", round(expected, 4), chance), details
+        )
+        yield Result(PRINTS, f"{name}: rate", len(prints) / elapsed, "prints/s")
+
+
+def _answers(pairs: list[Pair]) -> str:
+    return checksum((pair.older, pair.newer, round(pair.similarity, 6)) for pair in pairs)
+
+
+def _counts(dedup: Deduplicator) -> dict[str, int]:
+    counts = dedup.counts()
+    return {name: counts[name] for name in ("candidates", "cuts")}
+
+
+SCENARIOS = {RECORDS: run_records, PRINTS: run_prints}

@@ -1,0 +1,89 @@
+"""Packed bits: bands of bits as whole bytes, so that a band is a run of bytes; what two sketches of bits share.
+
+A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So the bucket keys of
+``banding.keys`` are those of the bits, whatever r is.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels import inlined, kernel
+
+# Masks that count the bits of a byte: by ones, by pairs, by fours.
+_1, _2, _4 = np.uint32(1), np.uint32(2), np.uint32(4)
+_ODD, _PAIRS, _NIBBLE = np.uint32(0x55), np.uint32(0x33), np.uint32(0x0F)
+
+
+class BitAgreement(NamedTuple):
+    """What two sketches have in common, ``int32[m]`` each: the first equal band (-1: none), equal bands, equal bits."""
+
+    first_band: npt.NDArray[np.int32]
+    bands: npt.NDArray[np.int32]
+    bits: npt.NDArray[np.int32]
+
+
+def width(bands: int, rows: int) -> int:
+    """Bytes of a sketch of ``bands`` bands of ``rows`` bits.
+
+    >>> width(bands=3, rows=9)
+    6
+    """
+    return bands * -(-rows // 8)
+
+
+def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, rows: int) -> BitAgreement:
+    """Compare sketches pairwise: ``uint8[m, width(bands, rows)]`` each. Padding counts for nothing.
+
+    >>> a, b = np.array([[0b101, 0b111]], np.uint8), np.array([[0b100, 0b111]], np.uint8)
+    >>> [int(column[0]) for column in agreement(a, b, bands=2, rows=3)]
+    [1, 1, 5]
+    """
+    out = BitAgreement(*(np.empty(len(a), np.int32) for _ in range(3)))
+    _agreement(np.ascontiguousarray(a), np.ascontiguousarray(b), bands, rows, *out)
+    return out
+
+
+def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int64]:
+    """How many of the first ``bits`` bits of two rows of bytes are equal, ``int64[m]``; bits beyond must be zero."""
+    return np.asarray(bits - np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64))
+
+
+@inlined
+def spread_bands(bits, bands, rows, out):  # type: ignore[no-untyped-def]
+    """A row of bands * rows bits without gaps, ``uint8``, one byte more than they take, as bands of whole bytes."""
+    size = (rows + 7) // 8
+    at = 0
+    for band in range(bands):
+        start = band * rows
+        for byte in range(size):
+            place = start + byte * 8
+            window = np.uint32(bits[place >> 3]) | np.uint32(bits[(place >> 3) + 1]) << np.uint32(8)
+            kept = min(8, rows - byte * 8)
+            out[at] = (window >> np.uint32(place & 7)) & np.uint32((1 << kept) - 1)
+            at += 1
+
+
+@kernel
+def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):  # type: ignore[no-untyped-def]
+    size = (rows + 7) // 8
+    for i in range(len(a)):
+        first, together, unequal = -1, 0, 0
+        for band in range(bands):
+            differing = 0
+            for j in range(band * size, (band + 1) * size):
+                byte = np.uint32(a[i, j] ^ b[i, j])
+                pairs = byte - ((byte >> _1) & _ODD)
+                fours = (pairs & _PAIRS) + ((pairs >> _2) & _PAIRS)
+                differing += int((fours + (fours >> _4)) & _NIBBLE)
+            unequal += differing
+            if differing == 0:
+                together += 1
+                if first < 0:
+                    first = band
+        first_bands[i] = first
+        bands_equal[i] = together
+        bits_equal[i] = bands * rows - unequal

@@ -1,0 +1,100 @@
+"""Bit sampling: a row is one bit of a vector of bits, or of the unary code of a vector of whole numbers.
+
+Guarantee: a row of two vectors of n bits at Hamming distance d agrees with probability 1 - d / n. There are only n
+different rows: beyond, they repeat. In unary code, a number x of 0 to C is x ones and C - x zeros; so the L1 distance
+of two vectors of whole numbers is the Hamming distance of their codes, of d C bits. The code is never written out: bit
+t of component i is x_i >= t.
+
+Source: Indyk, Motwani, "Approximate nearest neighbors: towards removing the curse of dimensionality", STOC 1998;
+Gionis, Indyk, Motwani, "Similarity search in high dimensions via hashing", VLDB 1999 (unary code); Mining of Massive
+Datasets, 3.7.1.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import draws, packed_bits
+from stream.kernels import kernel
+
+Places = npt.NDArray[np.int64]
+
+
+def sign_bits(
+    vectors: npt.NDArray[np.uint8], dimension: int, bands: int, rows: int, seed: int
+) -> npt.NDArray[np.uint8]:
+    """Sketches ``uint8[n, bands * ceil(rows / 8)]`` of packed vectors ``uint8[n, ceil(dimension / 8)]``.
+
+    Bit 0 of a vector is the highest of its first byte, as ``numpy.packbits`` has it. A row is drawn from the
+    ``dimension`` bits with replacement; bands of the sketch are whole bytes.
+
+    >>> x = np.packbits(np.array([[1, 0, 1, 0, 1], [1, 1, 1, 1, 0]], np.uint8), axis=1)
+    >>> sign_bits(x, dimension=5, bands=2, rows=3, seed=1).shape
+    (2, 2)
+    """
+    return sketch_bits(vectors, places(dimension, bands * rows, seed), bands)
+
+
+def sign_unary(
+    vectors: npt.NDArray[np.float32], component_max: int, bands: int, rows: int, seed: int
+) -> npt.NDArray[np.uint8]:
+    """Sketches of vectors ``float32[n, d]`` of whole numbers from 0 to ``component_max`` (to 65,535), as ``sign_bits``.
+
+    >>> sign_unary(np.array([[5, 6, 7], [8, 2, 4]], np.float32), component_max=9, bands=2, rows=3, seed=1).shape
+    (2, 2)
+    """
+    drawn = places(vectors.shape[1] * component_max, bands * rows, seed)
+    return sketch_unary(vectors, component_max, drawn, bands)
+
+
+@lru_cache(maxsize=8)
+def places(bits: int, count: int, seed: int) -> Places:
+    """Which bits of ``bits`` the rows are, drawn with replacement: ``int64[count]``."""
+    out = (draws.uniforms(count, seed) * bits).astype(np.int64)
+    out.flags.writeable = False
+    return out
+
+
+def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Places, bands: int) -> npt.NDArray[np.uint8]:
+    """As ``sign_bits``, of bits that are given, ``int64[k]``; ``bands`` divides their number."""
+    rows = len(drawn) // bands
+    out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
+    _sample_bits(np.ascontiguousarray(vectors), drawn, bands, rows, out)
+    return out
+
+
+def sketch_unary(
+    vectors: npt.NDArray[np.float32], component_max: int, drawn: Places, bands: int
+) -> npt.NDArray[np.uint8]:
+    """As ``sign_unary``, of bits of the unary code that are given, component by component, ``int64[k]``."""
+    rows = len(drawn) // bands
+    out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
+    components, less_one = np.divmod(drawn, component_max)
+    _sample_unary(np.ascontiguousarray(vectors), components, (less_one + 1).astype(np.float32), bands, rows, out)
+    return out
+
+
+@kernel
+def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-def]
+    bits = np.zeros(len(places) // 8 + 2, np.uint8)
+    for i in range(len(vectors)):
+        bits[:] = 0
+        for k in range(len(places)):
+            place = places[k]
+            bit = (vectors[i, place >> 3] >> np.uint8(7 - (place & 7))) & np.uint8(1)
+            bits[k >> 3] |= bit << np.uint8(k & 7)
+        packed_bits.spread_bands(bits, bands, rows, out[i])
+
+
+@kernel
+def _sample_unary(vectors, components, least, bands, rows, out):  # type: ignore[no-untyped-def]
+    bits = np.zeros(len(components) // 8 + 2, np.uint8)
+    for i in range(len(vectors)):
+        bits[:] = 0
+        for k in range(len(components)):
+            if vectors[i, components[k]] >= least[k]:
+                bits[k >> 3] |= np.uint8(1) << np.uint8(k & 7)
+        packed_bits.spread_bands(bits, bands, rows, out[i])

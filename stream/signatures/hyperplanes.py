@@ -1,0 +1,121 @@
+"""Random hyperplanes: a bit for each says on which side of it a vector lies.
+
+Guarantee: two vectors at an angle of t degrees lie on one side of a hyperplane with probability (180 - t) / 180, so
+the share of equal bits estimates the angle without bias for planes of normal components. Planes of plus and minus ones
+are as good in many dimensions, and far from it in four (the example that the source works out). The length of a vector
+makes no difference.
+
+Source: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002; Mining of Massive Datasets,
+3.7.2 (hyperplanes) and 3.7.3 (sketches).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from stream import draws, packed_bits, projections
+from stream.kernels import kernel
+
+Floats = npt.NDArray[np.float64]
+# name -> how the components of the planes' normal vectors are drawn
+PLANES: dict[str, Callable[[int, int, int], npt.NDArray[np.float32]]] = {"normal": draws.normals, "signs": draws.signs}
+
+
+def sign(
+    vectors: npt.NDArray[np.float32], bands: int, rows: int, seed: int, planes: str = "normal"
+) -> npt.NDArray[np.uint8]:
+    """Sketches ``uint8[n, bands * ceil(rows / 8)]`` of vectors ``float32[n, d]``: a bit a plane, bands of whole bytes.
+
+    Components are finite, and below 1e30 in size. A zero vector has no direction: its bits are all zero, and callers
+    refuse it before. The sketch of a vector is the same in any batch and on any machine.
+
+    >>> x = np.array([[1, 2, -1], [-1, -2, 1]], np.float32)
+    >>> a, b = sign(x, bands=2, rows=8, seed=1)
+    >>> bool((a ^ b == 255).all())
+    True
+    """
+    return _sketch(vectors, _panels(vectors.shape[1], bands * rows, seed, planes), bands, rows)
+
+
+def sketch(vectors: npt.NDArray[np.float32], normals: npt.NDArray[np.float32], bands: int = 1) -> npt.NDArray[np.uint8]:
+    """As ``sign``, by planes that are given: normal vectors ``float32[k, d]``, of which ``bands`` divides the number.
+
+    A dot product above zero is a one; zero and less are a zero.
+    """
+    return _sketch(vectors, projections.panels(normals), bands, len(normals) // bands)
+
+
+def agreement(cosine: npt.ArrayLike) -> Floats:
+    """The chance that a bit of two vectors agrees, at their cosine (-1 to 1, any shape).
+
+    >>> float(agreement(0.0))
+    0.5
+    """
+    return np.asarray(1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi)
+
+
+def degrees(equal_share: npt.ArrayLike) -> Floats:
+    """The angle that a share of equal bits (0 to 1, any shape) is the expectation of.
+
+    >>> float(degrees(1 / 3))
+    120.0
+    """
+    return np.asarray(180 - 180 * np.asarray(equal_share, np.float64))
+
+
+def cosine(equal_share: npt.ArrayLike) -> Floats:
+    """The cosine of that angle: the inverse of ``agreement``."""
+    return np.asarray(np.cos(np.radians(degrees(equal_share))))
+
+
+def lift(vectors: npt.NDArray[np.float32], squares: Floats, norm_max: float) -> npt.NDArray[np.float32]:
+    """Vectors ``float32[n, d + 1]`` of length one, [x, sqrt(M^2 - |x|^2)] / M: dot products become cosines.
+
+    ``squares`` are the squared lengths, ``float64[n]``, none above M^2 with M = ``norm_max``. The cosine of a lifted
+    vector and a lifted query is q . x / (|q| M). Of two lifted vectors it is x . y / M^2 plus the product of the new
+    coordinates, which is never negative: so a bit of the two agrees at least as often as ``agreement(x . y / M^2)``.
+
+    Source: Bachrach et al., "Speeding up the Xbox recommender system using a Euclidean transformation for inner-product
+    spaces", RecSys 2014; Neyshabur, Srebro, "On symmetric and asymmetric LSHs for inner product search", ICML 2015.
+
+    >>> lift(np.array([[3, 0]], np.float32), np.array([9.0]), norm_max=5).round(6).tolist()
+    [[0.6000000238418579, 0.0, 0.800000011920929]]
+    """
+    added = np.sqrt(np.maximum(norm_max * norm_max - squares, 0.0)) / norm_max
+    return np.hstack([vectors.astype(np.float64) / norm_max, added[:, None]]).astype(np.float32)
+
+
+def lift_query(queries: npt.NDArray[np.float32], squares: Floats) -> npt.NDArray[np.float32]:
+    """Queries ``float32[n, d + 1]`` of length one, [q, 0] / |q|, that meet vectors of ``lift``; none is zero."""
+    return np.hstack([queries / np.sqrt(squares)[:, None], np.zeros((len(queries), 1))]).astype(np.float32)
+
+
+@lru_cache(maxsize=8)
+def _panels(dimension: int, count: int, seed: int, planes: str) -> npt.NDArray[np.float32]:
+    return projections.panels(PLANES[planes](count, dimension, seed))
+
+
+def _sketch(
+    vectors: npt.NDArray[np.float32], panels: npt.NDArray[np.float32], bands: int, rows: int
+) -> npt.NDArray[np.uint8]:
+    out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
+    edge, sums = projections.edge_like(panels), projections.sums_like(panels, len(vectors))
+    _sign(projections.read_only(vectors), panels, bands, rows, edge, sums, out)
+    return out
+
+
+@kernel
+def _sign(vectors, panels, bands, rows, edge, sums, out):  # type: ignore[no-untyped-def]
+    size = sums.shape[1] // 8
+    bits = np.zeros(size + 1, np.uint8)  # spreading reads one byte more
+    for first in range(0, len(vectors), projections.BLOCK_VECTORS):
+        count = min(projections.BLOCK_VECTORS, len(vectors) - first)
+        projections.project_block(vectors, first, count, panels, edge, sums)
+        for i in range(count):
+            for byte in range(size):
+                bits[byte] = projections.above_zero(sums[i], byte * 8)
+            packed_bits.spread_bands(bits, bands, rows, out[first + i])

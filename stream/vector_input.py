@@ -1,0 +1,107 @@
+"""Vectors as they come in: what documents bring -> checked rows of one matrix, or the reason why not.
+
+A vector of numbers is a sequence or array of real numbers, or the bytes of its ``float32``, little-endian. A vector of
+bits is a list of zeros and ones, an array of ``bool``, or the bits packed eight to a byte, the first of them highest
+(``numpy.packbits``), as bytes or an array of ``uint8``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+# Components beyond are refused: sums of 65,536 of their squares, and of their products with numbers drawn, stay finite.
+COMPONENT_MAX = 1e30
+DIMENSION_MAX = 65_536
+
+Vector = npt.NDArray[Any]
+
+
+class Rows(NamedTuple):
+    """Vectors that can be used, as rows of ``values`` in their order, and where each was in the input; the others by
+    place, with the reason (a key of ``REASONS``)."""
+
+    values: Vector
+    places: npt.NDArray[np.int64]
+    refused: dict[int, str]
+
+
+def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
+    """Vectors of numbers as ``float32[n, dimension]``: finite, at most 1e30 in size, minus zero as zero.
+
+    >>> read_numbers([[1, 2.5], b"\\0\\0\\0\\0\\0\\0\\x80?", [1], None], dimension=2).values.tolist()
+    [[1.0, 2.5], [0.0, 1.0]]
+    """
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+        rows = _stacked(vectors, dimension, np.float32, _numbers)
+    values = rows.values
+    values += np.float32(0)  # minus zero and zero are one content
+    return keep(rows, np.abs(values).max(axis=1, initial=0) <= COMPONENT_MAX, "vector_range")
+
+
+def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
+    """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``, packed; what is beyond the last bit is zero.
+
+    >>> read_bits([[1, 0, 1], b"\\xa0", b"\\x01"], dimension=3).values.tolist()
+    [[160], [160]]
+    """
+    width = -(-dimension // 8)
+    rows = _stacked(vectors, width, np.uint8, lambda vector: _bits(vector, dimension))
+    beyond = np.uint8((1 << (width * 8 - dimension)) - 1)
+    return keep(rows, (rows.values[:, -1] & beyond) == 0, "vector_padding")
+
+
+def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
+    """The good ones of rows; the others are refused for a reason."""
+    if good.all():
+        return rows
+    refused = rows.refused | dict.fromkeys(rows.places[~good].tolist(), reason)
+    return Rows(rows.values[good], rows.places[good], refused)
+
+
+def _stacked(vectors: Sequence[Any], width: int, dtype: Any, read: Callable[[Any], Vector | str]) -> Rows:
+    """Those that ``read`` takes, and that have this width, as one matrix."""
+    refused: dict[int, str] = {}
+    values = np.empty((len(vectors), width), dtype)
+    places: list[int] = []
+    for place, vector in enumerate(vectors):
+        numbers = "no_vector" if vector is None else read(vector)
+        if isinstance(numbers, str) or len(numbers) != width:
+            refused[place] = numbers if isinstance(numbers, str) else "vector_length"
+            continue
+        values[len(places)] = numbers
+        places.append(place)
+    return Rows(values[: len(places)], np.array(places, np.int64), refused)
+
+
+def _array(vector: Any) -> Vector:
+    """A vector as an array; one that is none comes out with no or several dimensions, or of another type."""
+    try:
+        return np.asarray(vector)
+    except ValueError:  # sequences of different lengths
+        return np.empty((0, 0))
+
+
+def _numbers(vector: Any) -> Vector | str:
+    """A vector of numbers as an array of any numeric type, or why it is none."""
+    if isinstance(vector, bytes):
+        return "vector_length" if len(vector) % 4 else np.frombuffer(vector, "<f4")
+    numbers = _array(vector)
+    return numbers if numbers.ndim == 1 and numbers.dtype.kind in "fiu" else "vector_type"
+
+
+def _bits(vector: Any, dimension: int) -> Vector | str:
+    """A vector of bits as packed bytes, or why it is none."""
+    if isinstance(vector, bytes):
+        return np.frombuffer(vector, np.uint8)
+    array = _array(vector)
+    if isinstance(vector, list | tuple) and array.ndim == 1 and array.dtype.kind in "fiub":
+        if not np.isin(array, (0, 1)).all():
+            return "vector_component"
+        array = array.astype(np.bool_)
+    if array.dtype == np.bool_ and array.ndim == 1:
+        return np.packbits(array) if len(array) == dimension else "vector_length"
+    return array if array.dtype == np.uint8 and array.ndim == 1 else "vector_type"

@@ -1,0 +1,217 @@
+"""Schemes of vectors: sketches find the candidates, the vectors themselves score them.
+
+Evidence is the sketch and, unless ``vector_evidence`` is ``sketch``, the vector after it: then the similarity is the
+true one, and no pair below the threshold is emitted. What differs between measures stands in ``MEASURES``.
+
+Source: Mining of Massive Datasets, 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import mmh3
+import numpy as np
+import numpy.typing as npt
+
+from stream import banding, packed_bits
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.features import Features
+from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
+from stream.parameters import Parameters
+from stream.signatures.hyperplanes import PLANES
+from stream.tuning import BIT_ROW, Tuning, choose, complete
+from stream.vector_measures import MEASURES, Values, VectorPlan
+
+# Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
+# with few false candidates takes more of them.
+ROWS_MAX = 512
+# Width of a segment by default, in distances at the threshold: wider ones gain nothing (Datar et al., figure 1).
+SEGMENT_DISTANCES = 4.0
+# A choice takes some tenths of a second, and a configuration is made several times on its way into a process.
+_chosen = lru_cache(maxsize=64)(choose)
+# Pairs scored at a time: 256 vectors of 1,024 numbers are 1 MB, which stays in the cache and is not fetched anew.
+_PAIRS_AT_ONCE = 256
+# Parameters that a measure cannot do without -> what to set them to.
+_REMEDIES = {
+    "dimension": "the number of components of a vector",
+    "distance_scale": "the distance from which two vectors have nothing in common",
+    "norm_max": "the greatest length of a vector",
+    "component_max": "the greatest number in a vector",
+}
+
+
+def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
+    """The ``plan`` of a scheme that has these measures; the first is taken where none is named."""
+
+    def plan(parameters: Parameters) -> VectorPlan:
+        p = parameters
+        measure = measures[0] if p.measure is None else p.measure
+        if measure not in measures:
+            raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
+        _check(p, measure)
+        row = MEASURES[measure]
+        untuned = VectorPlan(
+            measure=measure,
+            dimension=p.dimension or 0,
+            kept=p.vector_evidence,
+            planes=p.planes if row.planes else "",
+            scale=row.scale(p),
+            segment_width=0.0 if row.row_bits else _segment_width(p, row.scale(p)),
+            component_max=p.component_max or 0 if "component_max" in row.required else 0,
+            tuning=complete(p.threshold),
+            seed=p.seed,
+        )
+        return untuned._replace(tuning=_tuned(p, untuned))
+
+    return plan
+
+
+def kind(plan: VectorPlan) -> str:
+    """Vectors are given as such."""
+    del plan
+    return "vector"
+
+
+def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
+    """The vectors, of those documents whose vector can be used."""
+    rows = MEASURES[plan.measure].read([document.vector for document in documents], plan)
+    count, width = rows.values.shape
+    return Reading(Features(rows.values.reshape(-1), np.arange(count + 1) * width), rows.refused, 0)
+
+
+def contents(features: Features) -> npt.NDArray[np.uint64]:
+    """Content hashes ``uint64[n, 2]``: equal for equal vectors."""
+    digests = b"".join([mmh3.mmh3_x64_128_digest(vector) for vector in _rows(features)])
+    return np.frombuffer(digests, "<u8").reshape(-1, 2).astype(np.uint64)
+
+
+def evidence(features: Features, plan: VectorPlan) -> Evidence:
+    """The sketch of each vector and, if it is kept, the vector."""
+    row, values = MEASURES[plan.measure], _rows(features)
+    sketch = row.sketch(values, plan)
+    if plan.kept == "sketch":
+        return fixed_evidence(sketch)
+    stored = np.ascontiguousarray(row.store(values, plan), _stored_type(plan)).view(np.uint8)
+    return fixed_evidence(np.hstack([sketch, stored.reshape(len(values), _stored_bytes(plan))]))
+
+
+def width(plan: VectorPlan) -> int:
+    """Bytes of a sketch and of the vector."""
+    return _sketch_bytes(plan) + _stored_bytes(plan)
+
+
+def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
+    """A key for each band of the sketches."""
+    sketches = np.ascontiguousarray(evidence.fixed[:, : _sketch_bytes(plan)])
+    return regular_keys(banding.keys(sketches, plan.tuning.bands, plan.seed))
+
+
+def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
+    """First common band, number of common bands; the true similarity, or its estimate if no vector is kept."""
+    row, at, count = MEASURES[plan.measure], _sketch_bytes(plan), len(a.fixed)
+    first, together = np.empty((2, count), np.int32)
+    similarity = np.empty(count)
+    for start in range(0, count, _PAIRS_AT_ONCE):
+        part = slice(start, start + _PAIRS_AT_ONCE)
+        x, y = a.fixed[part], b.fixed[part]
+        first[part], together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
+        if plan.kept == "sketch":
+            similarity[part] = row.estimate(equal, plan)
+        else:
+            similarity[part] = row.similarity(_stored(x[:, at:], plan), _stored(y[:, at:], plan), plan)
+    return Common(first, together, np.ones(count, np.bool_), similarity)
+
+
+def signing(plan: VectorPlan) -> tuple[object, ...]:
+    """What decides sketches and bands, how vectors are kept, and what their similarity is."""
+    tuning = plan.tuning
+    return (*plan[: VectorPlan._fields.index("tuning")], tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
+
+
+def tuning(plan: VectorPlan) -> Tuning:
+    """The plan's."""
+    return plan.tuning
+
+
+def _check(p: Parameters, measure: str) -> None:
+    """Raises ``ConfigError`` for what the measure needs and is not set, and for what does not go together."""
+    row = MEASURES[measure]
+    for name in row.required:
+        if getattr(p, name) is None:
+            raise ConfigError(f"{name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}")
+    if p.vector_evidence not in row.kept:
+        raise ConfigError(
+            f"vector_evidence={p.vector_evidence!r} with the measure {measure}, which has "
+            f"{' and '.join(row.kept)}: set one of them"
+        )
+    if row.planes and p.planes not in PLANES:
+        raise ConfigError(f"planes={p.planes!r} are unknown: set one of {', '.join(PLANES)}")
+    most = (p.dimension or 0) * (p.component_max or 0)
+    if measure == "l1" and row.scale(p) > most:
+        raise ConfigError(
+            f"distance_scale={p.distance_scale} is more than {most}, the greatest distance of {p.dimension} numbers up "
+            f"to {p.component_max}: set it to {most} or less"
+        )
+
+
+def _segment_width(p: Parameters, scale: float) -> float:
+    if p.segment_width is not None:
+        return p.segment_width
+    if p.threshold >= 1:
+        raise ConfigError(
+            "threshold=1.0 is a distance of 0, from which no width of a segment can be told: set segment_width, or a "
+            "threshold below 1, or take a scheme of identical items"
+        )
+    return SEGMENT_DISTANCES * (1 - p.threshold) * scale
+
+
+def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
+    row = MEASURES[plan.measure]
+    return _chosen(
+        p.threshold,
+        p.recall,
+        p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX,
+        row.row_bits or p.sketch_bits,
+        p.bands,
+        p.rows,
+        p.min_similarity,
+        agreement=row.agreement(plan),
+        exact_score=plan.kept != "sketch",
+        unrelated=row.unrelated if row.unrelated < p.threshold else 0.0,
+    )
+
+
+def _rows(features: Features) -> Values:
+    """The vectors as rows of a matrix."""
+    count = len(features.starts) - 1
+    return features.values.reshape(count, len(features.values) // max(count, 1))
+
+
+def _sketch_bytes(plan: VectorPlan) -> int:
+    tuning = plan.tuning
+    if tuning.sketch_bits == BIT_ROW:
+        return packed_bits.width(tuning.bands, tuning.rows)
+    return plan.rows * tuning.sketch_bits // 8
+
+
+def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
+    """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
+    if plan.measure == "hamming" or 0 < plan.component_max < 256:
+        return np.dtype("u1")
+    return np.dtype("<u2" if plan.component_max else "<f2" if plan.kept == "float16" else "<f4")
+
+
+def _stored_bytes(plan: VectorPlan) -> int:
+    if plan.kept == "sketch":
+        return 0
+    components = -(-plan.dimension // 8) if plan.measure == "hamming" else plan.dimension
+    return components * _stored_type(plan).itemsize
+
+
+def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
+    """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
+    values = np.ascontiguousarray(kept).view(_stored_type(plan))
+    return values if plan.measure == "hamming" else values.astype(np.float32, copy=False)

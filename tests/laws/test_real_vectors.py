@@ -1,0 +1,124 @@
+"""Real vectors: images and histograms, every pair at or above the threshold by brute force against the stream's.
+
+The data is not part of the project; without it these tests are skipped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from stream import Config, Deduplicator, Document
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"
+pytestmark = pytest.mark.skipif(not MNIST.is_dir(), reason=f"no vectors in {DATA}")
+
+
+def images(count: int) -> np.ndarray:
+    """Handwritten digits, 784 numbers of 0 to 255 each."""
+    return np.fromfile(MNIST / "t10k-images-idx3-ubyte", np.uint8)[16:].reshape(-1, 784)[:count]
+
+
+def histograms(name: str, count: int) -> np.ndarray:
+    return np.loadtxt(NMSLIB / name, dtype=np.float32, max_rows=count)
+
+
+def black(count: int) -> np.ndarray:
+    return (images(count) > 127).astype(np.uint8)
+
+
+def cosines(x: np.ndarray) -> np.ndarray:
+    x = x / np.linalg.norm(x.astype(float), axis=1, keepdims=True)
+    return x @ x.T
+
+
+def distances(x: np.ndarray) -> np.ndarray:
+    x = x.astype(float)
+    squares = (x * x).sum(axis=1)
+    return np.sqrt(np.maximum(squares[:, None] + squares - 2 * x @ x.T, 0))
+
+
+def sums_of_differences(x: np.ndarray) -> np.ndarray:
+    return np.array([np.abs(x.astype(int) - row).sum(axis=1) for row in x.astype(int)])
+
+
+class RealVectors(NamedTuple):
+    """What to read, the settings, and the similarity of every two by brute force."""
+
+    vectors: Callable[[], np.ndarray]
+    settings: dict[str, Any]
+    similarity: Callable[[np.ndarray], np.ndarray]
+
+
+SETS = {
+    "images by cosine": RealVectors(
+        lambda: images(1500), {"scheme": "hyperplane", "dimension": 784, "threshold": 0.9}, cosines
+    ),
+    "images by cosine, signs": RealVectors(
+        lambda: images(1500), {"scheme": "hyperplane", "dimension": 784, "threshold": 0.9, "planes": "signs"}, cosines
+    ),
+    "images by distance": RealVectors(
+        lambda: images(800),
+        {"scheme": "p_stable", "dimension": 784, "threshold": 0.87, "distance_scale": 10_000.0},
+        lambda x: 1 - distances(x) / 10_000,
+    ),
+    "images by differing bits": RealVectors(
+        lambda: black(1500),
+        {"scheme": "bit_sampling", "dimension": 784, "threshold": 0.96},
+        lambda x: 1 - np.rint(distances(x) ** 2) / 784,  # of bits, their number is the square
+    ),
+    "images by sum of differences": RealVectors(
+        lambda: images(500),
+        {"scheme": "bit_sampling", "measure": "l1", "dimension": 784, "component_max": 255, "threshold": 0.96},
+        lambda x: 1 - sums_of_differences(x) / (784 * 255),
+    ),
+    "histograms by distance": RealVectors(
+        lambda: histograms("final8_10K.txt", 2000),
+        {"scheme": "p_stable", "dimension": 8, "threshold": 0.98, "distance_scale": 1.0},
+        lambda x: 1 - distances(x),
+    ),
+    "histograms by cosine": RealVectors(
+        lambda: histograms("final128_query1K.txt", 1000),
+        {"scheme": "hyperplane", "dimension": 128, "threshold": 0.8},
+        cosines,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_real_vectors_keep_the_promise(name: str) -> None:
+    """At least the promised share of the pairs is found, and nothing but pairs; each with its true similarity."""
+    real = SETS[name]
+    vectors = np.unique(real.vectors(), axis=0)
+    config = Config(**real.settings, bucket_candidates_max=2**20)
+    given = np.packbits(vectors, axis=1) if name.endswith("bits") else vectors
+    pairs = Deduplicator(config).process([Document(str(i), vector=vector) for i, vector in enumerate(given)])
+    exact = real.similarity(vectors)
+    left, right = np.triu_indices(len(vectors), 1)
+    # Brute force and the stream round in other places: nothing is asked of what lies on the threshold.
+    for certain, slack in ((True, 1e-6), (False, -1e-6)):
+        at = exact[left, right] >= config.threshold + slack
+        wanted = set(zip(left[at].tolist(), right[at].tolist(), strict=True))
+        found = {(int(pair.older), int(pair.newer)) for pair in pairs}
+        if certain:
+            assert len(wanted) > 100
+            assert len(found & wanted) >= config.recall * len(wanted), (len(found & wanted), len(wanted))
+        else:
+            assert found <= wanted
+    errors = [abs(pair.similarity - exact[int(pair.older), int(pair.newer)]) for pair in pairs]
+    assert max(errors) < 1e-6
+
+
+def test_brute_force_agrees_with_the_truth_that_came_with_the_images() -> None:
+    """The pairs of cosine .95 and over."""
+    exact = cosines(images(2000))
+    rows = np.loadtxt(MNIST / "self_pairs_cos095.csv", delimiter=",", skiprows=1)
+    rows = rows[(rows[:, :2] < 2000).all(axis=1)]
+    left, right = rows[:, :2].astype(int).T
+    assert exact[left, right] == pytest.approx(rows[:, 2], abs=1e-6)
+    assert (np.triu(exact, 1) >= 0.95).sum() == len(rows)

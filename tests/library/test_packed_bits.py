@@ -1,0 +1,52 @@
+"""Packed bits: bands are whole bytes, padding counts for nothing, and agreement is that of the bits."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stream.kernels import kernel
+from stream.packed_bits import agreement, equal_bits, spread_bands, width
+
+
+@kernel
+def spread(bits, bands, rows, out):  # type: ignore[no-untyped-def]
+    """As a sketch's kernel does it."""
+    spread_bands(bits, bands, rows, out)
+
+
+def sketch_of(bits: np.ndarray, bands: int, rows: int) -> np.ndarray:
+    """The definition: each band by itself, padded to whole bytes, the first bit lowest."""
+    return np.packbits(bits.reshape(len(bits), bands, rows), axis=2, bitorder="little").reshape(len(bits), -1)
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 2**32))
+def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
+    """Bits without gaps, spread to bands, are each band packed by itself."""
+    bits = np.random.default_rng(seed).integers(0, 2, (1, bands * rows), np.uint8)
+    dense = np.append(np.packbits(bits[0], bitorder="little"), np.uint8(0))
+    out = np.empty(width(bands, rows), np.uint8)
+    spread(dense, bands, rows, out)
+    assert out.tolist() == sketch_of(bits, bands, rows)[0].tolist()
+
+
+@settings(max_examples=100)
+@given(st.integers(1, 12), st.integers(1, 20), st.floats(0, 0.5), st.integers(0, 2**32))
+def test_agreement_is_that_of_the_bits(bands: int, rows: int, noise: float, seed: int) -> None:
+    """The first equal band, how many, and how many bits, as counted one by one."""
+    rng = np.random.default_rng(seed)
+    a = rng.integers(0, 2, (20, bands * rows), np.uint8)
+    b = a ^ (rng.random(a.shape) < noise)
+    found = agreement(sketch_of(a, bands, rows), sketch_of(b, bands, rows), bands, rows)
+    whole = (a == b).reshape(20, bands, rows).all(axis=2)
+    assert found.bits.tolist() == (a == b).sum(axis=1).tolist()
+    assert found.bands.tolist() == whole.sum(axis=1).tolist()
+    assert found.first_band.tolist() == [int(row.argmax()) if row.any() else -1 for row in whole]
+
+
+def test_equal_bits_leave_out_the_padding() -> None:
+    """Five bits in a byte: three of them equal."""
+    a, b = np.packbits([[1, 0, 1, 0, 1]], axis=1), np.packbits([[1, 1, 1, 1, 1]], axis=1)
+    assert equal_bits(a, b, 5).tolist() == [3]

@@ -1,0 +1,236 @@
+"""Schemes of vectors: found by the S-curve, scored by the true measure; what is refused, and what to set instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from stream import Config, Deduplicator, Document, Signer
+from stream.errors import ConfigError
+from stream.frame import Common
+from stream.schemes import SCHEMES
+from stream.tuning import probabilities
+from stream.vector_measures import MEASURES
+
+DIMENSION = 32
+SETTINGS: dict[str, dict[str, Any]] = {
+    "cosine": {"scheme": "hyperplane", "dimension": DIMENSION},
+    "dot": {"scheme": "hyperplane_dot", "dimension": DIMENSION, "norm_max": 3.0},
+    "euclidean": {"scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 8.0},
+    "hamming": {"scheme": "bit_sampling", "dimension": 1000},
+    "l1": {
+        "scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": 300,
+        "distance_scale": 2000.0,
+    },
+}  # fmt: skip
+KEPT = [(measure, kept) for measure, row in MEASURES.items() for kept in row.kept]
+Pairs = tuple[np.ndarray, np.ndarray]
+
+
+def unit(x: np.ndarray) -> np.ndarray:
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def at_cosine(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    x, y = unit(rng.standard_normal((count, DIMENSION))), rng.standard_normal((count, DIMENSION))
+    y = unit(y - (x * y).sum(axis=1, keepdims=True) * x)
+    return x, s * x + np.sqrt(1 - s * s) * y
+
+
+def at_dot(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    x, y = at_cosine(rng, count, s)
+    return 3.0 * x, 3.0 * y
+
+
+def at_euclidean(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    x = 5 * rng.standard_normal((count, DIMENSION))
+    return x, x + 8.0 * (1 - s) * unit(rng.standard_normal((count, DIMENSION)))
+
+
+def at_hamming(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    x = rng.integers(0, 2, (count, 1000), np.uint8)
+    flips = rng.permuted(np.tile(np.arange(1000) < round(1000 * (1 - s)), (count, 1)), axis=1)
+    return np.packbits(x, axis=1), np.packbits(x ^ flips, axis=1)
+
+
+def at_l1(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    steps = rng.multinomial(round(2000 * (1 - s)), np.full(DIMENSION, 1 / DIMENSION), count)
+    x = rng.integers(0, 301 - steps)
+    return x, x + steps
+
+
+AT: dict[str, Callable[[np.random.Generator, int, float], Pairs]] = {
+    "cosine": at_cosine, "dot": at_dot, "euclidean": at_euclidean, "hamming": at_hamming, "l1": at_l1,
+}  # fmt: skip
+
+
+def common_of(config: Config, pairs: Pairs) -> Common:
+    row = SCHEMES[config.scheme]
+    sides = []
+    for side in pairs:
+        reading = row.features([Document(str(n), vector=vector) for n, vector in enumerate(side)], config.plan)
+        assert reading.refused == {}
+        sides.append(row.evidence(reading.features, config.plan))
+    return row.common(*sides, config.plan)
+
+
+@pytest.mark.parametrize(("measure", "kept"), [case for case in KEPT if "float16" not in case])
+def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
+    """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and emitted as the curve says.
+
+    Within six standard deviations of a quarter as many independent pairs: those of one seed share its planes.
+    """
+    settings = {**SETTINGS[measure], "vector_evidence": kept, "threshold": 0.9}
+    for s in (0.6, 0.8, 0.9, 0.95):
+        met = emitted = 0
+        for seed in range(8):
+            config = Config(**settings, seed=seed)
+            found = common_of(config, AT[measure](np.random.default_rng(seed), 250, s))
+            met += int((found.keys > 0).sum())
+            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+        expected = [float(p[0]) for p in probabilities(config.tuning, np.array([s]))]
+        for share, p in zip((met / 2000, emitted / 2000), expected, strict=True):
+            assert abs(share - p) <= 6 * (p * (1 - p) / 500) ** 0.5 + 1e-4, (s, share, p)
+        assert s < 0.9 or expected[1] >= 0.95
+
+
+@pytest.mark.parametrize(("measure", "kept"), KEPT)
+def test_the_similarity_is_that_of_the_measure(measure: str, kept: str) -> None:
+    """To six digits of the vectors kept whole, to a thousandth of those kept in half precision; else as an estimate."""
+    config = Config(**SETTINGS[measure], vector_evidence=kept, threshold=0.9)
+    allowed = {"float32": 1e-6, "float16": 2e-3, "sketch": 0.2}[kept]
+    for s in (0.3, 0.6, 0.9, 1.0):
+        found = common_of(config, AT[measure](np.random.default_rng(7), 50, s)).similarity
+        assert abs(found - s).max() <= allowed, s
+        assert abs(found.mean() - s) <= allowed / 5, s
+
+
+def test_an_estimate_of_segments_is_unbiased_near_the_threshold() -> None:
+    """The share of equal rows, less those equal by chance, told back to a distance."""
+    config = Config(**SETTINGS["euclidean"], vector_evidence="sketch", threshold=0.9, bands=128, rows=8, rows_max=1024)
+    found = common_of(config, at_euclidean(np.random.default_rng(3), 2000, 0.9)).similarity
+    assert abs(found.mean() - 0.9) < 0.002
+
+
+def test_shorter_vectors_are_found_more_often_by_their_dot_product() -> None:
+    """The coordinate that is added brings them together: the curve is a lower bound."""
+    x, y = at_dot(np.random.default_rng(1), 1000, 0.9)
+    config = Config(**SETTINGS["dot"], threshold=0.6)
+    found = common_of(config, (0.85 * x, 0.85 * y))
+    s = 0.85**2 * 0.9
+    assert found.similarity == pytest.approx(np.full(1000, s), abs=1e-6)
+    assert (found.keys > 0).mean() > float(probabilities(config.tuning, np.array([s]))[0][0])
+
+
+def test_a_stream_pairs_vectors_by_name() -> None:
+    """From documents to pairs: the near ones with their similarity, the others not at all."""
+    dedup = Deduplicator(Config(scheme="hyperplane", dimension=3, threshold=0.9))
+    vectors = {"a": [1, 0, 0], "b": [0, 1, 0], "c": [1.0, 0.1, 0.0], "d": [2, 0, 0], "e": [1, 0, 0]}
+    pairs = dedup.process([Document(id_, vector=vector) for id_, vector in vectors.items()])
+    found = {(pair.older, pair.newer): round(pair.similarity, 4) for pair in pairs}
+    assert found == {("a", "c"): 0.995, ("a", "d"): 1.0, ("c", "d"): 0.995, ("a", "e"): 1.0}
+
+
+@pytest.mark.parametrize(
+    ("measure", "vector", "reason"),
+    [
+        ("cosine", None, "no_vector"),
+        ("cosine", [[1.0]], "vector_type"),
+        ("cosine", [1.0] * 31, "vector_length"),
+        ("cosine", [float("inf")] * 32, "vector_range"),
+        ("cosine", [0.0] * 32, "vector_zero"),
+        ("dot", [0.6] * 32, "vector_norm"),
+        ("l1", [0.5] * 32, "vector_component"),
+        ("l1", [-1.0] * 32, "vector_component"),
+        ("l1", [301.0] * 32, "vector_component"),
+        ("euclidean", [7e5] * 32, "vector_half"),
+        ("hamming", [2] * 1000, "vector_component"),
+    ],
+)
+def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
+    """And those beside it are signed, in their order."""
+    kept = {"vector_evidence": "float16"} if measure == "euclidean" else {}
+    good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
+    documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]
+    signed = Signer(Config(**SETTINGS[measure], **kept)).sign(documents)
+    assert [(r.place, r.id, r.reason) for r in signed.refusals] == [(1, "bad", reason)]
+    assert signed.batch.ids_at(np.arange(signed.batch.size)) == ["a", "b"]
+
+
+def test_a_zero_vector_has_a_dot_product_and_a_distance() -> None:
+    """Only of an angle it has none."""
+    for measure in ("dot", "euclidean", "l1"):
+        assert Signer(Config(**SETTINGS[measure])).sign([Document("z", vector=[0.0] * 32)]).refusals == []
+
+
+def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
+    """Up to the rounding of its components; and then its similarity with itself is 1."""
+    x = unit(np.random.default_rng(1).standard_normal((200, DIMENSION))).astype(np.float32)
+    config = Config(scheme="hyperplane_dot", dimension=DIMENSION, norm_max=1.0)
+    found = common_of(config, (x, x))
+    assert found.similarity.max() <= 1
+    assert found.similarity == pytest.approx(np.ones(200), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"scheme": "hyperplane"}, "dimension is not set"),
+        ({"scheme": "hyperplane", "dimension": 3, "measure": "l1"}, "set cosine"),
+        ({"scheme": "hyperplane", "dimension": 3, "planes": "round"}, "set one of normal, signs"),
+        ({"scheme": "hyperplane_dot", "dimension": 3}, "norm_max is not set"),
+        ({"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 1, "vector_evidence": "sketch"}, "float16"),
+        ({"scheme": "p_stable", "dimension": 3}, "distance_scale is not set"),
+        ({"scheme": "p_stable", "dimension": 3, "distance_scale": 1, "threshold": 1.0}, "set segment_width"),
+        ({"scheme": "bit_sampling", "dimension": 3, "measure": "l1"}, "component_max is not set"),
+        ({"scheme": "bit_sampling", "dimension": 3, "measure": "cosine"}, "set hamming or l1"),
+        (
+            {"scheme": "bit_sampling", "dimension": 3, "measure": "l1", "component_max": 9, "distance_scale": 28},
+            "set it to 27 or less",
+        ),
+        ({"scheme": "bit_sampling", "dimension": 3, "vector_evidence": "float64"}, "float32 and sketch"),
+        ({"scheme": "bit_sampling", "dimension": 3, "vector_evidence": "float16"}, "float32 and sketch"),
+        ({"scheme": "hyperplane", "dimension": 70_000}, "65,536"),
+    ],
+)
+def test_a_plan_that_cannot_work_says_what_to_set(settings: dict[str, Any], words: str) -> None:
+    """The value, the rule and the remedy."""
+    with pytest.raises(ConfigError, match=r"set|leave it out") as error:
+        Config(**settings)
+    assert words in str(error.value)
+
+
+def test_vectors_have_more_rows_than_sets_unless_told() -> None:
+    """512 at most by default; a number that is given counts, also if it is the default of sets."""
+    assert 256 < Config(**SETTINGS["cosine"]).plan.rows <= 512
+    assert Config(**SETTINGS["cosine"], rows_max=128).plan.rows <= 128
+
+
+@pytest.mark.parametrize(
+    ("measure", "changed"),
+    [
+        ("cosine", {"planes": "signs"}), ("cosine", {"vector_evidence": "sketch"}), ("cosine", {"dimension": 33}),
+        ("dot", {"norm_max": 4.0}), ("euclidean", {"distance_scale": 9.0}), ("euclidean", {"segment_width": 5.0}),
+        ("l1", {"component_max": 299}), ("l1", {"distance_scale": 1900.0}), ("hamming", {"seed": 2}),
+    ],
+)  # fmt: skip
+def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
+    """The signing fingerprint changes with each of them, and with nothing that has no say."""
+    before = Config(**SETTINGS[measure])
+    assert before.signing_fingerprint != before.model_copy(update=changed).signing_fingerprint
+    idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
+    assert before.signing_fingerprint == before.model_copy(update=idle).signing_fingerprint
+
+
+def test_evidence_has_a_known_answer() -> None:
+    """A format: these bytes change only with ``SIGNING_VERSION``."""
+    x = np.arange(-2, 2, dtype=np.float32)
+    config = Config(scheme="hyperplane", dimension=4, bands=2, rows=4, min_similarity=0.0, vector_evidence="float16")
+    [row] = Signer(config).sign([Document("x", vector=x)]).batch.fixed
+    assert row.tolist() == KNOWN
+
+
+KNOWN = [12, 0, 136, 186, 136, 182, 0, 0, 136, 54]
