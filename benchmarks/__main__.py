@@ -26,12 +26,12 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall, real, exact, entities, cli)
+    for module in (peers, table, floods, floor, recall, real, cli, entities, exact)
     for id_, run in module.SCENARIOS.items()
 }
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall.SEED,
-    "command": cli.SEED, "entities": entities.SEED,
+    "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED,
 }  # fmt: skip
 
 

@@ -1,8 +1,8 @@
-"""S8: the exact rows on short real texts: documents a second beside ``one_permutation`` and beside an exact join.
+"""S9: the exact rows: speed on short real texts beside ``one_permutation`` and an exact join; recall.
 
-All start from the texts and answer with pairs, but for SetSimilaritySearch: ``all_pairs`` is given ready-made sets of
-numbers, all of them at once, of distinct contents, and so is measured without any reading. It finds the frequencies by
-itself; ``prefix`` is run with an order of tokens learned on a tenth of the texts, and without one.
+All contenders start from the texts and answer with pairs, but for SetSimilaritySearch: ``all_pairs`` is given
+ready-made sets of numbers, all of them at once, of distinct contents, and so is measured without any reading. It finds
+the frequencies by itself; ``prefix`` is run with an order of tokens learned on a tenth of the texts, and without one.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ import numpy.typing as npt
 
 from benchmarks.measure import interleaved
 from benchmarks.real import DATA, REAL_SETS, bags, read_documents
+from benchmarks.recall import measure
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import similar_pairs
 from stream import Config, Deduplicator, Document, Pair
 from stream.schemes import SCHEMES
 from stream.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 
-ID = "S8-exact-short-texts"
+SEED = 9
+ID, RECALL = "S9-exact-short-texts", "S9-exact-recall"
 SETS = ("itn_multilingual char5", "ja_jglue char3")
 THRESHOLD = 0.9
 PEER = "SetSimilaritySearch"
@@ -34,6 +36,9 @@ _SAMPLE = 10
 _ORDER_TOKENS = 1 << 16
 _DOCUMENTS: dict[Size, int | None] = {"smoke": 200, "default": None, "large": None}
 _REPEATS = 5
+# Sizes of unions that have pairs of every threshold measured, and how many such pairs.
+_UNIONS = (10, 20, 50, 500, 5000)
+_PAIRS: dict[Size, int] = {"smoke": 40, "default": 2000, "large": 20_000}
 
 
 def learned(documents: list[Document], config: Config) -> Config:
@@ -125,4 +130,15 @@ def _measured(name: str, documents: list[Document], configs: dict[str, Config], 
     yield Result(ID, f"{name}: prefix faster than {PEER} by", faster, "x", Target("at least", 1.0), details)
 
 
-SCENARIOS = {ID: run}
+def recall(size: Size) -> Iterator[Result]:
+    """The share of generated pairs at the threshold that are emitted: all of them, at every size of the sets."""
+    for threshold in (0.5, 0.8, 0.9, 1.0):
+        config = Config(scheme="prefix", threshold=threshold)
+        for union in _UNIONS:
+            got = measure(config, union, threshold, _PAIRS[size], SEED)
+            details = {"pairs": got.pairs, "candidates": got.candidates / got.pairs, "checksum": checksum([got])}
+            what = f"prefix, union of {union:,}: recall at {threshold}"
+            yield Result(RECALL, what, got.emitted / got.pairs, "", Target("equal to", 1.0), details)
+
+
+SCENARIOS = {ID: run, RECALL: recall}
