@@ -17,7 +17,7 @@ from kafka import KafkaProducer
 
 from benchmarks.kafka_deploy import Tally, values
 from workers.connection import connect
-from workers.roles import ROLES, warm
+from workers.roles import ROLES, spare_collector, wait_seconds, warm
 from workers.stream_settings import StreamSettings, load_stream, names_of
 from workers.topics import partition_of_key
 
@@ -43,6 +43,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
     said = False
+    spare_collector()
     while not _told():
         worker.turn(_JOIN_TURN_SECONDS, 1)
         if not said and worker.ready and len(worker.running) == partitions:
@@ -50,8 +51,12 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
             _say({"ready": True})
     sys.stdin.readline()
     _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
+    wait = wait_seconds(role, settings)
     while not _told():
-        if worker.turn(settings.commit_interval_ms / 1000, role.records_max(settings)):
+        started = time.monotonic()
+        taken = worker.turn(wait, role.records_max(settings))
+        wait = wait_seconds(role, settings, wait, time.monotonic() - started)
+        if taken:
             _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
     producer.close()
     consumer.close()

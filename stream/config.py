@@ -21,8 +21,9 @@ from stream.errors import ConfigError
 from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
 from stream.shingles import SHINGLES
+from stream.signatures.hyperplanes import PLANES
 from stream.tuning import SKETCH_BITS, Tuning
-from stream.vector_measures import MEASURES
+from stream.vector_measures import MEASURES, VECTOR_EVIDENCE
 from stream.verify import VERIFIED
 from stream.words import stop_languages
 
@@ -56,7 +57,10 @@ class Config(Parameters):
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
-    @field_validator("scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings")
+    @field_validator(
+        "scheme", "shingles", "sketch_bits", "languages", "shingle_bytes", "measure", "verify", "ratings", "planes",
+        "vector_evidence",
+    )  # fmt: skip
     @classmethod
     def _known(cls, value: Any, info: Any) -> Any:
         names = _CHOICES[info.field_name]()
@@ -118,6 +122,8 @@ _CHOICES: dict[str, Any] = {
     "measure": lambda: (None, *VERIFIED, *MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
+    "planes": lambda: tuple(PLANES),
+    "vector_evidence": lambda: VECTOR_EVIDENCE,
     "sketch_bits": lambda: SKETCH_BITS,
     "languages": stop_languages,
 }

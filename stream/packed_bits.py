@@ -17,6 +17,8 @@ from stream.kernels import inlined, kernel
 _1, _2, _4 = np.uint32(1), np.uint32(2), np.uint32(4)
 _ODD, _PAIRS, _NIBBLE = np.uint32(0x55), np.uint32(0x33), np.uint32(0x0F)
 
+_ONE, _EIGHT, _LAST, _BYTE, _ALL = map(np.uint64, (1, 8, 63, 255, 2**64 - 1))
+
 
 class BitAgreement(NamedTuple):
     """What two sketches have in common, ``int32[m]`` each: the first equal band (-1: none), equal bands, equal bits."""
@@ -53,18 +55,21 @@ def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) ->
 
 
 @inlined
-def spread_bands(bits, bands, rows, out):  # type: ignore[no-untyped-def]
-    """A row of bands * rows bits without gaps, ``uint8``, one byte more than they take, as bands of whole bytes."""
+def spread_bands(words, bands, rows, out):  # type: ignore[no-untyped-def]
+    """bands * rows bits without gaps, in ``uint64`` words and one word more, as bands of whole bytes, to ``out``."""
     size = (rows + 7) // 8
-    at = 0
     for band in range(bands):
-        start = band * rows
-        for byte in range(size):
-            place = start + byte * 8
-            window = np.uint32(bits[place >> 3]) | np.uint32(bits[(place >> 3) + 1]) << np.uint32(8)
-            kept = min(8, rows - byte * 8)
-            out[at] = (window >> np.uint32(place & 7)) & np.uint32((1 << kept) - 1)
-            at += 1
+        at = band * size
+        for first in range(0, rows, 64):
+            place = band * rows + first
+            shift = np.uint64(place & 63)
+            window = (words[place >> 6] >> shift) | ((words[(place >> 6) + 1] << _ONE) << (_LAST - shift))
+            kept = min(64, rows - first)
+            window &= _ALL >> np.uint64(64 - kept)
+            for _ in range((kept + 7) // 8):
+                out[at] = np.uint8(window & _BYTE)
+                window >>= _EIGHT
+                at += 1
 
 
 @kernel

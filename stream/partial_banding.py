@@ -48,7 +48,8 @@ def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> Bytes:
 
 def keys(sketches: Bytes, bands: int, bits: int, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
     """Ragged bucket keys of sketches ``uint8[n, width]``: values and ``int64[n + 1]`` starts, a key a whole band."""
-    whole = (_rows(sketches, bits).reshape(len(sketches), bands, -1) != 0).all(axis=2)
+    rows = _rows(sketches, bits)
+    whole = (rows.reshape(len(rows), bands, rows.shape[1] // bands) != 0).all(axis=2)
     starts = np.zeros(len(sketches) + 1, np.int64)
     np.cumsum(whole.sum(axis=1), out=starts[1:])
     return banding.keys(sketches, bands, seed)[whole], starts

@@ -55,6 +55,7 @@ _VECTORS = Scheme(
     exact=False,
     guarantee="candidate with probability 1 - (1 - q^r)^b, where q = 1 - angle / 180; emitted if its similarity is at "
     "or above the threshold",
+    scoring=vectors.scoring,
 )
 
 SCHEMES: dict[str, Scheme] = {

@@ -34,6 +34,8 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Values = npt.NDArray[Any]  # of n vectors: float32[n, d], or packed bits uint8[n, ceil(d / 8)]
 
+# What may be kept of a vector.
+VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # The greatest number of float16.
 _HALF_MAX = 65504.0
 # Lengths this much beyond norm_max, relative, are roundings of float32.
@@ -79,6 +81,8 @@ class Measure(NamedTuple):
     kept: tuple[str, ...]  # the choices of ``vector_evidence`` that there are
     row_bits: int  # bits of a row of the sketch; 0: as many as ``sketch_bits`` says
     planes: bool  # whether ``planes`` has a say
+    lifted: bool  # whether the scale decides the sketch
+    packed: bool  # whether vectors are packed bits
     unrelated: float  # similarity of vectors that have nothing to do with each other
 
 
@@ -241,6 +245,8 @@ _COSINE = Measure(
     kept=("float32", "float16", "sketch"),
     row_bits=BIT_ROW,
     planes=True,
+    lifted=False,
+    packed=False,
     unrelated=0.0,
 )
 _HAMMING = Measure(
@@ -256,6 +262,8 @@ _HAMMING = Measure(
     kept=("float32", "sketch"),
     row_bits=BIT_ROW,
     planes=False,
+    lifted=False,
+    packed=True,
     unrelated=0.5,
 )
 MEASURES: dict[str, Measure] = {
@@ -267,6 +275,7 @@ MEASURES: dict[str, Measure] = {
         sketch=_lifted_sketch,
         store=_store_scaled,
         similarity=_dot,
+        lifted=True,
         kept=("float32", "float16"),
     ),
     "euclidean": Measure(
@@ -282,6 +291,8 @@ MEASURES: dict[str, Measure] = {
         kept=("float32", "float16", "sketch"),
         row_bits=0,
         planes=False,
+        lifted=False,
+        packed=False,
         unrelated=0.0,
     ),
     "hamming": _HAMMING,
@@ -293,6 +304,7 @@ MEASURES: dict[str, Measure] = {
         agreement=_unary_agreement,
         estimate=_estimate_l1,
         similarity=_l1,
+        packed=False,
         unrelated=0.0,
     ),
 }

@@ -21,7 +21,6 @@ from stream.errors import ConfigError
 from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.parameters import Parameters
-from stream.signatures.hyperplanes import PLANES
 from stream.tuning import BIT_ROW, Tuning, choose, complete
 from stream.vector_measures import MEASURES, Values, VectorPlan
 
@@ -126,9 +125,16 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
 
 
 def signing(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides sketches and bands, how vectors are kept, and what their similarity is."""
+    """What decides sketches, bands and what is kept of a vector."""
     tuning = plan.tuning
-    return (*plan[: VectorPlan._fields.index("tuning")], tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
+    scale = plan.scale if MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
+    parts = plan.measure, plan.dimension, plan.kept, plan.planes, scale, plan.segment_width, plan.component_max
+    return (*parts, tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
+
+
+def scoring(plan: VectorPlan) -> tuple[object, ...]:
+    """What decides the similarity of two pieces of evidence beside themselves."""
+    return (plan.scale,)
 
 
 def tuning(plan: VectorPlan) -> Tuning:
@@ -147,8 +153,6 @@ def _check(p: Parameters, measure: str) -> None:
             f"vector_evidence={p.vector_evidence!r} with the measure {measure}, which has "
             f"{' and '.join(row.kept)}: set one of them"
         )
-    if row.planes and p.planes not in PLANES:
-        raise ConfigError(f"planes={p.planes!r} are unknown: set one of {', '.join(PLANES)}")
     most = (p.dimension or 0) * (p.component_max or 0)
     if measure == "l1" and row.scale(p) > most:
         raise ConfigError(
@@ -181,6 +185,7 @@ def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
         agreement=row.agreement(plan),
         exact_score=plan.kept != "sketch",
         unrelated=row.unrelated if row.unrelated < p.threshold else 0.0,
+        bands_min=p.buckets_shared_min,
     )
 
 
@@ -199,7 +204,7 @@ def _sketch_bytes(plan: VectorPlan) -> int:
 
 def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
     """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
-    if plan.measure == "hamming" or 0 < plan.component_max < 256:
+    if MEASURES[plan.measure].packed or 0 < plan.component_max < 256:
         return np.dtype("u1")
     return np.dtype("<u2" if plan.component_max else "<f2" if plan.kept == "float16" else "<f4")
 
@@ -207,11 +212,11 @@ def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
 def _stored_bytes(plan: VectorPlan) -> int:
     if plan.kept == "sketch":
         return 0
-    components = -(-plan.dimension // 8) if plan.measure == "hamming" else plan.dimension
+    components = -(-plan.dimension // 8) if MEASURES[plan.measure].packed else plan.dimension
     return components * _stored_type(plan).itemsize
 
 
 def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
     values = np.ascontiguousarray(kept).view(_stored_type(plan))
-    return values if plan.measure == "hamming" else values.astype(np.float32, copy=False)
+    return values if MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)

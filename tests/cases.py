@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +22,10 @@ from stream.token_order import TokenOrder
 SKETCHED = ("one_permutation", "minhash", "permutation")
 # And those of which a row may be infinite, for sets that leave few of them so.
 PARTIAL = ("partial_minhash", "grouped")
+_NO_URLS = "the words of the law differ by digits, which URLs drop: too few sets for errors that are independent"
 # (law, case) -> why the law does not hold there. A law is the name of its test function.
 EXCLUDED: dict[tuple[str, str], str] = {
+    **{("test_where_a_text_is_changed_makes_no_difference", f"{scheme} urls"): _NO_URLS for scheme in SKETCHED},
     **{
         ("test_copies_are_linked_once_each_and_hide_no_other_pair", case): (
             "equal records may be two entities: each pairs with every other, and none stands for the rest"
@@ -103,16 +106,30 @@ SCHEME_REASONS: dict[str, str] = {
     "vector_type": "test_codecs.py",
     "vector_base64": "test_codecs.py",
     "evidence_too_large": "test_pipeline.py",
+    "tokens_empty": "test_elements.py",
+    "tokens_too_many": "test_elements.py",
+    "token_range": "test_elements.py",
+    "rating_range": "test_elements.py",
+    "vector_length": "test_vectors.py",
+    "vector_range": "test_vectors.py",
+    "vector_zero": "test_vectors.py",
+    "vector_norm": "test_vectors.py",
+    "vector_component": "test_vectors.py",
+    "vector_half": "test_vectors.py",
+    "vector_padding": "test_vector_input.py",
+    "no_key": "test_records.py",
+    "no_square": "test_grids.py",
+    "square_range": "test_grids.py",
 }
 
 
 def url_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
-    """The same with four words to a URL, their digits as letters."""
+    """The same with a URL of every two words, their digits as letters."""
     digits = str.maketrans("0123456789", "abcdefghij")
 
     def urls(text: str) -> str:
         words = text.translate(digits).split()
-        return " ".join(f"http://Host7.org/{'/'.join(words[i : i + 4])}.html" for i in range(0, len(words), 4)) or text
+        return " ".join(f"http://Host7.org/{a}/{b}.html" for a, b in pairwise(words)) or text
 
     return [document._replace(text=urls(document.text)) for document in random_stream(rng, size, **settings)]
 
@@ -194,8 +211,8 @@ ELEMENT_CASES = [
     Case("exact", {"verify": "exact"}),
     Case("exact, minhash in 4 bytes", {"verify": "exact", "scheme": "minhash", "shingle_bytes": 4}),
     Case("bags of words", {"shingles": "words", "measure": "jaccard_bag", "k": 1}),
-    Case("containment", {"verify": "exact", "measure": "containment"}),
-    Case("buckets shared", {"buckets_shared_min": 3}),
+    Case("containment", {"verify": "exact", "measure": "containment", "rows_max": 256}),
+    Case("buckets shared", {"buckets_shared_min": 2, "bands": 32, "rows": 4}),
 ]
 PARTIAL_CASES = [
     Case("partial_minhash chars", {"scheme": "partial_minhash"}),
@@ -248,8 +265,9 @@ def every_case(law: Callable[..., None]) -> Callable[..., None]:
 
 
 def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
-    """Run a law on every ``case`` of sketched sets."""
-    return pytest.mark.parametrize("case", SETS_CASES, ids=lambda case: case.name)(law)
+    """Run a law on every ``case`` of sketched sets that is not excluded from it by its name."""
+    kept = [case for case in SETS_CASES if (law.__name__, case.name) not in EXCLUDED]
+    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)(law)
 
 
 def same(a: Iterable[npt.NDArray[Any]], b: Iterable[npt.NDArray[Any]]) -> bool:

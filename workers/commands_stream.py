@@ -219,7 +219,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     from workers.connection import connect, kafka_settings
     from workers.health import Health, serve
     from workers.metrics import Metrics
-    from workers.roles import ROLES
+    from workers.roles import ROLES, spare_collector
     from workers.stop import Stop
     from workers.stream_settings import names_of
     from workers.supervisor import watch_parent
@@ -249,4 +249,5 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
             "may be, or pairs at the edge of the window may be missed"
         )
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
+    spare_collector()
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 from stream.config import Config
@@ -176,7 +177,7 @@ class MatchWorker:
         )
 
     def _restore(self, partition: int) -> None:
-        """Apply one stretch of the log; after the last one, take records."""
+        """Apply what has come of one stretch of the log, which may be nothing yet; after the last one, take records."""
         restore = self.restoring[partition]
         try:
             stretch = next(restore.stretches, None)
@@ -191,14 +192,13 @@ class MatchWorker:
             del self.restoring[partition]
             self.waiting.add(partition)
             return
-        for record in stretch or ():
-            applied = restore.table.apply(record, publish=False)
+        for applied in restore.table.apply_all(stretch or (), publish=False):
             self.observer.count("restored_documents", applied.documents)
         restore.table.commit()
-        if stretch:
-            done = (stretch[-1].offset + 1 - restore.start) / max(1, restore.end - restore.start)
+        if stretch is not None and restore.table.next < restore.end:
+            done = (restore.table.next - restore.start) / (restore.end - restore.start)
             self.observer.set("restore_progress_ratio", done, str(partition))
-        else:
+        else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
             restore.table.seek(restore.end)
             restore.table.increments()  # of the replay, which are not told again
@@ -224,14 +224,16 @@ class MatchWorker:
         messages: list[Message] = []
         touched: dict[int, PartitionTable] = {}
         done: list[Applied] = []
-        size = 0
+        size = taken = 0
         with stage(self.observer, "match"):
-            for record in records:
-                table = touched.setdefault(record.partition, self.tables[record.partition])
-                done.append(table.apply(record, publish=True))
-                led_to = list(self._messages(record.partition, done[-1]))
+            for partition, applied in self._applied(records):
+                touched[partition] = self.tables[partition]
+                done.append(applied)
+                led_to = list(self._messages(partition, applied))
                 messages += led_to
-                size += record_bytes(record) + sum(len(message.value) for message in led_to)
+                size += sum(map(record_bytes, records[taken : taken + applied.messages]))
+                size += sum(len(message.value) for message in led_to)
+                taken += applied.messages
                 if size >= self.plan.step_bytes_max:
                     break
         offsets = {partition: table.position() for partition, table in touched.items()}
@@ -249,8 +251,16 @@ class MatchWorker:
         pairs = sum(len(applied.matches.older) for applied in done)
         self.observer.count("pairs", pairs)
         self.observer.count("removals", len(messages) - pairs)
-        self._report(records[: len(done)], touched, done)
-        return len(done)
+        self._report(records[:taken], touched, done)
+        return taken
+
+    def _applied(self, records: Sequence[Record]) -> Iterator[tuple[int, Applied]]:
+        """Take records into the tables of their partitions, as they are asked for; what each few of them did."""
+        for partition, run in groupby(records, lambda record: record.partition):
+            for applied in self.tables[partition].apply_all(
+                list(run), publish=True, together_bytes=self.plan.step_bytes_max
+            ):
+                yield partition, applied
 
     def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
         """Tell of a step that was committed."""
@@ -276,7 +286,7 @@ class MatchWorker:
                 self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
 
     def _messages(self, partition: int, applied: Applied) -> Iterator[Message]:
-        """What one message of ``bands`` leads to: its pairs, and the removals that this partition announces."""
+        """What messages of ``bands`` lead to: their pairs, and the removals that this partition announces."""
         plan = self.plan
         out = encode_candidates(applied.matches, plan.envelope)
         # Every partition hears of a removal; one of them tells the readers.

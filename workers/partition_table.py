@@ -4,7 +4,8 @@ Theory of operation. A table is a deterministic function of its partition's log 
 ``from`` is the message of the oldest slot still in the ring, and of the stream time just before it. Both, with the
 fingerprint of the matching settings, are the metadata of every committed offset, so they are as true as the offset.
 
-- ``apply`` takes one message inside an open step. ``position`` says what to commit for the step.
+- ``apply`` takes messages inside an open step, small ones together: a call for each would cost more than the match.
+  ``position`` says what to commit for the step.
 - ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
   ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
   stands at the committed position is the function of the log up to there.
@@ -17,19 +18,24 @@ Per message in the window the table remembers its offset, the slots after it, an
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import orjson
 
+from stream.batches import concatenate
 from stream.config import Config
 from stream.errors import ConfigError
 from stream.partitions import Partition
 from stream.pipeline import Matcher, Matches
 from stream.table import NO_TIME
-from stream.wire import decode
-from workers.transport import Committed, Record
+from stream.wire import BandMessage, decode
+from workers.step import record_bytes
+from workers.transport import UNBOUNDED, Committed, Record
 
 _METADATA_VERSION = 1
+# Messages are matched together until they have this many documents: the keys of more would leave the second cache.
+_TOGETHER_DOCUMENTS = 2_000
 # What is told of a table's own counts; the others are known better elsewhere.
 COUNTED = ("candidates", "copies", "cuts", "evicted", "late", "expired", "postings")
 
@@ -43,10 +49,11 @@ class Window(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What one message did: the pairs to publish, the ids removed, documents and postings added."""
+    """What messages did: the pairs to publish, the ids removed after them, and how many messages and documents."""
 
     matches: Matches
     removed: list[bytes]
+    messages: int
     documents: int
 
 
@@ -71,23 +78,49 @@ class PartitionTable:
             self.matcher.table.set_stream_time(window.stream_time)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
-        """Take one message of ``bands``; with ``publish=False`` nothing is looked for (a replay).
+        """Take one message of ``bands``; see ``apply_all``."""
+        (applied,) = self.apply_all([record], publish=publish)
+        return applied
 
+    def apply_all(
+        self, records: Sequence[Record], *, publish: bool, together_bytes: int = UNBOUNDED
+    ) -> Iterator[Applied]:
+        """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
+
+        Messages are matched together until they have ``together_bytes``: what comes out of several is what each of them
+        would do by itself, in the same order.
         Raises ``WireError`` for a message that is not of this generation.
         """
-        assert record.value is not None, "a message of bands without a value"
+        together: dict[int, BandMessage] = {}  # by offset
+        documents = size = 0
+        for record in records:
+            assert record.value is not None, "a message of bands without a value"
+            message = together[record.offset] = decode(record.value, self.config.signing_fingerprint)
+            documents += message.batch.size
+            size += record_bytes(record)
+            is_full = documents >= _TOGETHER_DOCUMENTS or size >= together_bytes
+            if message.removed or is_full or record is records[-1]:
+                yield self._apply(together, documents, publish=publish)
+                together, documents, size = {}, 0, 0
+
+    def _apply(self, messages: dict[int, BandMessage], documents: int, *, publish: bool) -> Applied:
+        """Take messages by their offsets; removals only in the last of them."""
+        table = self.matcher.table
         if not self._open:
-            self.matcher.table.begin()
+            table.begin()
             self._open, self._added, self._next_before = True, 0, self._next
-        message = decode(record.value, self.config.signing_fingerprint)
-        before = self.stream_time
-        matches = self.matcher.match(message.batch, probe=publish)
+        time, slot_end = table.stream_time, table.slot_end
+        matches = self.matcher.match(concatenate([one.batch for one in messages.values()]), probe=publish)
+        for offset, message in messages.items():
+            slot_end += message.batch.size
+            self._marks.append(_Mark(offset, slot_end, None if time == NO_TIME else time))
+            time = max(time, int(message.batch.times.max(initial=NO_TIME)))
+            self._next = offset + 1
+        assert (slot_end, time) == (table.slot_end, table.stream_time), "every item takes a slot and has its time"
+        self._added += len(messages)
         for id_ in message.removed:
             self.matcher.remove(id_)
-        self._marks.append(_Mark(record.offset, self.matcher.table.slot_end, before))
-        self._added += 1
-        self._next = record.offset + 1
-        return Applied(matches, message.removed, message.batch.size)
+        return Applied(matches, message.removed, len(messages), documents)
 
     @property
     def stream_time(self) -> int | None:

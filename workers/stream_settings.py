@@ -86,7 +86,10 @@ class StreamOptions(BaseModel):
         False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
     )
     commit_interval_ms: int = Field(
-        200, ge=1, le=10_000, description="milliseconds that a step collects messages at most before it commits"
+        200,
+        ge=1,
+        le=10_000,
+        description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
     )
     step_documents_max: int = Field(5_000, ge=1, le=1_000_000, description="documents of a signer's step at most")
     step_messages_max: int = Field(

@@ -188,7 +188,7 @@ class Transport(Protocol):
         """A producer that fences every earlier one of the same id."""
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records of ``[start, end)`` in order, without a group.
+        """The committed records of ``[start, end)`` in order, without a group; an empty list says: nothing yet.
 
         Raises ``OffsetGoneError``; ``UnreachableError`` where it would have to wait for an open transaction.
         """

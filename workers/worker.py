@@ -32,7 +32,7 @@ from workers.backoff import backoff_seconds
 from workers.exits import Exit, Failure
 from workers.health import START_SECONDS_MAX, Answer, Health
 from workers.observe import Observer
-from workers.roles import Kept, Made, Role, Worker, warm
+from workers.roles import Kept, Made, Role, Worker, wait_seconds, warm
 from workers.stream_settings import StreamSettings, names_of
 from workers.transport import (
     AbortedError,
@@ -171,13 +171,15 @@ class Shell:
 
     def _turns(self, made: Made, chores: list[_Chore]) -> None:
         outside, settings = self.outside, self.settings
-        records_max = self.role.records_max(settings)
+        records_max, wait = self.role.records_max(settings), wait_seconds(self.role, settings)
         due = [outside.now()] * len(chores)
         began = outside.now()
         while not outside.stop.signal:
             with outside.watchdog.guard("a turn", settings.turn_seconds_max):
                 try:
-                    made.worker.turn(settings.commit_interval_ms / 1000, records_max)
+                    started = outside.now()
+                    made.worker.turn(wait, records_max)
+                    wait = wait_seconds(self.role, settings, wait, outside.now() - started)
                     for i, chore in enumerate(chores):
                         if due[i] <= outside.now() or self._is_away:
                             chore.run()

@@ -131,7 +131,7 @@ def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHar
     producer.begin()
     producer.send(topic, 0, b"b")
     producer.flush()
-    reading = transport.read(topic, 0, 0, 3)
+    reading = filter(None, transport.read(topic, 0, 0, 3))  # without what says that nothing came yet
     assert [record.value for record in next(reading)] == [b"a"]
     with pytest.raises(UnreachableError, match="at 2"):
         next(reading)

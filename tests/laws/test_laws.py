@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from cases import CASES, EXCLUDED, Case, every_case, same
+from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
 
 from stream import Document, Signer
 from stream.batches import bucket_keys
@@ -60,6 +60,13 @@ def test_an_exclusion_names_a_law_a_case_and_a_reason() -> None:
 def test_every_scheme_has_a_case() -> None:
     """So every law is run on it."""
     assert {case.config().scheme for case in CASES.values()} == set(SCHEMES)
+
+
+def test_the_reasons_that_no_text_is_refused_with_are_met_where_they_should_be() -> None:
+    """In the file of tests that the table names."""
+    files = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py")}
+    for reason, file in SCHEME_REASONS.items():
+        assert f'"{reason}"' in files[file], reason
 
 
 @every_case

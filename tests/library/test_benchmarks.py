@@ -129,7 +129,21 @@ def test_recall_scenarios_reach_their_targets() -> None:
     """Recall at the threshold and bias lie within binomial bounds, for a fixed seed."""
     results = list(recall.run("smoke"))
     assert {result.verdict for result in results} == {"reached"}
-    assert any(name.startswith("minhash") for name in (result.name for result in results))
+    assert {result.name.partition(",")[0] for result in results} == set(recall.ROWS)
+
+
+def test_verified_recall_reaches_its_targets() -> None:
+    """Where similarity is measured, at .5, .8 and .95."""
+    results = list(recall.run_exact("smoke"))
+    assert [result.verdict for result in results] == ["reached"] * 6
+
+
+def test_bias_of_families_is_reported() -> None:
+    """Linear functions are worst at the ends of 0 to 9; families that promise to be min-wise keep it."""
+    results = {result.name: result for result in recall.run_minwise("smoke")}
+    assert {result.verdict for result in results.values()} == {"reached", ""}
+    assert results["a x + b mod 101, 0 to 9: least share"].details["bias"] == pytest.approx(0.362, abs=0.001)
+    assert results["minhash, 0 to 9: bias"].value > 0.2
 
 
 def test_recall_on_real_sets_reaches_its_target() -> None:
@@ -235,6 +249,6 @@ def test_scenario_ids_are_permanent() -> None:
     """An id names the same measurement for ever: new ones are added, none is renamed."""
     assert list(runner.SCENARIOS) == [
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
-        "S6-recall-generated", "S6-recall-real", "S7-command", "S8-records", "S8-prints",
-        "S9-exact-short-texts", "S9-exact-recall",
+        "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
+        "S8-prints", "S9-exact-short-texts", "S9-exact-recall",
     ]  # fmt: skip

@@ -12,6 +12,7 @@ import pytest
 
 from stream import Config, ConfigError, Document, Signer
 from stream.schemes import SCHEMES
+from stream.token_order import TokenOrder
 from stream.words import stop_languages
 
 NAN = math.nan
@@ -52,9 +53,20 @@ WRONG: dict[str, list[Any]] = {
     "grid_functions": [0, 65537],
     "grid_groups": [0, 17],
     "grid_function_squares": [0, 17],
+    "dimension": [0, 65537],
+    "vector_evidence": ["float64", 5],
+    "planes": ["round", None],
+    "distance_scale": [0, -1, 1e31, NAN],
+    "segment_width": [0, -1, 1e31, NAN],
+    "component_max": [0, 65536],
+    "norm_max": [0, -1, 1e31, NAN],
+    "token_order": ["order.npy", np.array([1], np.uint64)],
+    "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
 }
+# A shingle of the documents below.
+AGAIN = SCHEMES["prefix"].features([Document("", "again")], Config(scheme="prefix").plan).features.values
 # Field -> another value, and the fingerprints that it changes.
 CHANGES: dict[str, tuple[Any, set[str]]] = {
     "scheme": ("minhash", {"signing"}),
@@ -77,7 +89,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
     "probe_candidates_max": (9, {"matching"}),
-    "buckets_shared_min": (2, {"matching"}),
+    "buckets_shared_min": (2, {"signing", "matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
     "record_fields": (("name:50", "phone", "address"), {"signing", "matching"}),
     "record_keys": (("name+phone",), {"signing"}),
@@ -92,23 +104,49 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "grid_functions": (1000, {"signing"}),
     "grid_groups": (1, {"matching"}),  # whose functions decide no key, but for the first
     "grid_function_squares": (2, {"signing"}),
+    "dimension": (4, {"signing"}),
+    "vector_evidence": ("float16", {"signing"}),
+    "planes": ("signs", {"signing"}),
+    "distance_scale": (9.0, {"signing", "matching"}),
+    "segment_width": (9.0, {"signing"}),
+    "component_max": (8, {"signing", "matching"}),
+    "norm_max": (11.0, {"signing", "matching"}),
+    "token_order": (TokenOrder(AGAIN), {"signing"}),
+    "identical_positions": (3, {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
 }
+# Fields whose other value refuses what is signed here.
+REFUSING = ("text_characters_max", "dimension")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings under which it has a meaning, where the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {
+    "token_order": {"scheme": "prefix"},
+    "identical_positions": {"scheme": "identical"},
     **{field: {"scheme": "records"} for field in CHANGES if field.startswith("record_")},
     **{field: {"scheme": "records", "record_shingled": ("name",)} for field in SHAPE_OF_SHINGLED},
     **{field: {"scheme": "grid"} for field in CHANGES if field.startswith("grid_")},
+    **{field: {"scheme": "hyperplane", "dimension": 3} for field in ("dimension", "vector_evidence", "planes")},
+    **{
+        field: {"scheme": "p_stable", "dimension": 3, "distance_scale": 10.0}
+        for field in ("distance_scale", "segment_width")
+    },
+    "component_max": {"scheme": "bit_sampling", "measure": "l1", "dimension": 3, "component_max": 9},
+    "norm_max": {"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 10.0},
 }
 # What every scheme can be given.
 RECORD = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}
 DOCUMENTS = [
     Document(
-        "0", "The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again", fields=RECORD, tokens=range(0, 900, 3)
+        "0",
+        "The Quick  brown\tfox ﬁnds STRASSE and Straße, again and again",
+        fields=RECORD,
+        tokens=range(0, 900, 3),
+        vector=[1.0, 2.0, 3.0],
     ),
-    Document("1", "ＦＵＬＬ width for the\n\nend of it all", fields=RECORD, tokens=range(0, 900, 5)),
+    Document(
+        "1", "ＦＵＬＬ width for the\n\nend of it all", fields=RECORD, tokens=range(0, 900, 5), vector=[8.0, 1.0, 5.0]
+    ),
 ]
 
 
@@ -238,7 +276,7 @@ def test_a_setting_changes_the_fingerprints_it_is_part_of(field: str) -> None:
     assert Config(**{**settings, field: getattr(base, field)}).signing_fingerprint == base.signing_fingerprint
 
 
-@pytest.mark.parametrize("field", [field for field in CHANGES if field != "text_characters_max"])
+@pytest.mark.parametrize("field", [field for field in CHANGES if field not in REFUSING])
 def test_keys_change_exactly_with_the_signing_fingerprint(field: str) -> None:
     """Equal fingerprints, equal evidence and keys, bit by bit; a setting of the fingerprint changes some of them."""
     value, names = CHANGES[field]

@@ -62,6 +62,14 @@ def test_a_band_with_an_infinite_row_has_no_key() -> None:
     assert values.tolist() == [*every[0].tolist(), every[1, 0], every[1, 2], every[3, 1]]
 
 
+def test_no_items_have_no_keys() -> None:
+    """And no pairs nothing in common."""
+    none = np.empty((0, 6), np.uint8)
+    values, starts = partial_banding.keys(none, 3, 8, seed=1)
+    assert (len(values), starts.tolist()) == (0, [0])
+    assert [len(x) for x in partial_banding.agreement(none, none, 3, 8)] == [0] * 5
+
+
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("groups", [8, 54])
 def test_keys_in_common_are_told_from_the_sketches_alone(bits: int, groups: int) -> None:

@@ -180,7 +180,7 @@ def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
     [
         ({"scheme": "hyperplane"}, "dimension is not set"),
         ({"scheme": "hyperplane", "dimension": 3, "measure": "l1"}, "set cosine"),
-        ({"scheme": "hyperplane", "dimension": 3, "planes": "round"}, "set one of normal, signs"),
+        ({"scheme": "hyperplane", "dimension": 3, "planes": "round"}, "must be one of normal, signs"),
         ({"scheme": "hyperplane_dot", "dimension": 3}, "norm_max is not set"),
         ({"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 1, "vector_evidence": "sketch"}, "float16"),
         ({"scheme": "p_stable", "dimension": 3}, "distance_scale is not set"),
@@ -191,14 +191,13 @@ def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
             {"scheme": "bit_sampling", "dimension": 3, "measure": "l1", "component_max": 9, "distance_scale": 28},
             "set it to 27 or less",
         ),
-        ({"scheme": "bit_sampling", "dimension": 3, "vector_evidence": "float64"}, "float32 and sketch"),
         ({"scheme": "bit_sampling", "dimension": 3, "vector_evidence": "float16"}, "float32 and sketch"),
         ({"scheme": "hyperplane", "dimension": 70_000}, "65,536"),
     ],
 )
 def test_a_plan_that_cannot_work_says_what_to_set(settings: dict[str, Any], words: str) -> None:
     """The value, the rule and the remedy."""
-    with pytest.raises(ConfigError, match=r"set|leave it out") as error:
+    with pytest.raises(ConfigError, match=r"set |leave it out|the default is") as error:
         Config(**settings)
     assert words in str(error.value)
 
@@ -218,11 +217,23 @@ def test_vectors_have_more_rows_than_sets_unless_told() -> None:
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
-    """The signing fingerprint changes with each of them, and with nothing that has no say."""
+    """One of the fingerprints changes with each of them, and none with what has no say."""
+
+    def fingerprints(config: Config) -> tuple[str, str]:
+        return config.signing_fingerprint, config.matching_fingerprint
+
     before = Config(**SETTINGS[measure])
-    assert before.signing_fingerprint != before.model_copy(update=changed).signing_fingerprint
+    assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
     idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    assert before.signing_fingerprint == before.model_copy(update=idle).signing_fingerprint
+    assert fingerprints(before) == fingerprints(before.model_copy(update=idle))
+
+
+def test_another_scale_of_distances_needs_no_new_signatures() -> None:
+    """Where vectors are kept whole and the segments are given: only the similarity is another."""
+    settings = {**SETTINGS["euclidean"], "segment_width": 6.0, "bands": 8, "rows": 4, "min_similarity": 0.1}
+    one, two = (Config(**{**settings, "distance_scale": scale}) for scale in (8.0, 9.0))
+    assert one.signing_fingerprint == two.signing_fingerprint
+    assert one.matching_fingerprint != two.matching_fingerprint
 
 
 def test_evidence_has_a_known_answer() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from unittest import mock
 
 import pytest
@@ -9,7 +10,7 @@ from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
 from stream import ConfigError, Document, Signer
 from stream.wire import BandMessage, WireError, encode
-from workers.transport import FencedError, OffsetGoneError
+from workers.transport import FencedError, OffsetGoneError, Record
 
 
 def test_pairs_and_notices_are_published_once() -> None:
@@ -63,6 +64,32 @@ def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
         turns(successor, count=2)
         world.cluster.fail_next(call, times=3)
         turns(successor, count=20)
+    world.document("last", 9, f"{TEXT} 0 0 0")
+    turns(successor)
+    assert "d0 last" in set(world.said()) - set(before)
+
+
+def test_a_restore_waits_for_records_and_ends_with_the_last() -> None:
+    """A reader that has nothing yet does not end the restore; after the last record nothing more is asked of it."""
+    world = World()
+    for i in range(6):
+        world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
+    turns(world.worker())
+    successor = world.worker()
+    read = successor.transport.read
+
+    def slow(topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        for stretch in read(topic, partition, start, end):
+            yield []
+            yield stretch
+        raise AssertionError("all of it was there")
+
+    successor.transport.read = slow  # type: ignore[method-assign]
+    successor.turn(0.0, 100)
+    assert successor.restoring
+    turns(successor)
+    assert successor.running == {0, 1}
+    before = world.said()
     world.document("last", 9, f"{TEXT} 0 0 0")
     turns(successor)
     assert "d0 last" in set(world.said()) - set(before)

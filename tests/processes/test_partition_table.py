@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from unittest import mock
 
 import numpy as np
 import orjson
@@ -154,6 +155,33 @@ def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: 
         following = list(log.messages(2))
         history += following
         assert take_step(again, following) == take_step(table, following)
+
+
+def added_up(parts: list[Applied]) -> tuple[object, ...]:
+    """What messages lead to together, however they were put together."""
+    columns = zip(*(told(applied)[:6] for applied in parts), strict=True)
+    flat = [[value for part in column for value in part] for column in columns]  # type: ignore[attr-defined]
+    removed = [id_ for applied in parts for id_ in applied.removed]
+    return flat, removed, sum(applied.messages for applied in parts), sum(applied.documents for applied in parts)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
+def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: tuple[float, float, int]) -> None:
+    """Pairs, removals and what is committed are those of one message after the other, whatever the size of a match."""
+    log = Log(seed, config(*limits))
+    together, alone = log.table(), log.table()
+    history: list[Record] = []
+    for size in [1, 5, 20] * 8:
+        step = list(log.messages(log.rng.randint(1, 9)))
+        history += step
+        with mock.patch("workers.partition_table._TOGETHER_DOCUMENTS", size):
+            found = list(together.apply_all(step, publish=True))
+        assert added_up(found) == added_up([alone.apply(record, publish=True) for record in step])
+        assert together.position() == alone.position()
+        together.commit()
+        alone.commit()
+        assert holds(together) == holds(alone)
 
 
 @pytest.mark.parametrize("seed", range(12))

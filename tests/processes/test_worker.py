@@ -8,7 +8,7 @@ from shell_harness import TEXT, Bench, settings_of
 from workers.backoff import MOST_SECONDS, backoff_seconds
 from workers.exits import Exit, Failure
 from workers.metrics import Metrics
-from workers.roles import _tell_unseen
+from workers.roles import ROLES, _tell_unseen, wait_seconds
 from workers.stream_settings import names_of
 from workers.topics import Topics
 from workers.transport import (
@@ -361,3 +361,28 @@ def test_a_worker_that_is_stopped_leaves_its_group_unless_told_to_keep_its_place
     bench.run("sign", lambda: bench.has_taken_all("sign"), leave_group=leave_group)
     group = bench.cluster.group(bench.names.group("sign"), bench.names.topics.documents)
     assert bool(group.members) != leave_group
+
+
+@pytest.mark.parametrize(
+    ("role", "waited", "turn", "expected"),
+    [
+        ("sign", 0.0, 0.0, 0.2),  # nothing was before
+        ("sign", 0.2, 0.2, 0.2),  # nothing came
+        ("sign", 0.2, 0.25, 0.15),  # a step of 0.05 s
+        ("sign", 0.15, 0.2, 0.15),  # and so on, at the same pace
+        ("sign", 0.2, 3.0, 0.02),  # a step of more than the interval
+        ("sign", 0.2, 0.1, 0.2),  # a poll that came back at once
+        ("match", 0.0, 0.0, 0.05),
+        ("match", 0.05, 0.07, 0.03),
+    ],
+)
+def test_a_poll_waits_for_what_the_step_before_it_left_of_the_interval(
+    role: str, waited: float, turn: float, expected: float
+) -> None:
+    """Commits follow one another at the interval, of a matcher four times as fast."""
+    assert wait_seconds(ROLES[role], settings_of(commit_interval_ms=200), waited, turn) == pytest.approx(expected)
+
+
+def test_an_interval_shorter_than_the_least_wait_is_kept() -> None:
+    """Who asks for commits at once has them."""
+    assert wait_seconds(ROLES["sign"], settings_of(commit_interval_ms=5), 0.005, 9.0) == pytest.approx(0.005)

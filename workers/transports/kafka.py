@@ -25,8 +25,9 @@ from workers.transports.kafka_settings import KafkaSettings, as_transport_error
 
 __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
-# A position that moves past control records alone shows only between two of the client's polls.
-_READ_SLICE_MILLISECONDS = 20
+# A position that moves past control records alone shows only between two of the client's polls. Short, for several
+# partitions are read in turns: while one waits for its first answer, another one's records lie there.
+_READ_SLICE_MILLISECONDS = 5
 _READ_RECORDS_MAX = 10_000
 
 
@@ -59,7 +60,7 @@ class KafkaTransport:
         return KafkaTransactionalProducer(self._settings, transactional_id, self.admin.partitions)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records of ``[start, end)``, until the position has reached ``end``.
+        """The committed records of ``[start, end)``, until the position has reached ``end``; empty lists as it waits.
 
         Never until "the last record was ``end`` - 1": control and aborted records leave gaps. Raises
         ``OffsetGoneError``, and ``UnreachableError`` without progress for ``read_timeout_seconds``, be the broker
@@ -127,6 +128,8 @@ class KafkaTransport:
                 found, now = {}, position
             except Exception as error:
                 raise as_transport_error(what, error) from error
+            if not found:
+                yield []
             for batch in found.values():
                 records = converted(batch)
                 yield records if records[-1].offset < end else [record for record in records if record.offset < end]

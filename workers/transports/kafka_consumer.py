@@ -53,6 +53,9 @@ _log = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.1
 # A stable member without heartbeats for this long was fenced; in a rebalance both change within a moment.
 _SILENCE_SECONDS = 1.0
+# Keys and values of a poll come to about this many bytes at most. The client asks for more when all that came is taken,
+# so the next fetch runs while the worker is in its step; and what a step touches stays in memory that is mapped.
+_ENOUGH_BYTES = 16 << 20
 # Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
 _AWAY_SECONDS = 2.0
 _FIELDS = itemgetter(*map(ConsumerRecord._fields.index, ("partition", "offset", "timestamp", "key", "value")))
@@ -114,7 +117,7 @@ class KafkaGroupConsumer:
         held_before = frozenset(self._held)
         kept = set(held_before)  # without a break
         records: list[Record] = []
-        bytes_left = bytes_max
+        bytes_left = min(bytes_max, _ENOUGH_BYTES)
         while True:
             left = max(0.0, deadline - time.monotonic())
             self._notes.in_hand = bool(records)

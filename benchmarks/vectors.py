@@ -1,0 +1,173 @@
+"""S8: vectors. Signing against a plain product with the same hyperplanes; recall of pairs of exactly known similarity.
+
+The product is NumPy's ``vectors @ planes.T`` in ``float32`` on one thread, which packs no bits, and whose last digits
+are not the same on every machine. Measured are the signatures alone, and the whole way from documents to matches
+against the product and the table's own cost. Recall is counted over pairs at the threshold, a hundred a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.measure import in_subprocess, interleaved
+from benchmarks.report import Result, Size, Target, checksum
+from stream import Config, Document, Signer
+from stream.draws import normals
+from stream.frame import Evidence
+from stream.pipeline import Matcher, match_step
+from stream.schemes import SCHEMES
+from stream.signatures import hyperplanes
+
+SEED = 8
+SPEED, RECALL = "S8-vectors-speed", "S8-vectors-recall"
+THRESHOLD = 0.9
+RATIO_MAX = 1.0
+DIMENSIONS = (128, 784)
+_VECTORS: dict[Size, int] = {"smoke": 200, "default": 5000, "large": 50_000}
+_REPEATS: dict[Size, int] = {"smoke": 2, "default": 15, "large": 15}
+# Pairs of each measure, and how many of them share a seed of the scheme.
+_PAIRS: dict[Size, int] = {"smoke": 200, "default": 10_000, "large": 50_000}
+_PAIRS_A_SEED = 100
+_DEVIATIONS = 3.0
+Floats = npt.NDArray[np.float64]
+Pairs = tuple[npt.NDArray[Any], npt.NDArray[Any]]
+
+
+class Setting(NamedTuple):
+    """A measure: its settings, and pairs of one similarity."""
+
+    settings: dict[str, Any]
+    pairs: Callable[[np.random.Generator, int, float], Pairs]
+
+
+def _unit(x: Floats) -> Floats:
+    return np.asarray(x / np.linalg.norm(x, axis=1, keepdims=True))
+
+
+def pairs_at_angle(rng: np.random.Generator, count: int, cosine: float) -> Pairs:
+    """Unit vectors of 64 components whose dot product is ``cosine``."""
+    x, y = _unit(rng.standard_normal((count, 64))), rng.standard_normal((count, 64))
+    y = _unit(y - (x * y).sum(axis=1, keepdims=True) * x)
+    return x, cosine * x + math.sqrt(1 - cosine * cosine) * y
+
+
+def pairs_at_distance(rng: np.random.Generator, count: int, similarity: float) -> Pairs:
+    """Points of 64 components, 10 (1 - similarity) apart."""
+    x = 5 * rng.standard_normal((count, 64))
+    return x, x + 10 * (1 - similarity) * _unit(rng.standard_normal((count, 64)))
+
+
+def pairs_of_bits(rng: np.random.Generator, count: int, similarity: float) -> Pairs:
+    """1,000 bits each, of which the share ``similarity`` is equal."""
+    x = rng.integers(0, 2, (count, 1000), np.uint8)
+    differing = np.tile(np.arange(1000) < round(1000 * (1 - similarity)), (count, 1))
+    return np.packbits(x, axis=1), np.packbits(x ^ rng.permuted(differing, axis=1), axis=1)
+
+
+def pairs_of_numbers(rng: np.random.Generator, count: int, similarity: float) -> Pairs:
+    """64 whole numbers each, of sums of differences of 4,000 (1 - similarity)."""
+    steps = rng.multinomial(round(4000 * (1 - similarity)), np.full(64, 1 / 64), count)
+    x = rng.integers(0, 256 - steps)
+    return x, x + steps
+
+
+SETTINGS: dict[str, Setting] = {
+    "cosine": Setting({"scheme": "hyperplane", "dimension": 64}, pairs_at_angle),
+    "cosine, planes of signs": Setting({"scheme": "hyperplane", "dimension": 64, "planes": "signs"}, pairs_at_angle),
+    "cosine, sketches only": Setting(
+        {"scheme": "hyperplane", "dimension": 64, "vector_evidence": "sketch"}, pairs_at_angle
+    ),
+    "dot product": Setting({"scheme": "hyperplane_dot", "dimension": 64, "norm_max": 1.0}, pairs_at_angle),
+    "Euclidean distance": Setting({"scheme": "p_stable", "dimension": 64, "distance_scale": 10.0}, pairs_at_distance),
+    "Hamming distance": Setting({"scheme": "bit_sampling", "dimension": 1000}, pairs_of_bits),
+    "L1 distance": Setting(
+        {
+            "scheme": "bit_sampling", "measure": "l1", "dimension": 64, "component_max": 255,
+            "distance_scale": 4000.0,
+        },
+        pairs_of_numbers,
+    ),
+}  # fmt: skip
+
+
+def emitted(setting: Setting, pairs: int) -> tuple[Config, int]:
+    """How many pairs at the threshold are candidates and pass the cut."""
+    rng, count = np.random.default_rng(SEED), 0
+    for first in range(0, pairs, _PAIRS_A_SEED):
+        config = Config(**setting.settings, threshold=THRESHOLD, seed=SEED + first)
+        scheme, plan = SCHEMES[config.scheme], config.plan
+        sides: list[Evidence] = []
+        for side in setting.pairs(rng, min(_PAIRS_A_SEED, pairs - first), THRESHOLD):
+            reading = scheme.features([Document("", vector=vector) for vector in side], plan)
+            sides.append(scheme.evidence(reading.features, plan))
+        found = scheme.common(sides[0], sides[1], plan)
+        # A pair that was made to stand on the threshold is rounded to either side of it.
+        count += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+    return config, count
+
+
+def run_recall(size: Size) -> Iterator[Result]:
+    """Recall at the threshold, for each measure."""
+    pairs = _PAIRS[size]
+    for name, setting in SETTINGS.items():
+        config, count = emitted(setting, pairs)
+        chance = _DEVIATIONS * math.sqrt(config.recall * (1 - config.recall) / pairs)
+        details = {
+            "shape": f"{config.tuning.bands} x {config.tuning.rows}", "pairs": pairs, "checksum": checksum([count]),
+        }  # fmt: skip
+        target = Target("at least", config.recall, chance)
+        yield Result(RECALL, f"{name}: recall at {THRESHOLD}", count / pairs, "", target, details)
+
+
+def measure(dimension: int, count: int, repeats: int) -> dict[str, Any]:
+    """Seconds of the product, of signing, of documents to batches and of batches to matches; best of ``repeats``."""
+    config = Config(scheme="hyperplane", dimension=dimension, threshold=THRESHOLD)
+    bands, rows = config.tuning.bands, config.tuning.rows
+    planes, vectors = normals(bands * rows, dimension, SEED), normals(count, dimension, SEED + 1)
+    documents = [Document(f"{i:020}", vector=vector) for i, vector in enumerate(vectors)]
+    signer = Signer(config)
+    batch = signer.sign(documents).batch
+    answers: dict[str, Any] = {}
+
+    def table() -> None:
+        answers["matches"] = len(match_step(Matcher(config), batch).older)
+
+    runs: dict[str, Callable[[], object]] = {
+        "product": lambda: vectors @ planes.T,
+        "sign": lambda: hyperplanes.sign(vectors, bands, rows, config.seed),
+        "batch": lambda: signer.sign(documents),
+        "table": table,
+    }
+    for warm_up in runs.values():
+        warm_up()
+    best = {name: min(times) for name, times in interleaved(runs, dict.fromkeys(runs, repeats)).items()}
+    sketch = hyperplanes.sign(vectors, bands, rows, config.seed)
+    return {**best, "planes": bands * rows, "checksum": checksum([sketch.tobytes()]), **answers}
+
+
+def run_speed(size: Size) -> Iterator[Result]:
+    """Each in a process of its own, in which the library of the product has one thread from the start."""
+    count = _VECTORS[size]
+    for dimension in DIMENSIONS:
+        got = in_subprocess("benchmarks.vectors", str(dimension), str(count), str(_REPEATS[size]))
+        name = f"{count:,} vectors of {dimension}, {got['planes']} planes"
+        cost = {f"{part} us": got[part] / count * 1e6 for part in ("product", "sign", "batch", "table")}
+        details = {**cost, "checksum": got["checksum"]}
+        yield Result(
+            SPEED, f"{name}: signing", got["sign"] / got["product"], "products", Target("at most", RATIO_MAX), details
+        )
+        stream = (got["batch"] + got["table"]) / (got["product"] + got["table"])
+        yield Result(SPEED, f"{name}: documents to matches", stream, "products and tables", details=cost)
+
+
+SCENARIOS = {SPEED: run_speed, RECALL: run_recall}
+
+if __name__ == "__main__":
+    print(json.dumps(measure(*map(int, sys.argv[1:]))))
