@@ -12,6 +12,7 @@ import pytest
 
 from stream import Config, ConfigError, Document, Signer
 from stream.schemes import SCHEMES
+from stream.token_order import TokenOrder
 from stream.words import stop_languages
 
 NAN = math.nan
@@ -67,9 +68,13 @@ WRONG: dict[str, list[Any]] = {
     "segment_width": [0, -1, 1e31, NAN],
     "component_max": [0, 65536],
     "norm_max": [0, -1, 1e31, NAN],
+    "token_order": ["order.npy", np.array([1], np.uint64)],
+    "identical_positions": [0, 1025],
     "text_characters_max": [0, 2**28 + 1],
     "id_bytes_max": [0, 65536],
 }
+# A shingle of the documents below.
+AGAIN = SCHEMES["prefix"].features([Document("", "again")], Config(scheme="prefix").plan).features.values
 # Field -> another value, and the fingerprints that it changes.
 CHANGES: dict[str, tuple[Any, set[str]]] = {
     "scheme": ("minhash", {"signing"}),
@@ -122,6 +127,8 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "segment_width": (9.0, {"signing"}),
     "component_max": (8, {"signing", "matching"}),
     "norm_max": (11.0, {"signing", "matching"}),
+    "token_order": (TokenOrder(AGAIN), {"signing"}),
+    "identical_positions": (3, {"signing"}),
     "text_characters_max": (1000, {"signing"}),  # which texts are signed at all
     "id_bytes_max": (9, set()),
 }
@@ -130,6 +137,8 @@ REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings under which it has a meaning, where the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {
+    "token_order": {"scheme": "prefix"},
+    "identical_positions": {"scheme": "identical"},
     **{field: {"scheme": "records"} for field in CHANGES if field.startswith("record_")},
     **{field: {"scheme": "records", "record_shingled": ("name",)} for field in SHAPE_OF_SHINGLED},
     **{field: {"scheme": "grid"} for field in CHANGES if field.startswith("grid_")},
