@@ -1,4 +1,4 @@
-"""S8: vectors. Signing against a plain product with the same hyperplanes; recall of pairs of exactly known similarity.
+"""S10: vectors. Signing against a plain product with the same hyperplanes; recall of pairs of exactly known similarity.
 
 The product is NumPy's ``vectors @ planes.T`` in ``float32`` on one thread, which packs no bits, and whose last digits
 are not the same on every machine. Measured are the signatures alone, and the whole way from documents to matches
@@ -25,8 +25,8 @@ from stream.pipeline import Matcher, match_step
 from stream.schemes import SCHEMES
 from stream.signatures import hyperplanes
 
-SEED = 8
-SPEED, RECALL = "S8-vectors-speed", "S8-vectors-recall"
+SEED = 10
+SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"
 THRESHOLD = 0.9
 RATIO_MAX = 1.0
 DIMENSIONS = (128, 784)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import cli, contenders, entities, exact, floods, floor, peers, real, recall, table
+from benchmarks import cli, contenders, entities, exact, floods, floor, peers, real, recall, table, vectors
 from benchmarks.report import Result, Target, checksum
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
@@ -138,6 +138,19 @@ def test_verified_recall_reaches_its_targets() -> None:
     assert [result.verdict for result in results] == ["reached"] * 6
 
 
+def test_recall_of_vectors_reaches_its_targets() -> None:
+    """Of every measure at the threshold, for a fixed seed."""
+    results = list(vectors.run_recall("smoke"))
+    assert [result.verdict for result in results] == ["reached"] * len(vectors.SETTINGS)
+
+
+def test_signing_vectors_has_a_fixed_checksum() -> None:
+    """Beside its rate against a plain product: sketches of 128 and of 784 components are the same everywhere."""
+    results = list(vectors.run_speed("smoke"))
+    assert [result.name.rpartition(": ")[2] for result in results] == ["signing", "documents to matches"] * 2
+    assert [result.details["checksum"] for result in results[::2]] == ["bc16d4e4a0bff331", "a4605af3973e9f80"]
+
+
 def test_bias_of_families_is_reported() -> None:
     """Linear functions are worst at the ends of 0 to 9; families that promise to be min-wise keep it."""
     results = {result.name: result for result in recall.run_minwise("smoke")}
@@ -250,5 +263,5 @@ def test_scenario_ids_are_permanent() -> None:
     assert list(runner.SCENARIOS) == [
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
-        "S8-prints", "S9-exact-short-texts", "S9-exact-recall",
+        "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
     ]  # fmt: skip
