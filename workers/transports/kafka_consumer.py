@@ -117,7 +117,7 @@ class KafkaGroupConsumer:
         held_before = frozenset(self._held)
         kept = set(held_before)  # without a break
         records: list[Record] = []
-        bytes_left = min(bytes_max, _ENOUGH_BYTES)
+        bytes_left, enough = bytes_max, max(0, bytes_max - _ENOUGH_BYTES)
         while True:
             left = max(0.0, deadline - time.monotonic())
             self._notes.in_hand = bool(records)
@@ -138,7 +138,7 @@ class KafkaGroupConsumer:
                     records += converted(batch)
             changed = kept != self._held or kept != held_before
             joins = bool(records) and self._client._coordinator.rejoin_needed
-            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= 0:
+            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_place(bool(records))
         self._watch()
