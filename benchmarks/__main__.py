@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from benchmarks import cli, entities, floods, floor, peers, real, recall, table, vectors
+from benchmarks import cli, entities, exact, floods, floor, peers, real, recall, table, vectors
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
 
@@ -26,12 +26,12 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall, real, entities, cli, vectors)
+    for module in (peers, table, floods, floor, recall, real, cli, entities, exact, vectors)
     for id_, run in module.SCENARIOS.items()
 }
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall.SEED,
-    "command": cli.SEED, "entities": entities.SEED, "vectors": vectors.SEED,
+    "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
 }  # fmt: skip
 
 

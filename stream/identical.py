@@ -32,6 +32,13 @@ from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm, code_point
 from stream.parameters import Parameters
 from stream.tuning import Tuning, complete
 
+# Which settings would lose pairs, or say nothing here -> why they must be left out.
+_REFUSED = {
+    "probe_candidates_max": "identical misses no pair",
+    "buckets_shared_min": "a text of identical has one bucket",
+    "min_similarity": "the similarity of identical is 1 or 0",
+}
+
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
@@ -90,11 +97,12 @@ class IdenticalPlan(NamedTuple):
 
 
 def plan(parameters: Parameters) -> IdenticalPlan:
-    """Raises ``ConfigError`` for settings that would lose pairs that are promised."""
+    """Raises ``ConfigError`` for settings that would lose pairs, or have nothing to say."""
     p = parameters
-    for name in ("probe_candidates_max", "buckets_shared_min"):
-        if getattr(p, name) != Parameters.model_fields[name].default:
-            raise ConfigError(f"{name} is {getattr(p, name)}, but identical misses no pair: leave it out")
+    for name, reason in _REFUSED.items():
+        value = getattr(p, name)
+        if value != Parameters.model_fields[name].default:
+            raise ConfigError(f"{name} is {value}, but {reason}: leave it out")
     return IdenticalPlan(
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,

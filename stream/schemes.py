@@ -31,6 +31,7 @@ _SETS = Scheme(
     by_content=True,
     exact=False,
     guarantee=_S_CURVE,
+    scoring=sets.scoring,
 )
 _PARTIAL_SETS = _SETS._replace(
     plan=partial_sets.plan,

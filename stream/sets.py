@@ -13,7 +13,6 @@ Source: Mining of Massive Datasets, 3.1 to 3.4.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -22,7 +21,6 @@ import numpy.typing as npt
 
 from stream import banding, verify
 from stream.bags import numbered, sorted_sets
-from stream.curves import pass_probability, row_agreement
 from stream.documents import Document
 from stream.elements import RatingRule, elements
 from stream.errors import ConfigError
@@ -120,47 +118,16 @@ def _check(p: Parameters) -> None:
 
 
 def _tuned(p: Parameters) -> Tuning:
-    """The shape for a pair that meets in one band; or the first that does for one that meets in several."""
-    if p.buckets_shared_min == 1:
-        return _shape(p, p.recall)
-    best, target = _meeting(_shape(p, p.recall), p), p.recall
-    if p.min_similarity is not None and best.recall > 0:
-        return best  # then recall is what results
-    while best.recall < p.recall:
-        target = 1 - (1 - target) / 2
-        try:
-            best = max(best, _meeting(_shape(p, target), p), key=lambda tuning: tuning.recall)
-        except ConfigError:
-            raise ConfigError(
-                f"buckets_shared_min is {p.buckets_shared_min}, with which a recall of {p.recall} at threshold "
-                f"{p.threshold} is out of reach of {best.bands * best.rows} rows: set it to less, rows_max to more, "
-                f"or recall to {math.floor(1e4 * best.recall) / 1e4:.4f} or less"
-            ) from None
-    return best
+    """The shape for pairs that must meet in ``buckets_shared_min`` bands, scored by estimate or exactly."""
+    shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
+    law = containment_agreement if p.measure == "containment" else None
+    exact = p.verify == "exact"
+    return choose(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
 
 
-def _shape(p: Parameters, recall: float) -> Tuning:
-    """Bands and cut; where similarity is exact, the cut is the threshold and only candidates can be missed."""
-    shape = p.rows_max, p.sketch_bits, p.bands, p.rows
-    if p.verify != "exact":
-        return choose(p.threshold, recall, *shape, p.min_similarity)
-    found = choose(_jaccard(p), recall, *shape, false_pair_weight=0.0)
-    found = found._replace(threshold=p.threshold, cut=p.threshold, margin=0.0, agreements_min=0)
-    return found._replace(pass_probability=1.0, recall=found.candidate_probability)
-
-
-def _jaccard(p: Parameters) -> float:
-    """The Jaccard similarity of two sets of one size that stand on the threshold."""
-    return p.threshold / (2 - p.threshold) if p.measure == "containment" else p.threshold
-
-
-def _meeting(tuning: Tuning, p: Parameters) -> Tuning:
-    """The same shape for pairs that must meet in ``buckets_shared_min`` bands: the binomial tail over bands."""
-    if p.buckets_shared_min > tuning.bands:
-        return tuning._replace(candidate_probability=0.0, recall=0.0)
-    band = row_agreement(_jaccard(p), p.sketch_bits) ** tuning.rows
-    candidate = float(pass_probability(band, p.buckets_shared_min, tuning.bands))
-    return tuning._replace(candidate_probability=candidate, recall=candidate * tuning.pass_probability)
+def containment_agreement(s: npt.NDArray[np.float64]) -> npt.ArrayLike:
+    """How often rows agree for two sets of one size of which a share ``s`` is common: their Jaccard similarity."""
+    return s / (2 - s)
 
 
 def kind(plan: SetPlan) -> str:
@@ -263,12 +230,9 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
-    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings where they take part.
-
-    And the measure, which the matching fingerprint does not know.
-    """
-    tuning = plan.tuning
-    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, plan.measure, plan.exact, plan.groups]
+    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings if they take part."""
+    tuning, of_bags = plan.tuning, plan.measure == "jaccard_bag"
+    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, of_bags, plan.exact, plan.groups]
     parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed]
     if plan.shingles == TOKENS:
         return (*parts, *plan.ratings, plan.tokens_max)
@@ -278,6 +242,11 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
     if plan.shingles == "stopwords":
         parts.append(stop_rules(plan.languages))
     return tuple(parts)
+
+
+def scoring(plan: SetPlan) -> tuple[object, ...]:
+    """The measure: what the same sketches and elements are scored by."""
+    return (plan.measure,)
 
 
 def tuning(plan: SetPlan) -> Tuning:

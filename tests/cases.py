@@ -226,7 +226,11 @@ EXACT_CASES = [
         Case(f"prefix {kind}", {"scheme": "prefix", "shingles": kind, "threshold": 0.6})
         for kind in ("chars", "words", "stopwords")
     ),
-    Case("prefix bag of tokens", {"scheme": "prefix", "shingles": "tokens", "measure": "jaccard_bag"}, token_stream),
+    Case(
+        "prefix bag of tokens",
+        {"scheme": "prefix", "shingles": "tokens", "measure": "jaccard_bag", "threshold": 0.6},
+        token_stream,
+    ),
     Case("prefix ordered", {"scheme": "prefix", "token_order": some_order()}),
     Case("identical", {"scheme": "identical"}, copious_stream),
     Case("identical positions", {"scheme": "identical", "identical_positions": 5}, copious_stream),

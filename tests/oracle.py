@@ -167,3 +167,17 @@ def pair_of_sets(union: int, similarity: float, seed: int) -> tuple[Hashes, Hash
     a = np.concatenate([elements[:common], rest[0::2]])
     b = np.concatenate([elements[:common], rest[1::2] if len(rest) > 1 or common else rest])
     return a, b, common / union
+
+
+def random_sets(rng: np.random.Generator, count: int, universe: int, size_max: int) -> list[set[int]]:
+    """Sets of numbers below ``universe``, none empty, many of them earlier ones with some dropped and others put in."""
+    sets: list[set[int]] = []
+    for _ in range(count):
+        if sets and rng.random() < 0.7:
+            tokens = set(sets[int(rng.integers(len(sets)))])
+            tokens -= set(rng.choice(sorted(tokens), int(rng.integers(0, 3))).tolist())
+            tokens |= set(rng.integers(0, universe, int(rng.integers(0, 3))).tolist())
+        else:
+            tokens = set(rng.integers(0, universe, int(rng.integers(1, size_max + 1))).tolist())
+        sets.append(tokens or {0})
+    return sets

@@ -74,6 +74,15 @@ def minhash(shingles: Iterable[int], rows: int, seed: int) -> list[int]:
     return [min((a[r] * shingle + b[r]) % PRIME for shingle in set(shingles)) for r in range(rows)]
 
 
+def permutation(shingles: Iterable[int], rows: int, seed: int) -> list[int]:
+    """The least place in x -> mix64((x xor s) m), a bijection for every odd m."""
+    numbers = [derive_seed(seed, i) for i in range(2 * rows)]
+    return [
+        min(mix64(((shingle ^ numbers[2 * row]) * (numbers[2 * row + 1] | 1)) & MASK) for shingle in set(shingles))
+        for row in range(rows)
+    ]
+
+
 def sketch(signature: Iterable[int], bits: int) -> bytes:
     """The low bits of each row, little-endian."""
     return b"".join((row & ((1 << bits) - 1)).to_bytes(bits // 8, "little") for row in signature)

@@ -231,6 +231,25 @@ def evaluate_command(
     run(job, load(given(ctx), config), plot=plot, as_json=as_json)
 
 
+@app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
+def learn_order_command(
+    ctx: typer.Context,
+    output: Annotated[str, typer.Option("--output", metavar="FILE", help="where the order goes: a NumPy array, .npy")],
+    paths: Paths = None,
+    order_tokens: Annotated[
+        int, typer.Option("--order-tokens", min=1, max=1 << 24, metavar="N", help="tokens kept, the most frequent")
+    ] = 65_536,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
+    from workers.order import OrderSettings, learn
+    from workers.settings import load
+
+    settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
+    raise typer.Exit(learn(_or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
+
+
 register(app, _EPILOG)
 
 

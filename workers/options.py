@@ -16,6 +16,8 @@ from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
 _META_KEY = "neardup.settings"
+# Settings that stand in a file of their own: their options take its path.
+_IN_FILES = ("token_order",)
 
 
 def option_name(field: str) -> str:
@@ -73,10 +75,13 @@ def _parameter(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
     kind: Any = field.annotation
     if get_origin(kind) is tuple:
         kind = list[get_args(kind)[0]]  # type: ignore[misc]
+    if name in _IN_FILES:
+        kind = str
     dashed = option_name(name)
     option = typer.Option(
         f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,
         help=f"{field.description}" if value in (None, "", ()) else f"{field.description} (default {shown})",
+        metavar="FILE" if name in _IN_FILES else None,
         show_default=False,
         callback=_keep,
         expose_value=False,

@@ -87,7 +87,8 @@ class PartitionTable:
     ) -> Iterator[Applied]:
         """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
 
-        Messages are matched together until they have ``together_bytes``. What comes out is what each message would do by itself, in the same order, of several of them together.
+        Messages are matched together until they have ``together_bytes``: what comes out of several is what each of them
+        would do by itself, in the same order.
         Raises ``WireError`` for a message that is not of this generation.
         """
         together: dict[int, BandMessage] = {}  # by offset

@@ -31,6 +31,7 @@ from stream.config import Config
 from stream.errors import ConfigError
 from stream.schemes import SCHEMES
 from workers.exits import input_failure
+from workers.order_file import read_order
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
 FILE_DEFAULT = "neardup.toml"
@@ -75,6 +76,12 @@ class Settings(Options, Config, BaseSettings):
     """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True)
+
+    @field_validator("token_order", mode="before")
+    @classmethod
+    def _read_order(cls, value: Any) -> Any:
+        """An order of tokens stands in a file; where settings are written, they hold its path."""
+        return read_order(value) if isinstance(value, str) else value
 
     @classmethod
     def settings_customise_sources(

@@ -41,7 +41,9 @@ def sign(
     5
     """
     signatures = np.empty((len(starts) - 1, rows), np.uint64)
-    _sign(values, starts, np.uint64(groups), np.uint64(seed), signatures)
+    longest = int(np.diff(starts).max(initial=0))
+    scratch = np.empty(longest, np.uint64), np.empty(groups, np.uint64)
+    _sign(values, starts, np.uint64(seed), *scratch, signatures)
     return signatures
 
 
@@ -69,19 +71,27 @@ def first_places(signatures: npt.NDArray[np.uint64], places: int) -> npt.NDArray
 
 
 @kernel
-def _sign(values, starts, groups, seed, signatures):  # type: ignore[no-untyped-def]
-    rows = signatures.shape[1]
+def _sign(values, starts, seed, hashes, least, signatures):  # type: ignore[no-untyped-def]
+    rows, groups = signatures.shape[1], len(least)
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
-        signatures[i, :] = INFINITY
-        for first in range(0, rows, np.int64(groups)):
-            part = signatures[i, first : first + np.int64(groups)]
-            function = derive_seed(seed, np.uint64(first))
-            for j in range(len(shingles)):
-                x = mix64(shingles[j] ^ function)
-                group = np.int64(((x >> _HALF) * groups) >> _HALF)
-                if group < len(part):
-                    part[group] = min(part[group], x)
+        for first in range(0, rows, groups):
+            _one_function(shingles, derive_seed(seed, np.uint64(first)), hashes, least)
+            for group in range(min(groups, rows - first)):
+                signatures[i, first + group] = least[group]
+
+
+@kernel
+def _one_function(shingles, seed, hashes, least):  # type: ignore[no-untyped-def]
+    """The least value in each group. The hashing stands in a loop of its own, which compiles to vector code."""
+    for j in range(len(shingles)):
+        hashes[j] = mix64(shingles[j] ^ seed)
+    groups = np.uint64(len(least))
+    least[:] = INFINITY
+    for j in range(len(shingles)):
+        x = hashes[j]
+        group = ((x >> _HALF) * groups) >> _HALF
+        least[group] = min(least[group], x)  # no branch: too many to predict
 
 
 @kernel

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kafka_world import World
 
 # kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
-UNCLOSED_SOCKET = "unclosed <socket"
+UNCLOSED_SOCKET = r"unclosed <(ssl\.SSLS|s)ocket"
 
 
 def pytest_configure(config: pytest.Config) -> None:

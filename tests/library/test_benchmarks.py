@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import cli, contenders, entities, floods, floor, peers, real, recall, table, vectors
+from benchmarks import cli, contenders, entities, exact, floods, floor, peers, real, recall, table, vectors
 from benchmarks.report import Result, Target, checksum
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
@@ -168,6 +168,16 @@ def test_recall_on_real_sets_reaches_its_target() -> None:
     assert {result.details["edge"] for result in results} == {0}
 
 
+def test_exact_rows_miss_no_pair_and_invent_none() -> None:
+    """On real texts, as far as they are there, and on generated sets."""
+    for result in [*exact.run("smoke"), *exact.recall("smoke")]:
+        if "missed" in result.details and "prefix" in result.name:
+            assert (result.details["missed"], result.details["below the threshold"]) == (0, 0)
+            assert result.details["pairs"] == result.details["true pairs"]
+        if result.scenario == exact.RECALL:
+            assert result.verdict == "reached"
+
+
 def test_absent_real_data_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
     """Without the folder each set is a row that says so."""
     monkeypatch.setattr(real, "DATA", tmp_path)
@@ -253,5 +263,6 @@ def test_scenario_ids_are_permanent() -> None:
     assert list(runner.SCENARIOS) == [
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
-        "S8-prints", "S10-vectors-speed", "S10-vectors-recall",
+        "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed",
+        "S10-vectors-recall",
     ]  # fmt: skip

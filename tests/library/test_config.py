@@ -19,6 +19,14 @@ NAN = math.nan
 WRONG: dict[str, list[Any]] = {
     "scheme": ["minhsh", 5],
     "shingles": ["word", None],
+    "shingle_bytes": [2, 16],
+    "measure": ["jacard", 5],
+    "verify": ["exactly", None],
+    "groups": [0, 1025],
+    "ratings": ["star", None],
+    "rating_high_min": [-0.1, 1000.1, NAN],
+    "rating_max": [0.9, 1000.1, NAN],
+    "tokens_max": [0, 2**28 + 1],
     "k": [0, 101, 1.5, "three"],
     "languages": [("xx",), "en"],
     "nfkc": ["perhaps"],
@@ -66,6 +74,14 @@ WRONG: dict[str, list[Any]] = {
 CHANGES: dict[str, tuple[Any, set[str]]] = {
     "scheme": ("minhash", {"signing"}),
     "shingles": ("words", {"signing"}),
+    "shingle_bytes": (4, {"signing"}),
+    "measure": ("jaccard_bag", {"signing", "matching"}),
+    "verify": ("exact", {"signing", "matching"}),
+    "groups": (4, {"signing"}),
+    "ratings": ("liked_hated", {"signing"}),
+    "rating_high_min": (4.0, {"signing"}),
+    "rating_max": (4.0, {"signing"}),  # which ratings are refused
+    "tokens_max": (2, {"signing"}),
     "k": (7, {"signing"}),
     "languages": (("de", "en"), set()),  # but see the stopwords shingles below
     "nfkc": (False, {"signing"}),
@@ -84,7 +100,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "window_documents": (10, {"matching"}),
     "bucket_candidates_max": (9, {"matching"}),
     "probe_candidates_max": (9, {"matching"}),
-    "buckets_shared_min": (2, {"matching"}),
+    "buckets_shared_min": (2, {"signing", "matching"}),
     "evidence_bytes_max": (1 << 20, {"matching"}),
     "record_fields": (("name:50", "phone", "address"), {"signing", "matching"}),
     "record_keys": (("name+phone",), {"signing"}),
@@ -110,7 +126,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "id_bytes_max": (9, set()),
 }
 # Fields whose other value refuses what is signed here.
-REFUSING = ("text_characters_max", "dimension")
+REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings under which it has a meaning, where the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {
@@ -124,6 +140,8 @@ BASES: dict[str, dict[str, Any]] = {
     },
     "component_max": {"scheme": "bit_sampling", "measure": "l1", "dimension": 3, "component_max": 9},
     "norm_max": {"scheme": "hyperplane_dot", "dimension": 3, "norm_max": 10.0},
+    "groups": {"scheme": "partial_minhash"},
+    **{field: {"shingles": "tokens"} for field in ("ratings", "rating_high_min", "rating_max", "tokens_max")},
 }
 # What every scheme can be given.
 RECORD = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}
@@ -212,6 +230,30 @@ def test_stop_word_shingles_have_three_words_and_a_language() -> None:
     assert Config(languages=()).plan.languages == ()
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"shingles": "tokens", "k": 2}, "k=2 with tokens.*leave k out"),
+        ({"ratings": "stars"}, "ratings=stars.*measure is jaccard: set measure to jaccard_bag"),
+        ({"measure": "containment"}, "measure=containment cannot be estimated.*set verify to exact"),
+        ({"verify": "exact", "min_similarity": 0.7}, r"min_similarity=0\.7 with verify=exact.*leave it out"),
+        ({"measure": "cosine"}, "measure is cosine, but sets are compared by jaccard.*set one of them"),
+    ],
+)
+def test_settings_of_sets_that_contradict_are_refused(settings: dict[str, Any], message: str) -> None:
+    """With the rule and what to do."""
+    with pytest.raises(ConfigError, match=message):
+        Config(**settings)
+
+
+def test_containment_is_another_score_of_the_same_evidence() -> None:
+    """Where the bands are given, only the matching fingerprint tells it from Jaccard similarity."""
+    shape = {"verify": "exact", "bands": 32, "rows": 4}
+    jaccard, containment = Config(**shape, measure="jaccard"), Config(**shape, measure="containment")
+    assert jaccard.signing_fingerprint == containment.signing_fingerprint
+    assert jaccard.matching_fingerprint != containment.matching_fingerprint
+
+
 def test_a_target_out_of_reach_says_what_is_reachable() -> None:
     """A configuration that could not keep its promise is none."""
     with pytest.raises(ConfigError, match=r"out of reach of 16 rows.*ask for a recall of .* or less.*rows_max to"):
@@ -240,9 +282,9 @@ def test_equal_settings_are_equal_configurations() -> None:
     assert len({asked, other, Config(threshold=0.7, seed=2)}) == 2
 
 
-@pytest.mark.parametrize(("shingles", "k"), [("chars", 5), ("words", 3), ("stopwords", 3)])
+@pytest.mark.parametrize(("shingles", "k"), [("chars", 5), ("words", 3), ("stopwords", 3), ("urls", 2)])
 def test_k_follows_the_shingles(shingles: str, k: int) -> None:
-    """Five characters, three words."""
+    """Five characters, three words, two parts of a URL."""
     assert Config(shingles=shingles).plan.k == k
     assert Config(shingles=shingles, k=k).signing_fingerprint == Config(shingles=shingles).signing_fingerprint
 
@@ -250,10 +292,10 @@ def test_k_follows_the_shingles(shingles: str, k: int) -> None:
 def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They name generations, so they last from release to release; the Unicode version is part of them."""
     monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.0.0")
-    assert Config().signing_fingerprint == "8e27f39241632199044a3f362eecbba7"
-    assert Config().matching_fingerprint == "e0bae09153abf3f768c0a7f7f772f501"
+    assert Config().signing_fingerprint == "01d72357ddecc005251761e8f81241d2"
+    assert Config().matching_fingerprint == "6eb1046f8be827206edb8d79a2051300"
     monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.1.0")
-    assert Config().signing_fingerprint != "8e27f39241632199044a3f362eecbba7"
+    assert Config().signing_fingerprint != "01d72357ddecc005251761e8f81241d2"
 
 
 @pytest.mark.parametrize("field", CHANGES)
@@ -294,7 +336,8 @@ def test_another_way_to_the_same_bands_is_the_same_generation() -> None:
 
 
 def signed(config: Config) -> list[bytes]:
-    signed = Signer(config).sign(DOCUMENTS)
+    rated = [x._replace(tokens={"a": 5, "b": 3, "c": 1}) for x in DOCUMENTS]
+    signed = Signer(config).sign(rated if config.shingles == "tokens" else DOCUMENTS)
     assert not signed.refusals
     batch = signed.batch
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import jaccard, pair_of_sets
-from reference import MASK, derive_seed, mix64
+from reference import MASK, permutation
 
 from stream.signatures.permutation import orders, sign, sign_ranked
 
@@ -95,13 +95,8 @@ def test_random_orders_of_a_universe_estimate_the_similarity() -> None:
 @given(SETS, st.integers(1, 20), st.integers(0, 2**63 - 1))
 def test_a_row_is_the_least_place_in_a_bijection_of_64_bits(shingles: list[int], rows: int, seed: int) -> None:
     """Written out with integers of any size."""
-
-    def place(x: int, row: int) -> int:
-        multiplier = derive_seed(seed, 2 * row + 1) | 1
-        return mix64(((x ^ derive_seed(seed, 2 * row)) * multiplier) & MASK)
-
     signature = sign(np.array(shingles, np.uint64), np.array([0, len(shingles)]), rows, seed)[0]
-    assert signature.tolist() == [min(place(x, row) for x in shingles) for row in range(rows)]
+    assert signature.tolist() == permutation(shingles, rows, seed)
 
 
 def test_no_two_elements_share_a_place() -> None:

@@ -315,12 +315,13 @@ def test_what_would_take_too_much_room_is_refused() -> None:
 def test_pairs_of_too_few_common_buckets_are_not_emitted() -> None:
     """With ``buckets_shared_min``: just those that meet in as many; a copy meets in all of them."""
     documents = [Document(str(n), f"{'word ' * 3}a text of some length, and its number is {n % 50}") for n in range(80)]
-    everything = Deduplicator(Config()).process(documents)
+    shape = {"bands": 18, "rows": 7, "min_similarity": 0.73}
+    everything = Deduplicator(Config(**shape)).process(documents)
     for least in (2, 9, 18):
-        config = Config(buckets_shared_min=least)
+        config = Config(buckets_shared_min=least, **shape)
         assert Deduplicator(config).process(documents) == [pair for pair in everything if pair.buckets >= least]
     assert 0 < sum(pair.buckets >= 9 for pair in everything) < len(everything)
-    assert Config(buckets_shared_min=2).matching_fingerprint != Config().matching_fingerprint
+    assert Config(buckets_shared_min=2, **shape).matching_fingerprint != Config(**shape).matching_fingerprint
 
 
 def test_a_probe_stops_after_so_many_candidates() -> None:

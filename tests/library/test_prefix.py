@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pytest
 import reference
 import textbook_index
-from oracle import all_pairs
+from oracle import all_pairs, random_sets
 
 from stream.kernels import kernel
 from stream.prefix import prefix_keys, prefix_lengths, shared, strings
@@ -62,21 +62,8 @@ def met(sets: Ragged, ratio: float) -> set[tuple[int, int]]:
     return set(zip(item[older[out]].tolist(), item[newer[out]].tolist(), strict=True))
 
 
-def random_sets(seed: int, count: int, universe: int, size_max: int) -> Ragged:
-    """Sets in ascending order, many of them earlier ones with some tokens dropped and others put in."""
-    rng = np.random.default_rng(seed)
-    sets: list[set[int]] = []
-    for _ in range(count):
-        size = int(rng.integers(1, size_max + 1))
-        if sets and rng.random() < 0.7:
-            tokens = set(sets[int(rng.integers(len(sets)))])
-            for token in rng.choice(sorted(tokens), int(rng.integers(0, 3)), replace=True).tolist():
-                tokens.discard(token)
-            tokens |= set(rng.integers(0, universe, int(rng.integers(0, 3))).tolist())
-        else:
-            tokens = set(rng.integers(0, universe, size).tolist())
-        sets.append(tokens or {0})
-    return ragged([sorted(tokens) for tokens in sets])
+def ragged_sets(seed: int, count: int, universe: int, size_max: int) -> Ragged:
+    return ragged([sorted(tokens) for tokens in random_sets(np.random.default_rng(seed), count, universe, size_max)])
 
 
 def parts(sets: Ragged) -> list[npt.NDArray[np.uint64]]:
@@ -158,7 +145,7 @@ def test_strings_that_only_share_what_follows_do_not_meet() -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_payloads_make_the_candidates_of_the_textbook_index(seed: int) -> None:
     """Position and suffix length beside the key or in it: the same pairs meet."""
-    sets = random_sets(seed, count=120, universe=40, size_max=25)
+    sets = ragged_sets(seed, count=120, universe=40, size_max=25)
     ratio = ["0.5", "0.6", "0.75", "0.8", "0.9", "1"][seed % 6]
     expected = textbook_index.candidates([part.tolist() for part in parts(sets)], Fraction(ratio))
     assert met(sets, float(ratio)) == expected
@@ -168,7 +155,7 @@ def test_payloads_make_the_candidates_of_the_textbook_index(seed: int) -> None:
 def test_no_pair_at_or_above_the_threshold_fails_to_meet(seed: int) -> None:
     """By brute force, in any order of arrival, at thresholds of .5 to 1 of which many are quotients that occur."""
     rng = np.random.default_rng(seed)
-    sets = random_sets(seed, count=150, universe=int(rng.choice([12, 60, 4000])), size_max=int(rng.choice([6, 20, 60])))
+    sets = ragged_sets(seed, count=150, universe=int(rng.choice([12, 60, 4000])), size_max=int(rng.choice([6, 20, 60])))
     union = int(rng.integers(2, 40))
     ratio = float(rng.choice([0.5, 0.7, 0.8, 0.9, 1.0, int(rng.integers((union + 1) // 2, union + 1)) / union]))
     expected = all_pairs(parts(sets), ratio)
@@ -183,7 +170,7 @@ def test_no_pair_at_or_above_the_threshold_fails_to_meet(seed: int) -> None:
 @pytest.mark.parametrize("ratio", [0.5, 0.8, 0.95])
 def test_what_prefixes_share_is_what_their_keys_share(ratio: float) -> None:
     """The place of the first common key among those of the one that probes, and how many there are."""
-    sets = random_sets(7, count=80, universe=50, size_max=30)
+    sets = ragged_sets(7, count=80, universe=50, size_max=30)
     keys, starts, _ = prefix_keys(*sets, ratio, seed=3)
     a, b = (side.ravel() for side in np.meshgrid(np.arange(80), np.arange(80)))
     found = shared(*ragged([parts(sets)[i] for i in a]), *ragged([parts(sets)[i] for i in b]), ratio)

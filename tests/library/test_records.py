@@ -11,6 +11,7 @@ from stream.codecs import Fields, decode_document
 from stream.errors import ConfigError
 from stream.frame import Evidence
 from stream.schemes import SCHEMES
+from stream.tuning import probabilities
 
 ROW = SCHEMES["records"]
 BILL = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}
@@ -101,6 +102,16 @@ def test_a_lower_cut_stands_in_the_place_of_the_threshold():
     """``min_similarity`` decides what is emitted."""
     assert config(threshold=0.9).tuning.cut == 0.9
     assert config(threshold=0.9, min_similarity=0.3).tuning.cut == 0.3
+
+
+def test_no_probability_is_promised_where_candidates_do_not_follow_from_the_similarity():
+    """No number is better than a wrong one; below the cut nothing is emitted."""
+    tuning = config(threshold=0.8, min_similarity=0.3).tuning
+    assert tuning.exact_score
+    assert np.isnan([tuning.recall, tuning.candidate_probability]).all()
+    met, emitted = probabilities(tuning, np.array([0.2, 0.4]))
+    assert np.isnan([*met, emitted[1]]).all()
+    assert emitted[0] == 0
 
 
 def test_a_bucket_of_many_is_cut_and_counted():

@@ -9,18 +9,19 @@ import numpy as np
 import pytest
 from cases import SKETCHED
 from oracle import shingles_of
-from reference import code_points, content, keys, kgrams, minhash, one_permutation, sketch
+from reference import code_points, content, keys, kgrams, minhash, one_permutation, permutation, sketch
 
 from stream import Config
 from stream.schemes import SCHEMES
 
 TEXT = "The quick brown fox jumps over the lazy dog"
 # Scheme -> its signature in plain integers.
-SIGNATURES = {"one_permutation": one_permutation, "minhash": minhash}
+SIGNATURES = {"one_permutation": one_permutation, "minhash": minhash, "permutation": permutation}
 # Scheme -> first key, last key, 64 bits of a digest of the evidence, for TEXT and the defaults.
 KNOWN = {
     "one_permutation": (1429040299880434784, 1234823067143443299, "053d6d420efe249b"),
     "minhash": (254886072300507836, 7321862317752661730, "c6af6c958be3f917"),
+    "permutation": (9202123565161956070, 15785017646825337327, "730dfd75fc388764"),
 }
 KNOWN_CONTENT = (14998792515697226871, 1565515109401548512)
 

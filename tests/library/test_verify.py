@@ -52,7 +52,7 @@ def test_many_pairs_at_once_are_measured_as_each_alone(
     """By the definition over unsorted arrays; two empty ones are similar by 0."""
     firsts, seconds = [a for a, _ in pairs], [b for _, b in pairs]
     sort = bags_of if of_bags else lambda bags: sorted_sets(*ragged(bags))
-    defined = measures.MEASURES["jaccard_bag" if of_bags and name == "jaccard" else name]
+    defined = measures.MEASURES["jaccard_bag" if of_bags and name == "jaccard" else name].function
     expected = [defined(np.array(a, np.int64), np.array(b, np.int64)) for a, b in pairs]
     assert getattr(verify, name)(*sort(firsts), *sort(seconds)).tolist() == expected
 
