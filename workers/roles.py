@@ -13,7 +13,6 @@ from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
 from stream.config import Config
-from stream.documents import Document
 from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.wire import BandMessage, encode
@@ -22,6 +21,7 @@ from workers.matcher import MatchPlan, MatchWorker
 from workers.metrics import MATCH, SIGN
 from workers.observe import Observer
 from workers.partition_table import PartitionTable
+from workers.samples import sample
 from workers.settings import fields_of
 from workers.signer import SignPlan, SignWorker
 from workers.stream_settings import StreamSettings, names_of
@@ -184,7 +184,7 @@ def _tell_unseen(topic: str) -> None:
 
 def warm(config: Config, partitions: int) -> None:
     """Compile what both roles run, or read it from disk."""
-    signed = Signer(config).sign([Document(str(i), text, 0.0) for i, text in enumerate(_WARM_TEXTS * 2)])
+    signed = Signer(config).sign([sample(config, str(i), text, 0.0) for i, text in enumerate(_WARM_TEXTS * 2)])
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
     table = PartitionTable(config, Partition(0, partitions))
     for publish in (False, True):

@@ -42,7 +42,7 @@ cluster, names = MemoryCluster(), names_of(settings)
 for topic, partitions in zip(names.topics, (2, 1, 3, 1)):
     cluster.create(topic, partitions)
 for second in range(0, 600, 30):
-    for number, (key, value) in enumerate(warm_kernels.documents()):
+    for number, (key, value) in enumerate(warm_kernels.documents(settings)):
         cluster.append(names.topics.documents, number % 2, value, key, 1000 * (1 + second))
 transport = MemoryTransport(cluster)
 for _ in range(2):  # the second time, windows are restored
