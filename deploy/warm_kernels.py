@@ -1,8 +1,8 @@
 """Compile every kernel that a worker calls, so that a container starts with all of them on disk.
 
 ``python deploy/warm_kernels.py`` signs and matches a few documents with every scheme, kind of shingles, measure and
-width of sketch, by the same functions as the workers. What is compiled goes to ``NUMBA_CACHE_DIR`` for the processor that
-``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name; whoever starts later with the same values loads it from there.
+width of sketch, by the same functions as the workers. What is compiled goes to ``NUMBA_CACHE_DIR`` for the processor
+that ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name; whoever starts later with the same values loads it from there.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
 
-from workers.health import Health, serve
+from workers.health import Answer, Health, serve
 from workers.metrics import Metrics
 
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
@@ -112,7 +112,9 @@ def test_the_health_check_tells_a_live_worker_from_a_dead_one(alive):
     (check,) = of("HEALTHCHECK")
     words = list(check.value)[1:]
     assert words[0] == "python"
-    port = serve("127.0.0.1", 0, Metrics("sign").registry, Health(60.0 if alive else -1.0))
+    health = Health(60.0 if alive else -1.0)
+    health.beat(Answer(True, "turning"))
+    port = serve("127.0.0.1", 0, Metrics("sign").registry, health)
     environment = {**os.environ, "NEARDUP_HEALTH_PORT": str(port)}
     done = subprocess.run([sys.executable, *words[1:]], env=environment, capture_output=True, timeout=60, check=False)
     assert (done.returncode == 0) is alive
