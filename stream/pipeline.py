@@ -26,16 +26,18 @@ from stream.batches import (
 )
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
-from stream.frame import Evidence, Scheme, fixed_evidence, regular_keys
+from stream.frame import Common, Evidence, Scheme, fixed_evidence, regular_keys
 from stream.partitions import WHOLE, Partition, partitions_of
 from stream.schemes import SCHEMES
-from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Limits
+from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
 # Texts are signed in chunks of about this many characters: enough that the calls cost little, few enough that their
 # shingles (8 bytes each) stay in the last cache. Measured on 5 kB texts: 16 microseconds each, 22 with a quarter of it.
 CHUNK_CHARACTERS = 1 << 18
 # And of this many documents at most, so that a caller of short texts sees pairs soon.
 CHUNK_DOCUMENTS = 512
+# Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones.
+_COMPARED_BYTES = 16 << 20
 
 
 class Signed(NamedTuple):
@@ -151,8 +153,7 @@ class Matcher:
         met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
         if not len(met.items):
             return _NO_MATCHES
-        older = Evidence(self.table.fixed(met.slots), *self.table.ragged(met.slots))
-        common = self._scheme.common(batch.evidence.take(met.items), older, self.config.plan)
+        common = self._common(batch, met)
         similarity = np.where(met.identical, 1.0, common.similarity)
         first_key = np.where(met.identical, 0, common.first_key)
         # Two different keys share a chain with probability 2^-41: then the evidence knows no common key.
@@ -163,6 +164,17 @@ class Matcher:
             emitted &= owners == self.partition.number
         chosen = np.flatnonzero(emitted)
         return self._orient(batch, met.items[chosen], met.slots[chosen], similarity[chosen], common.keys[chosen])
+
+    def _common(self, batch: Batch, met: Candidates) -> Common:
+        """What items have in common with what they met; a part at a time, for evidence may be large."""
+        sizes = self.table.ragged_lengths(met.slots) + np.diff(batch.ragged_starts)[met.items]
+        parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES
+        found = []
+        for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
+            slots = met.slots[rows]
+            older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
+            found.append(self._scheme.common(batch.evidence.take(met.items[rows]), older, self.config.plan))
+        return found[0] if len(found) == 1 else Common(*map(np.concatenate, zip(*found, strict=True)))
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""

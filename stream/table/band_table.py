@@ -220,15 +220,18 @@ class BandTable:
         """The fixed part of the evidence of kept slots, ``uint8[m, width]``."""
         return self._store.fixed[self._places(slots)]
 
+    def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Bytes of the ragged part of the evidence of kept slots, ``int64[m]``."""
+        lengths = self._store.ragged_lengths
+        return lengths[self._places(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
+
     def ragged(self, slots: npt.NDArray[np.int64]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
         """The ragged part: bytes, and the starts in them, ``int64[m + 1]``."""
         starts = np.zeros(len(slots) + 1, np.int64)
-        if not len(self._store.ragged_lengths):
-            return np.empty(0, np.uint8), starts
-        places = self._places(slots)
-        np.cumsum(self._store.ragged_lengths[places], out=starts[1:])
+        np.cumsum(self.ragged_lengths(slots), out=starts[1:])
         out = np.empty(int(starts[-1]), np.uint8)
-        views.gather_ragged(self._store, places, starts, out)
+        if len(out):
+            views.gather_ragged(self._store, self._places(slots), starts, out)
         return out, starts
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

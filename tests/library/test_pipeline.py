@@ -331,3 +331,13 @@ def test_a_probe_stops_after_so_many_candidates() -> None:
     found = Counter(pair.newer for pair in dedup.process(documents))
     assert max(found.values()) == 3
     assert dedup.counts()["cuts"] == sum(count == 3 for count in found.values()) > 10
+
+
+def test_candidates_are_compared_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However large the evidence and however small the parts, the pairs are the same."""
+    documents = [Document(str(n), f"a text of some length, and the number of it is {n % 37}") for n in range(150)]
+    config = Config(threshold=0.7, verify="exact")
+    whole = Deduplicator(config).process(documents)
+    monkeypatch.setattr("stream.pipeline._COMPARED_BYTES", 1000)
+    assert Deduplicator(config).process(documents) == whole
+    assert len(whole) > 500
