@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("stream", "workers", "benchmarks", "tests")
+FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
 MODULE_LINES_MAX = 400

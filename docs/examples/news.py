@@ -1,0 +1,102 @@
+"""Wire stories: pages of newspapers grouped by the article, not by what surrounds it.
+
+Several newspapers print the same articles, each between its own links and with up to two sentences cut from the end.
+A shingle that is a stop word and the next two words sees the prose and hardly the links, so pages of one article are
+alike and pages of one newspaper are not. Shingles of 10 characters see both halves of a page the same way: whatever
+threshold finds the pages of one article takes pages of one newspaper for them too.
+
+The pages are put together here, from real text: articles of the set mccormick_minhash and, as surroundings, titles of
+links in the English news of itn_multilingual, with the stop words that they have.
+
+Usage: python docs/examples/news.py [DATA], the folder that holds both sets.
+
+Source: Mining of Massive Datasets, 3.8.6 and 3.2.4.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+from stream import Config, Deduplicator, Document
+from stream.judging import Confusion, confusion
+from stream.measures import jaccard
+from stream.sets import features, plan
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+NEWSPAPERS, ARTICLES = 5, 40
+# What is compared -> thresholds at which it is tried.
+KINDS = {"stopwords": (0.6, 0.5, 0.4, 0.3), "chars": (0.5, 0.4, 0.35, 0.3, 0.25)}
+K = {"stopwords": 3, "chars": 10}
+
+
+def links(data: Path) -> list[list[str]]:
+    """The titles of links around the articles of each newspaper; no title stands in two of them."""
+    lines = (data / "itn_multilingual" / "docs.jsonl").read_text(encoding="utf-8").splitlines()
+    news = "".join(blurb["raw"] for blurb in map(json.loads, lines) if blurb["lang"] == "en")
+    titles = sorted(set(re.findall(r'title="([^"]+)"', news)))
+    return [titles[paper::NEWSPAPERS] for paper in range(NEWSPAPERS)]
+
+
+def pages(data: Path) -> list[Document]:
+    """Every article as every newspaper prints it; the id of a page is article/newspaper."""
+    lines = (data / "mccormick_minhash" / "docs_1000.jsonl").read_text(encoding="utf-8").splitlines()[:ARTICLES]
+    surroundings = links(data)
+    out = []
+    for article, line in enumerate(lines):
+        sentences = json.loads(line)["text"].split(". ")
+        for paper, titles in enumerate(surroundings):
+            kept = sentences[: len(sentences) - (article + paper) % 3]
+            half = len(titles) // 2
+            text = "\n".join([*titles[:half], ". ".join(kept), *titles[half:]])
+            out.append(Document(f"{article}/{paper}", text))
+    return out
+
+
+def sharing(documents: list[Document], part: int) -> list[tuple[str, str]]:
+    """Pairs of pages that share the article (part 0) or the newspaper (part 1)."""
+    ids = [document.id for document in documents]
+    return [(a, b) for a, b in combinations(ids, 2) if a.split("/")[part] == b.split("/")[part]]
+
+
+def typical(documents: list[Document], pairs: list[tuple[str, str]], shingles: str) -> float:
+    """The median Jaccard similarity of pairs of pages, of every tenth of them."""
+    cut = features(documents, plan(Config(shingles=shingles, k=K[shingles]))).features
+    sets = {page.id: cut.values[cut.starts[i] : cut.starts[i + 1]] for i, page in enumerate(documents)}
+    return median(jaccard(sets[a], sets[b]) for a, b in pairs[::10])
+
+
+def judged(documents: list[Document], shingles: str, threshold: float) -> Confusion:
+    """The stream's pairs against the pairs of pages of one article."""
+    shape = {"rows_max": 512, "sketch_bits": 16}  # thresholds this low take many bands
+    dedup = Deduplicator(Config(shingles=shingles, k=K[shingles], threshold=threshold, verify="exact", **shape))
+    emitted = [(pair.older, pair.newer) for pair in dedup.process(documents)]
+    return confusion(emitted, sharing(documents, 0))
+
+
+def main(arguments: list[str]) -> None:
+    """Print typical similarities, then precision and recall at each threshold."""
+    data = Path(arguments[0]) if arguments else DATA
+    for name in ("mccormick_minhash", "itn_multilingual"):
+        if not (data / name).is_dir():
+            sys.exit(f"{data} holds no folder {name}: name the folder of the data sets")
+    documents = pages(data)
+    print(f"{len(documents)} pages: {ARTICLES} articles, each in {NEWSPAPERS} newspapers\n")
+    print("shingles    same article  same newspaper   (median Jaccard similarity)")
+    for shingles in KINDS:
+        article, paper = (typical(documents, sharing(documents, part), shingles) for part in (0, 1))
+        print(f"{shingles:<10}{article:>14.2f}{paper:>16.2f}")
+    print("\nshingles   threshold   precision    recall")
+    for shingles, thresholds in KINDS.items():
+        for threshold in thresholds:
+            found = judged(documents, shingles, threshold)
+            precision = f"{found.precision().value:.3f}" if found.true_positives + found.false_positives else "no pair"
+            print(f"{shingles:<10}{threshold:>10.2f}{precision:>12}{found.recall().value:>10.3f}")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

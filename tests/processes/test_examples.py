@@ -1,0 +1,135 @@
+"""The examples of ``docs/examples``, run on real data: each shows what it says, and the README holds what it prints."""
+
+from __future__ import annotations
+
+import csv
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples"
+README = FOLDER / "README.md"
+Run = Callable[..., str]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run an example as a script and return what it prints."""
+
+    def run_example(name: str, *arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", [name, *arguments])
+        runpy.run_path(str(FOLDER / name), run_name="__main__")
+        return capsys.readouterr().out
+
+    return run_example
+
+
+def functions(name: str) -> dict[str, Any]:
+    return runpy.run_path(str(FOLDER / name))
+
+
+def numbers(output: str, row: str) -> list[list[float]]:
+    """The numbers of each line that begins with ``row``."""
+    lines = [line.removeprefix(row) for line in output.splitlines() if line.startswith(row)]
+    return [[float(x) for x in re.findall(r"\d+\.\d+", line)] for line in lines]
+
+
+def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
+    real_data: Callable[[str], Path], run: Run
+) -> None:
+    """Stop-word shingles at .4: every pair found shares the article, hardly one is missed; 10 characters cannot."""
+    real_data("itn_multilingual")
+    output = run("news.py", str(real_data("mccormick_minhash").parent))
+    (article, paper), *prose = numbers(output, "stopwords")
+    assert article > 0.5
+    assert paper < 0.25
+    assert [(precision, recall >= 0.95) for threshold, precision, recall in prose if threshold == 0.4] == [(1.0, True)]
+    (article, paper), *characters = numbers(output, "chars")
+    assert article == pytest.approx(1 / 3, abs=0.05)
+    assert paper == pytest.approx(1 / 3, abs=0.05)
+    assert max(recall for _, _, recall in characters) > 0.9
+    assert max(precision for _, precision, _ in characters) < 0.1
+    assert output in README.read_text(encoding="utf-8")
+
+
+def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
+    """Mirrors are told by URLs alone; a page and its copy have few links in common before, nearly all after."""
+    output = run("mirrors.py")
+    ((precision, recall),) = numbers(output, "mirrors by their URLs")
+    assert precision > 0.9
+    assert recall > 0.85
+    ((similarity_before, joined_before),) = numbers(output, "as they are")
+    ((similarity_after, joined_after),) = numbers(output, "folded")
+    assert similarity_before < 0.2
+    assert joined_before < 0.1
+    assert similarity_after > 0.85
+    assert joined_after > 0.85
+
+
+def test_links_are_those_that_modules_import(tmp_path: Path) -> None:
+    """Absolute or relative, to a module or to a package; to nothing outside the folder."""
+    (tmp_path / "a" / "tests").mkdir(parents=True)
+    (tmp_path / "a" / "__init__.py").write_text("import sys\nfrom . import b\n")
+    (tmp_path / "a" / "b.py").write_text("import c\nfrom a.d import x\nif x:\n    from ..a import __init__\n")
+    (tmp_path / "a" / "d.py").write_text("from .b import y\n# import c\n")
+    (tmp_path / "a" / "tests" / "e.py").write_text("import c\n")
+    (tmp_path / "c.py").write_text("import c, a.nothing\nimport a.nothing\n")
+    assert functions("mirrors.py")["tree"](tmp_path) == {
+        "a/__init__.py": set(),
+        "a/b.py": {"c.py", "a/d.py", "a/__init__.py"},
+        "a/d.py": {"a/b.py"},
+        "c.py": {"a/__init__.py"},
+    }
+
+
+def test_a_buyer_is_offered_what_similar_buyers_have() -> None:
+    """B1 has A and B; B2, who has both, has D too; and D is the item most similar to A and B."""
+    example = functions("basket.py")
+    bought, exact = example["TOY"], example["EXACT"].model_copy(update={"threshold": 0.05})
+    buyers, items = example["similar"](bought, exact), example["similar"](example["inverted"](bought), exact)
+    assert buyers["B1"] == pytest.approx({"B2": 2 / 3, "B3": 1 / 4})
+    assert buyers["B2"]["B3"] == pytest.approx(1 / 2)
+    assert items["A"] == pytest.approx({"B": 2 / 3, "C": 1 / 3, "D": 2 / 3})
+    assert items["B"] == pytest.approx({"A": 2 / 3, "D": 1 / 3})
+    near = example["similar"](bought, example["EXACT"])
+    assert example["by_buyers"](bought, near, "B1") == [("D", pytest.approx(2 / 3))]
+    assert example["by_items"](bought, items, "B1") == [("D", pytest.approx(1)), ("C", pytest.approx(1 / 3))]
+
+
+def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], run: Run) -> None:
+    """By the index of prefixes all of them and no other; by signatures no other, and nearly all."""
+    folder = real_data("itemsets_fimi")
+    example = functions("basket.py")
+    lines = (folder / "foodmart.dat").read_text(encoding="utf-8").splitlines()
+    bought = {str(number): line.split() for number, line in enumerate(lines)}
+    with (folder / "foodmart_pairs_j050.csv").open(encoding="utf-8") as file:
+        known = {
+            tuple(sorted((row["a"], row["b"]))): int(row["inter"]) / int(row["union"]) for row in csv.DictReader(file)
+        }
+    near = example["similar"](bought, example["EXACT"])
+    assert {(a, b): near[a][b] for a, b in example["pairs_of"](near)} == pytest.approx(known)
+    signed = example["pairs_of"](example["similar"](bought, example["SIGNED"]))
+    assert signed <= known.keys()
+    assert len(signed) > 0.9 * len(known)
+
+
+def test_the_basket_example_prints_what_its_readme_says(real_data: Callable[[str], Path], run: Run) -> None:
+    """To the last digit; ratings as bags of stars among it."""
+    output = run("basket.py", str(real_data("itemsets_fimi").parent))
+    assert "B1 is offered, by buyers: D" in output
+    assert "similarity=0.5," in output
+    assert output in README.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["news.py", "mirrors.py", "basket.py"])
+def test_an_example_without_its_data_ends_with_a_sentence(name: str, run: Run, tmp_path: Path) -> None:
+    """It says which folder it looked at and what to name."""
+    with pytest.raises(SystemExit) as ended:
+        run(name, str(tmp_path))
+    assert re.fullmatch(r".+(holds no|is no) .+: name (the|a) folder .+", str(ended.value))
+    assert str(tmp_path) in str(ended.value)
