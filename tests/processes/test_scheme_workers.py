@@ -1,18 +1,24 @@
-"""The schemes of sets as workers: a signer and matchers of two partitions find what one process finds."""
+"""Every scheme as workers: a signer and matchers of two partitions find what one process finds."""
 
 from __future__ import annotations
 
+import base64
 import random
 from typing import Any
 
+import numpy as np
 import pytest
-from cases import PARTIAL, long_stream, rating_stream, token_stream, url_stream
+from cases import CASES, PARTIAL, long_stream, rating_stream, token_stream, url_stream
 from shell_harness import Bench, settings_of
 
 from stream import Deduplicator, Document
+from stream.schemes import SCHEMES
 from workers.exits import Exit
 
+# Of the schemes of other things than sets each of their cases; and those of sets that have most of their own.
+OTHERS = ("prefix", "identical", "hyperplane", "hyperplane_dot", "p_stable", "bit_sampling", "records", "grid")
 ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{name: (case.stream, case.settings) for name, case in CASES.items() if case.settings.get("scheme") in OTHERS},
     **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("permutation", *PARTIAL)},
     "exact": (long_stream, {"verify": "exact", "shingle_bytes": 4}),
     "urls": (url_stream, {"shingles": "urls", "threshold": 0.6, "recall": 0.8}),
@@ -32,6 +38,21 @@ def usable(documents: list[Document], settings: dict[str, Any]) -> list[Document
     return [document._replace(timestamp=1_600_000_000.0 + i) for i, document in enumerate(kept)]
 
 
+def brought(document: Document) -> dict[str, Any]:
+    """What a document brings beside id and text, as it stands in JSON."""
+    if document.vector is not None:
+        vector = np.asarray(document.vector)
+        packed = vector.dtype == np.uint8  # bits
+        return {"vector": base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist()}
+    return {"tokens": document.tokens} if document.tokens else dict(document.fields or {})
+
+
+def test_every_scheme_is_among_them() -> None:
+    """The default and minhash have tests of their own."""
+    tried = {settings.get("scheme", "one_permutation") for _, settings in ROWS.values()}
+    assert tried | {"minhash"} == set(SCHEMES)
+
+
 @pytest.mark.parametrize("name", ROWS)
 def test_workers_find_what_one_process_finds(name: str) -> None:
     """Every pair once, over the wire and two partitions; copies as pairs of their own."""
@@ -39,8 +60,7 @@ def test_workers_find_what_one_process_finds(name: str) -> None:
     documents = usable(stream(random.Random(1), 60, copies=0.1), settings)
     bench = Bench(**settings)
     for document in documents:
-        fields = {"tokens": document.tokens} if document.tokens else {}
-        bench.add((document.id, document.text), **fields, timestamp=document.timestamp)
+        bench.add((document.id, document.text), **brought(document), timestamp=document.timestamp)
     expected = sorted(tuple(sorted(pair[:2])) for pair in Deduplicator(bench.settings).process(documents))
     assert len(expected) > 10
     assert bench.sign(len(documents)) == Exit.SUCCESS
