@@ -205,7 +205,11 @@ RECORD_CASES = [
 # Of the other ways to bring elements, and to measure similarity.
 ELEMENT_CASES = [
     Case("tokens", {"shingles": "tokens"}, token_stream),
-    Case("tokens of a bag, exact", {"shingles": "tokens", "measure": "jaccard_bag", "verify": "exact"}, token_stream),
+    Case(
+        "tokens of a bag, exact",
+        {"shingles": "tokens", "measure": "jaccard_bag", "verify": "exact", "threshold": 0.7},
+        token_stream,
+    ),
     Case("ratings", {"shingles": "tokens", "ratings": "liked_hated"}, rating_stream),
     Case("stars", {"shingles": "tokens", "ratings": "stars", "measure": "jaccard_bag"}, rating_stream),
     Case("exact", {"verify": "exact"}),
