@@ -16,7 +16,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -56,6 +55,8 @@ except ImportError:
 # Rows that are looked at together, and bytes of evidence of them unless one row has more.
 _ROWS = 4096
 _EVIDENCE_BYTES = 64 << 20
+# Rows that the database takes at once.
+_ARRIVALS = 1 << 15
 # Documents in a message of a kept window.
 _MESSAGE_ROWS = 512
 # The widest window of which every difference of times stays in 64 bits.
@@ -145,25 +146,17 @@ class Corpus:
         self._rows.close()
 
     def add(self, batch: Batch) -> None:
-        """Add signed documents, in order of arrival. Those without a time have that of the stream."""
-        if not batch.size:
-            return
-        so_far = np.maximum(np.maximum.accumulate(batch.times), self._stream_time)
-        times = np.where(batch.times == NO_TIME, so_far, batch.times)
+        """Add signed documents, in order of arrival."""
         if self._first_time == NO_TIME:
-            self._first_time = int(next(iter(times[times != NO_TIME]), NO_TIME))
-        self._stream_time = int(so_far[-1])
-        data, ends = batch.ids.tobytes(), batch.id_starts.tolist()
-        ids = [data[a:b] for a, b in pairwise(ends)]
-        batch_join.add_arrivals(self._database, self._rows.count, times, batch.contents, ids)
+            self._first_time = int(next(iter(batch.times[batch.times != NO_TIME]), NO_TIME))
         self._rows.append(batch)
 
     def find(self) -> batch_join.Counts:
-        """Find what meets, and keep the window if that was asked for."""
+        """Find what meets."""
         scheme, limits, database = self._scheme, self._limits, self._database
         self._rows.seal()
-        first_time = 0 if self._first_time == NO_TIME else self._first_time
-        batch_join.name_contents(database, by_content=scheme.by_content, first_time=first_time)
+        self._arrive()
+        batch_join.name_contents(database, by_content=scheme.by_content)
         payloads = False
         for first in range(0, self._rows.count, _ROWS):
             contents = batch_join.contents_between(database, first, first + _ROWS)
@@ -189,8 +182,23 @@ class Corpus:
         if limits.window != NO_WINDOW and self._stream_time != NO_TIME:
             horizon = self._stream_time - limits.window - limits.lateness
             first = max(first, batch_join.window_begin(self._database, horizon))
-        time = batch_join.stream_time_before(self._database, first)
+        time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
         window_file.write(path, self._batches(first, count), time, self.settings.signing_fingerprint)
+
+    def _arrive(self) -> None:
+        """Tell the database of every row. Those without a time have that of the stream when they came; those before the
+        first time, that one."""
+        so_far = 0 if self._first_time == NO_TIME else self._first_time
+        for first in range(0, self._rows.count, _ARRIVALS):
+            rows = np.arange(first, min(first + _ARRIVALS, self._rows.count))
+            times = self._rows.times(rows)
+            stream_times = np.maximum(np.maximum.accumulate(times), so_far)
+            times = np.where(times == NO_TIME, stream_times, times)
+            so_far = int(stream_times[-1])
+            contents, ids = self._rows.contents(rows), self._rows.id_bytes(rows)
+            batch_join.add_arrivals(self._database, rows, times, contents, ids)
+        if self._first_time != NO_TIME:
+            self._stream_time = so_far
 
     def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
         settings, rows = self.settings, self._rows

@@ -41,9 +41,7 @@ CREATE TABLE met (newer BIGINT, older BIGINT, identical BOOLEAN);
 # up to it. Of consecutive rows with one id, the first has the row before it as its peer, and so have the others.
 _ITEMS = """
 CREATE TABLE named AS
-SELECT n, CASE WHEN time = {no_time} THEN {first_time} ELSE time END AS time,
-       min(n) OVER (PARTITION BY id) AS name, {content} AS content
-FROM arrivals;
+SELECT n, time, min(n) OVER (PARTITION BY id) AS name, {content} AS content FROM arrivals;
 DROP TABLE arrivals;
 CREATE TABLE items AS
 SELECT n, time, name, content,
@@ -138,19 +136,19 @@ def open_database(folder: Path, memory_max: str, threads: int) -> Connection:
 
 
 def add_arrivals(
-    database: Connection, first: int, times: Rows, contents: npt.NDArray[np.uint64], ids: list[bytes]
+    database: Connection, rows: Rows, times: Rows, contents: npt.NDArray[np.uint64], ids: list[bytes]
 ) -> None:
-    """Add rows from ``first`` on: the times that they count as having, contents ``uint64[n, 2]``, ids."""
+    """Add rows: the times that they count as having, contents ``uint64[n, 2]``, ids."""
     columns = {
-        "n": np.arange(first, first + len(ids)), "time": times, "high": contents[:, 0].copy(),
-        "low": contents[:, 1].copy(), "id": np.array([*ids, None], object)[:-1],
+        "n": rows, "time": times, "high": contents[:, 0].copy(), "low": contents[:, 1].copy(),
+        "id": np.array([*ids, None], object)[:-1],
     }  # fmt: skip
     _insert(database, "arrivals", columns)
 
 
-def name_contents(database: Connection, *, by_content: bool, first_time: int) -> None:
-    """Give every row its content, after the last row was added; and ``first_time`` to those that came before any."""
-    database.execute(_ITEMS.format(content=_CONTENT[by_content], no_time=NO_TIME, first_time=first_time))
+def name_contents(database: Connection, *, by_content: bool) -> None:
+    """Give every row its content, after the last row was added."""
+    database.execute(_ITEMS.format(content=_CONTENT[by_content]))
 
 
 def window_begin(database: Connection, horizon: int) -> int:

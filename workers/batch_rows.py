@@ -69,11 +69,19 @@ class RowFiles:
         """Event times in microseconds, ``NO_TIME`` for none, ``int64[m]``."""
         return np.asarray(self._columns["times"][rows])
 
+    def contents(self, rows: Rows) -> npt.NDArray[np.uint64]:
+        """The hashes of contents, ``uint64[m, 2]``."""
+        return np.asarray(self._columns["contents"].reshape(self.count, 2)[rows])
+
+    def id_bytes(self, rows: Rows) -> list[bytes]:
+        """The ids of rows in UTF-8."""
+        data, starts = self._ragged("ids", "id_ends", rows)
+        text = data.tobytes()
+        return [text[a:b] for a, b in pairwise(starts.tolist())]
+
     def ids(self, rows: Rows) -> list[str]:
         """The ids of rows."""
-        data, starts = self._ragged("ids", "id_ends", rows)
-        text, ends = data.tobytes(), starts.tolist()
-        return [text[a:b].decode() for a, b in pairwise(ends)]
+        return [id_.decode() for id_ in self.id_bytes(rows)]
 
     def evidence(self, rows: Rows) -> Evidence:
         """The evidence of rows, in their order."""
@@ -88,8 +96,7 @@ class RowFiles:
     def batch(self, rows: Rows) -> Batch:
         """Rows as a batch, in their order."""
         ids, id_starts = self._ragged("ids", "id_ends", rows)
-        contents = self._columns["contents"].reshape(self.count, 2)[rows]
-        return make_batch(ids, id_starts, self.times(rows), contents, self.evidence(rows))
+        return make_batch(ids, id_starts, self.times(rows), self.contents(rows), self.evidence(rows))
 
     def _bounds(self, ends: str, rows: Rows) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         column = self._columns[ends]
