@@ -250,4 +250,6 @@ def _failure(error: duckdb.Error, job: Job) -> Failure:
         return Failure(Exit.CAPACITY, sentence)
     if isinstance(error, duckdb.IOException):
         return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
+    if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # of the settings of the database
+        return Failure(Exit.USAGE, f"--memory-max {job.memory_max} is no size such as 512MB or 4GB: {error}")
     raise error

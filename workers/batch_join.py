@@ -1,8 +1,7 @@
 """The pairs of a corpus at rest that share a bucket, found by a database: the group-by and the joins of ``batch``.
 
 DuckDB, because each of its operators that holds much at a time (grouping, join, sort, window) goes to disk when it
-outgrows ``memory_limit``, in one process, without a server. Polars is as fast in memory, but its joins need what they
-join there.
+outgrows ``memory_limit``, in one process, without a server. A join of Polars holds one of its sides in memory.
 
 Rows are numbered in order of arrival. A **content** is named by the first row that has it; a scheme that compares
 copies like any others has a content for each row. The rules are those of the stream (``stream.table``), said for all

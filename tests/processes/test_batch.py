@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import random
+import signal
+import sys
+import time
 from pathlib import Path
 
 import duckdb
@@ -63,10 +67,10 @@ def without_some_times(documents):
 
 
 def lines(documents):
-    """Texts as JSON Lines."""
+    """Texts as JSON Lines, with a time where they have one."""
     rows = [{"id": x.id, "text": x.text, "timestamp": x.timestamp} for x in documents]
-    return b"".join(json.dumps(row if x.timestamp is not None else row | {"timestamp": 0}).encode() + b"\n"
-                    for x, row in zip(documents, rows, strict=True))  # fmt: skip
+    kept = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return b"".join(json.dumps(row).encode() + b"\n" for row in kept)
 
 
 @pytest.mark.parametrize("window", [None, 40.0])
@@ -97,7 +101,7 @@ def test_the_pairs_come_in_order_of_arrival(tmp_path):
 
 
 def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_counted(tmp_path):
-    """With one band of one row, of which all texts have the same: each meets the 5 before it."""
+    """Sixty records with one phone number, at most 5 candidates from a bucket: each meets the 5 before it."""
     settings = Settings(scheme="records", record_keys=("phone",), threshold=0.05, bucket_candidates_max=5)
     documents = [Document(f"{n:03}", fields={"name": f"ann {n}", "phone": "1"}) for n in range(60)]
     counts, found = batched(tmp_path, settings, documents, candidates=True)
@@ -114,18 +118,17 @@ def test_the_predicate_of_payloads_is_that_of_the_table():
         return admits(payload_of(a[0], a[1]), payload_of(b[0], b[1]), ratio)
 
     rng = np.random.default_rng(5)
-    rows = np.column_stack([rng.integers(0, 4, 3000), rng.integers(1, 20, 3000)] * 2)[:, [0, 1, 2, 3]]
-    rows[:, 3] = np.clip(rows[:, 1] + rng.integers(-3, 4, 3000), 1, None)
+    rows = np.column_stack([rng.integers(0, 4, 400), rng.integers(1, 20, 400), rng.integers(0, 4, 400)])
+    rows = np.column_stack([rows, np.maximum(rows[:, 1] + rng.integers(-3, 4, 400), 1)])
     wanted = [bool(kernel_admits(row[:2], row[2:], 0.8)) for row in rows]
-    payload = [[(int(p) << 32) | int(s) for p, s in rows[:, at : at + 2]] for at in (0, 2)]
     condition = batch_join._ADMITS.format(ratio=0.8).strip().removeprefix("AND ")
     with duckdb.connect() as database:
         database.execute("CREATE TABLE t (n INT, a STRUCT(payload UBIGINT), b STRUCT(payload UBIGINT))")
-        database.executemany("INSERT INTO t VALUES (?, {'payload': ?}, {'payload': ?})",
-                             [list(row) for row in zip(range(3000), *payload, strict=True)][:400])  # fmt: skip
+        for n, (p, q, r, s) in enumerate(rows.tolist()):
+            database.execute("INSERT INTO t VALUES (?, {'payload': ?}, {'payload': ?})", [n, p << 32 | q, r << 32 | s])
         found = database.execute(f"SELECT {condition} FROM t ORDER BY n").fetchall()
-    assert [row[0] for row in found] == wanted[:400]
-    assert 0 < sum(wanted[:400]) < 400
+    assert [row[0] for row in found] == wanted
+    assert 0 < sum(wanted) < 400
 
 
 def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):
@@ -159,24 +162,28 @@ def test_a_real_set_gives_what_the_stream_gives(tmp_path):
 
 
 def test_a_corpus_that_outgrows_the_memory_goes_to_disk_and_loses_nothing(tmp_path, monkeypatch):
-    """A database that may hold 24 MB, for 60,000 records in buckets of 60: its joins spill."""
+    """60,000 records in buckets of 60: with a database of 24 MB it works, and only because that may write to disk."""
     settings = Settings(scheme="records", record_keys=("phone",), sign_threads=1)
     documents = [Document(f"{n}", fields={"name": f"ann{n}", "phone": f"{n % 1000}"}) for n in range(60_000)]
-    spilled = []
-    count = batch_join._number
+    signed = Signer(settings).sign(documents).batch
 
-    def watched(database, query):
-        rows = database.execute("SELECT sum(temporary_storage_bytes) FROM duckdb_memory()").fetchone()
-        spilled.append(int(rows[0]))
-        return count(database, query)
+    def found(folder):
+        folder.mkdir()
+        with Corpus(folder, settings, "24MB") as corpus:
+            corpus.add(signed)
+            return corpus.find()
 
-    monkeypatch.setattr(batch_join, "_number", watched)
-    folder = tmp_path / "small"
-    folder.mkdir()
-    with Corpus(folder, settings, "24MB") as corpus:
-        corpus.add(Signer(settings).sign(documents).batch)
-        counts = corpus.find()
-    assert counts == (1000 * 60 * 59 // 2, 0, 0)
+    assert found(tmp_path / "free") == (1000 * 60 * 59 // 2, 0, 0)
+    opened = batch_join.open_database
+
+    def without_disk(*args):
+        database = opened(*args)
+        database.execute("SET temp_directory = ''")
+        return database
+
+    monkeypatch.setattr(batch_join, "open_database", without_disk)
+    with pytest.raises(duckdb.OutOfMemoryException):
+        found(tmp_path / "kept")
 
 
 @pytest.mark.parametrize("window", [None, 50.0])
@@ -218,8 +225,10 @@ def test_the_command_keeps_a_window_and_runs_from_it(neardup, tmp_path):
     other = neardup("run", "new.jsonl", "--window-from", "window", "-q", "--seed", "2")
     assert other.returncode == Exit.GENERATION
     assert b"signed under" in other.stderr
-    assert neardup("run", "new.jsonl", "--window-from", "new.jsonl", "-q").returncode == Exit.INPUT
-    assert neardup("run", "new.jsonl", "--window-from", "missing", "-q").returncode == Exit.INPUT
+    for path, why in [("new.jsonl", "holds no window"), ("missing", "No such file")]:
+        with pytest.raises(Failure, match=why) as failed:
+            fill(Matcher(Settings()), str(tmp_path / path))
+        assert failed.value.code == Exit.INPUT
 
 
 @pytest.mark.parametrize("size", [3, 17, 100, -1])
@@ -252,4 +261,30 @@ def test_an_empty_corpus_has_no_pairs(neardup, tmp_path):
     (tmp_path / "in.jsonl").write_bytes(b"")
     done = neardup("batch", "in.jsonl", "-q", "--keep", "window")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    assert neardup("run", "in.jsonl", "-q", "--window-from", "window").returncode == 0
+    seeded = Matcher(Settings())
+    fill(seeded, str(tmp_path / "window"))
+    assert seeded.table.documents == 0
+
+
+def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path):
+    """A signal while it reads: the exit code says so, and the folder is gone."""
+    process = start("batch", "-", "--temporary", str(tmp_path))
+    process.stdin.write(lines([Document("a", TEXT), Document("b", TEXT)]))
+    process.stdin.flush()
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("neardup-*/join.duckdb")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, told = process.communicate(timeout=30)
+    assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
+    assert b"ended: interrupted" in told
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_its_database_the_command_says_what_to_install(monkeypatch):
+    """The rest of the program works without it."""
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    for name in ("workers.batch", "workers.batch_join"):
+        monkeypatch.delitem(sys.modules, name)
+    with pytest.raises(Failure, match=r"neardup\[batch\]"):
+        importlib.import_module("workers.batch")
