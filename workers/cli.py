@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``probe`` and ``tune``, and the commands on Kafka (``commands_stream``).
+"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``commands_stream``).
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
@@ -80,6 +80,10 @@ def run_command(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
     ] = False,
+    window_from: Annotated[
+        str | None,
+        typer.Option("--window-from", metavar="FILE", help="begin with the window that batch --keep wrote, as if read"),
+    ] = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -87,8 +91,8 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, rejects=rejects,
-        summary_json=summary_json, quiet=quiet,
+        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from,
+        rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
 
@@ -110,6 +114,35 @@ def probe_command(
         ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
         summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
+
+
+@app.command("batch", cls=SettingsCommand, epilog=_EPILOG)
+def batch_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    candidates: Candidates = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
+    ] = None,
+    memory_max: Annotated[
+        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
+    ] = "1GB",
+    temporary: Annotated[
+        str | None,
+        typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
+    ] = None,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
+    from workers.batch import Job, run
+    from workers.settings import load
+
+    job = Job(_or_stdin(paths), candidates, keep, memory_max, temporary, rejects, summary_json, quiet)
+    raise typer.Exit(run(job, load(given(ctx), config)))
 
 
 @app.command("tune", cls=SettingsCommand, epilog=_EPILOG)

@@ -35,12 +35,13 @@ from workers.transports.files import (
     holds_lines,
     total_bytes,
 )
+from workers.window_file import fill
 
 # Seconds until a thread that decodes gives way to one that comes back from a kernel. The interpreter's 5 ms are longer
 # than it takes to sign a chunk.
 _SWITCH_SECONDS = 1e-4
 # How a run ended, by the signal that ended it.
-_ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Job:
     quiet: bool = False
     rejects: str | None = None
     summary_json: str | None = None
+    window_from: str | None = None
 
 
 class Chunk(NamedTuple):
@@ -68,7 +70,7 @@ def run(job: Job, settings: Settings) -> Exit:
     """Do a job; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
     check_paths([*job.index, *job.paths])
     _check_follow(job, settings)
-    output = _output()
+    output = standard_output()
     rejects = Rejects(job.rejects)
     stop = Stop()
     stop.install()
@@ -79,13 +81,15 @@ def run(job: Job, settings: Settings) -> Exit:
     reader = Reader(settings, fields_of(settings), stop, rejects.spill)
     matcher = Matcher(settings, candidates=job.candidates)
     session = _Session(settings, reader, matcher, output, rejects, report)
+    if job.window_from is not None:
+        fill(matcher, job.window_from)
     try:
         if job.probe:
             session.process(job.index, pairs=False)
         session.process(job.paths, add=not job.probe, follow=job.follow)
-        ended = _ENDED[stop.signal]
+        ended = ENDED[stop.signal]
     except KeyboardInterrupt:  # the second signal: at once
-        ended = _ENDED[stop.signal]
+        ended = ENDED[stop.signal]
     except BrokenPipeError:
         report.end_bar()
         return closed_pipe()
@@ -94,7 +98,7 @@ def run(job: Job, settings: Settings) -> Exit:
         rejects.close()
     summary = report.summary(reader.bytes, reader.blank_lines, matcher.table.counts(), ended.name.lower())
     report.tell(summary)
-    _write_summary(job.summary_json, summary)
+    write_summary(job.summary_json, summary)
     return ended
 
 
@@ -115,40 +119,43 @@ class _Session:
         """Read paths to their end; add their documents (``add``) and write the pairs they make (``pairs``)."""
         chunks = chunked(self.reader.read(paths, follow=follow))
         for chunk, signed in signed_in_order(chunks, Signer(self.settings), self.settings.sign_threads):
-            self._refuse(chunk, signed)
+            refuse(chunk, signed, self.report, self.rejects)
             self.report.documents += signed.batch.size
             matches = match_step(self.matcher, signed.batch, add=add)
             if pairs and matches.older:
                 self.report.pairs += len(matches.older)
-                self._write(encode_matches(matches))
+                write_pairs(self.output, encode_matches(matches))
             self.report.advance(self.reader.bytes)
 
-    def _refuse(self, chunk: Chunk, signed: Signed) -> None:
-        """Report and keep what was refused, in the order of the input."""
-        if not signed.refusals and len(chunk.documents) == len(chunk.entries):
-            return
-        reasons = {at: reason for at, _, reason in signed.refusals}
-        place = 0
-        for entry in chunk.entries:
-            if isinstance(entry.found, str):
-                reason: str | None = entry.found
-            else:
-                reason = reasons.get(place)
-                place += 1
-            if reason is not None:
-                self.report.refuse(entry, reason)
-                self.rejects.write(entry, reason)
-        self.rejects.flush()
 
-    def _write(self, data: bytes) -> None:
-        try:
-            self.output.write(data)
-            self.output.flush()
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            _abandon_output()
-            raise output_failure("the pairs to standard output", error) from None
+def refuse(chunk: Chunk, signed: Signed, report: Report, rejects: Rejects) -> None:
+    """Report and keep what was refused, in the order of the input."""
+    if not signed.refusals and len(chunk.documents) == len(chunk.entries):
+        return
+    reasons = {at: reason for at, _, reason in signed.refusals}
+    place = 0
+    for entry in chunk.entries:
+        if isinstance(entry.found, str):
+            reason: str | None = entry.found
+        else:
+            reason = reasons.get(place)
+            place += 1
+        if reason is not None:
+            report.refuse(entry, reason)
+            rejects.write(entry, reason)
+    rejects.flush()
+
+
+def write_pairs(output: IO[bytes], data: bytes) -> None:
+    """Write lines of pairs at once; raises ``Failure`` when the output takes no more."""
+    try:
+        output.write(data)
+        output.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        _abandon_output()
+        raise output_failure("the pairs to standard output", error) from None
 
 
 def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:
@@ -204,7 +211,8 @@ def _check_follow(job: Job, settings: Settings) -> None:
         )
 
 
-def _output() -> IO[bytes]:
+def standard_output() -> IO[bytes]:
+    """Standard output as bytes; raises ``Failure`` if it is closed."""
     if sys.stdout is None:
         raise Failure(Exit.OUTPUT, "cannot write the pairs to standard output: it is closed")
     return sys.stdout.buffer
@@ -217,7 +225,8 @@ def _abandon_output() -> None:
     os.close(nowhere)
 
 
-def _write_summary(path: str | None, summary: dict[str, Any]) -> None:
+def write_summary(path: str | None, summary: dict[str, Any]) -> None:
+    """Write the summary of a run to a file, if one is named."""
     if path is None:
         return
     try:

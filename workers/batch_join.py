@@ -1,0 +1,207 @@
+"""The pairs of a corpus at rest that share a bucket, found by a database: the group-by and the joins of ``batch``.
+
+DuckDB, because each of its operators that holds much at a time (grouping, join, sort, window) goes to disk when it
+outgrows ``memory_limit``, in one process, without a server. A join of Polars holds one of its sides in memory.
+
+Rows are numbered in order of arrival. A **content** is named by the first row that has it; a scheme that compares
+copies like any others has a content for each row. The rules are those of the stream (``stream.table``), said for all
+rows at once:
+
+- The nearest row of a content to row n is the newest one before n that is no version of n's own id and lies within
+  the window. A row that has one in its own content is linked to it, and stands for nothing else: so n copies are
+  n - 1 links.
+- Every other row probes: for each content with a key in common, it makes a candidate with the nearest row of it.
+
+So contents are compared, however many copies they have, and only those that share a key. Where more than ``cap``
+contents share one, each is compared with the ``cap`` before it in that bucket, by first arrival.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+from stream.table import NO_TIME
+
+Rows = npt.NDArray[np.int64]
+Connection = duckdb.DuckDBPyConnection
+
+_TABLES = """
+CREATE TABLE arrivals (n BIGINT, time BIGINT, high UBIGINT, low UBIGINT, id BLOB);
+CREATE TABLE postings (key UBIGINT, content BIGINT, payload UBIGINT);
+CREATE TABLE met (newer BIGINT, older BIGINT, identical BOOLEAN);
+"""
+# ``peer`` is the newest earlier row of the content with another id than the row's own; ``latest`` the greatest time
+# up to it. Of consecutive rows with one id, the first has the row before it as its peer, and so have the others.
+_ITEMS = """
+CREATE TABLE named AS
+SELECT n, time, min(n) OVER (PARTITION BY id) AS name, {content} AS content FROM arrivals;
+DROP TABLE arrivals;
+CREATE TABLE items AS
+SELECT n, time, name, content,
+       last_value(CASE WHEN fresh THEN before END IGNORE NULLS) OVER so_far AS peer,
+       max(time) OVER so_far AS latest
+FROM (SELECT *, lag(n) OVER arrived AS before, lag(name) OVER arrived IS DISTINCT FROM name AS fresh
+      FROM named WINDOW arrived AS (PARTITION BY content ORDER BY n))
+WINDOW so_far AS (PARTITION BY content ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW);
+DROP TABLE named;
+"""
+_CONTENT = {True: "min(n) OVER (PARTITION BY high, low)", False: "n"}
+_LINKS_ASKED = "CREATE TABLE asked AS SELECT n, time, name, content AS other FROM items WHERE n > content;"
+# What lies outside of the window, or is a version of the row's own id, gives way to the next; most rows need no look
+# at the second table.
+_ANSWERED = """
+CREATE TABLE nearest AS
+SELECT a.n, a.time, a.name, a.other, CASE WHEN i.name = a.name THEN i.peer ELSE i.n END AS older, i.latest
+FROM asked a ASOF JOIN items i ON a.other = i.content AND a.n > i.n;
+DROP TABLE asked;
+CREATE TABLE judged AS
+SELECT a.*, abs(a.time - i.time) <= {window} AS inside FROM nearest a JOIN items i ON i.n = a.older;
+DROP TABLE nearest;
+INSERT INTO met SELECT n, older, {identical} FROM judged WHERE inside;
+INSERT INTO met
+SELECT a.n, max(i.n), {identical} FROM judged a JOIN items i
+ON i.content = a.other AND i.n < a.n AND i.name <> a.name AND abs(a.time - i.time) <= {window}
+WHERE NOT a.inside AND a.latest >= a.time - {window} GROUP BY a.n, a.other;
+DROP TABLE judged;
+"""
+_SHARED = """
+CREATE TABLE shared AS
+SELECT key, content, payload, lo, hi, row_number() OVER (PARTITION BY key ORDER BY content) - 1 AS place
+FROM postings SEMI JOIN (SELECT key FROM postings GROUP BY key HAVING count(*) > 1) USING (key)
+JOIN (SELECT content, min(time) AS lo, max(time) AS hi FROM items GROUP BY content) USING (content);
+DROP TABLE postings;
+"""
+# A bucket in blocks of ``cap`` places: those at most ``cap`` before another stand in its own block or in the one
+# before, so that the work is linear in a bucket, however long.
+_CANDIDATES = """
+CREATE TABLE candidates AS
+SELECT DISTINCT a.content AS earlier, b.content AS later
+FROM (SELECT *, place // {cap} AS block FROM shared
+      UNION ALL SELECT *, place // {cap} + 1 AS block FROM shared
+      WHERE key IN (SELECT key FROM shared WHERE place >= {cap})) a
+JOIN (SELECT *, place // {cap} AS block FROM shared) b
+ON a.key = b.key AND a.block = b.block AND a.place < b.place AND b.place - a.place <= {cap}
+WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {window} {admits};
+DROP TABLE shared;
+"""
+# ``stream.table.admit.admits`` of two payloads.
+_ADMITS = """
+AND least(a.payload & 4294967295, b.payload & 4294967295)::DOUBLE >= {ratio}::DOUBLE * ((a.payload >> 32)
++ (b.payload >> 32) + greatest(a.payload & 4294967295, b.payload & 4294967295))::DOUBLE * (1 - pow(2, -50))
+"""
+_PROBES_ASKED = """
+CREATE TABLE asked AS
+SELECT i.n, i.time, i.name, c.other
+FROM (SELECT earlier AS content, later AS other FROM candidates
+      UNION ALL SELECT later AS content, earlier AS other FROM candidates) c
+JOIN (SELECT * FROM items ANTI JOIN (SELECT newer AS n FROM met) USING (n)) i USING (content)
+WHERE c.other < i.n;
+DROP TABLE candidates;
+"""
+
+
+class Met(NamedTuple):
+    """Rows that met: the newer and the older (``int64[m]``), and whether they are copies (``bool[m]``)."""
+
+    newer: Rows
+    older: Rows
+    identical: npt.NDArray[np.bool_]
+
+
+class Counts(NamedTuple):
+    """How many candidates, links between copies, and times that a bucket had more contents before one than the cap."""
+
+    candidates: int
+    copies: int
+    cuts: int
+
+
+def open_database(folder: Path, memory_max: str, threads: int) -> Connection:
+    """A new database in a folder, which also takes what outgrows ``memory_max`` (as ``512MB``)."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "memory_limit": memory_max, "threads": threads, "temp_directory": str(folder / "spilled"),
+        "preserve_insertion_order": False,
+    }  # fmt: skip
+    database = duckdb.connect(str(folder / "join.duckdb"), config=config)
+    database.execute("SET enable_progress_bar = false")
+    database.execute(_TABLES)
+    return database
+
+
+def add_arrivals(
+    database: Connection, rows: Rows, times: Rows, contents: npt.NDArray[np.uint64], ids: list[bytes]
+) -> None:
+    """Add rows: the times that they count as having, contents ``uint64[n, 2]``, ids."""
+    columns = {
+        "n": rows, "time": times, "high": contents[:, 0].copy(), "low": contents[:, 1].copy(),
+        "id": np.array([*ids, None], object)[:-1],
+    }  # fmt: skip
+    _insert(database, "arrivals", columns)
+
+
+def name_contents(database: Connection, *, by_content: bool) -> None:
+    """Give every row its content, after the last row was added."""
+    database.execute(_ITEMS.format(content=_CONTENT[by_content]))
+
+
+def window_begin(database: Connection, horizon: int) -> int:
+    """The first row with a time of ``horizon`` or more; there must be one."""
+    return _number(database, f"SELECT min(n) FROM items WHERE time >= {horizon}")
+
+
+def stream_time_before(database: Connection, row: int) -> int:
+    """The greatest time of the rows before one, or ``NO_TIME``."""
+    return _number(database, f"SELECT coalesce(max(time), {NO_TIME}) FROM items WHERE n < {row}")
+
+
+def contents_between(database: Connection, first: int, end: int) -> Rows:
+    """Rows from ``first`` up to ``end`` that are the first of their content."""
+    found = database.execute(
+        "SELECT n FROM items WHERE n = content AND n >= ? AND n < ? ORDER BY n", [first, end]
+    ).fetchnumpy()
+    return np.asarray(found["n"], np.int64)
+
+
+def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], payloads: npt.NDArray[np.uint64]) -> None:
+    """Add bucket keys, each with the content that has it and a payload, or no payloads."""
+    given = payloads if len(payloads) else np.zeros(len(keys), np.uint64)
+    _insert(database, "postings", {"key": keys, "content": rows, "payload": given})
+
+
+def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
+    """Find what meets: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
+    admits = "" if admit_ratio is None else _ADMITS.format(ratio=repr(admit_ratio))
+    database.execute(_LINKS_ASKED)
+    database.execute(_ANSWERED.format(window=window, identical=True))
+    database.execute(_SHARED)
+    cuts = _number(database, f"SELECT count(*) FROM shared WHERE place > {cap}")
+    database.execute(_CANDIDATES.format(cap=cap, window=window, admits=admits))
+    database.execute(_PROBES_ASKED)
+    database.execute(_ANSWERED.format(window=window, identical=False))
+    copies = _number(database, "SELECT count(*) FROM met WHERE identical")
+    return Counts(_number(database, "SELECT count(*) FROM met") - copies, copies, cuts)
+
+
+def met(database: Connection, rows_max: int) -> Iterator[Met]:
+    """What met, at most ``rows_max`` at a time, in order of the newer; of each, the newest older ones first."""
+    found = database.execute("SELECT newer, older, identical FROM met ORDER BY newer, older DESC")
+    while rows := found.fetchmany(rows_max):
+        newer, older, identical = zip(*rows, strict=True)
+        yield Met(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
+
+
+def _insert(database: Connection, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+    database.register("columns", columns)
+    database.execute(f"INSERT INTO {table} SELECT * FROM columns")
+    database.unregister("columns")
+
+
+def _number(database: Connection, query: str) -> int:
+    row = database.execute(query).fetchone()
+    return int(row[0]) if row else 0
