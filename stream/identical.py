@@ -28,8 +28,9 @@ from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.hashing import GOLDEN, derive_seed, mix64
 from stream.kernels import inlined, kernel
-from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm, code_points
+from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.parameters import Parameters
+from stream.texts import read_texts
 from stream.tuning import Tuning, complete
 
 # Which settings would lose pairs, or say nothing here -> why they must be left out.
@@ -120,16 +121,7 @@ def kind(plan: IdenticalPlan) -> str:
 
 def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
     """Hashes in place of the texts: two words of the whole, and one of the positions if there are any."""
-    refused: dict[int, str] = {}
-    texts = []
-    for i, document in enumerate(documents):
-        too_long = len(document.text) > plan.text_characters_max
-        if too_long:
-            refused[i] = "text_too_long"
-        texts.append("" if too_long else document.text)
-    codes = code_points(texts, plan.normal_form)
-    for i in np.flatnonzero(codes.lengths == 0).tolist():
-        refused.setdefault(i, "surrogate" if codes.surrogates[i] else "empty")
+    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     hashes = text_hashes(codes)
     if plan.positions:
         hashes = np.column_stack([hashes, position_hashes(codes, np.array(plan.positions, np.int64))])

@@ -27,10 +27,11 @@ from stream.errors import ConfigError
 from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, ragged_evidence, ragged_values, regular_keys
 from stream.hashing import hash_bags
-from stream.normalize import UNICODE_VERSION, NormalForm, code_points
+from stream.normalize import UNICODE_VERSION, NormalForm
 from stream.parameters import TOKENS, Parameters
 from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
 from stream.signatures import minhash, one_permutation, permutation
+from stream.texts import read_texts
 from stream.tuning import Tuning, choose
 from stream.url_tokens import url_rules
 from stream.words import stop_rules, word_rules
@@ -157,21 +158,13 @@ def _given(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 
 def _cut(documents: Sequence[Document], plan: SetPlan) -> Reading:
-    refused: dict[int, str] = {}
-    texts = []
-    for i, document in enumerate(documents):
-        too_long = len(document.text) > plan.text_characters_max
-        if too_long:
-            refused[i] = "text_too_long"
-        texts.append("" if too_long else document.text)
-    codes = code_points(texts, plan.normal_form)
+    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     cut = SHINGLES[plan.shingles](codes, plan.k, plan.languages)
     counts = np.diff(cut.starts)
     starts = cut.starts
     if not counts.all():  # rare: leave out what has no features, and go on with the rest
         for i in np.flatnonzero(counts == 0).tolist():
-            reason = "surrogate" if codes.surrogates[i] else "no_shingles" if codes.lengths[i] else "empty"
-            refused.setdefault(i, reason)
+            refused.setdefault(i, "no_shingles")
         starts = np.append(cut.starts[:-1][counts > 0], cut.starts[-1:])
     return Reading(cut._replace(starts=starts), refused, int(codes.lengths.sum()))
 

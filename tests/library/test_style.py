@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"table.band_table"},
     {"table"},
     {"hashing", "documents", "features", "normalize", "pairwise"},
-    {"words", "measures", "elements", "bags", "verify", "token_order", "nicknames", "calibration", "judging"},
+    {"texts", "words", "measures", "elements", "bags", "verify", "token_order", "nicknames", "calibration", "judging"},
     {"draws", "packed_bits", "projections", "vector_input"},
     {"url_tokens"},
     {"shingles"},
