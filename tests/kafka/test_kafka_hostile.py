@@ -179,8 +179,8 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
 
 def test_memory_does_not_grow_over_a_long_run(worlds: Worlds) -> None:
     """With empty windows a signer and a matcher hold as much after 48 rounds as after 16, whatever went through."""
-    rounds, documents, pause_seconds = 16, 40, 1e5
-    world = worlds(window_seconds=100.0, lateness_seconds=10.0, window_documents=400)
+    rounds, documents, pause_seconds = 16, 240, 1e5
+    world = worlds(window_seconds=100.0, lateness_seconds=10.0, window_documents=2400)
     world.place(SIGN)
     world.place(MATCH)
     texts = [one.text for one in stories(documents)]
@@ -196,5 +196,5 @@ def test_memory_does_not_grow_over_a_long_run(worlds: Worlds) -> None:
             world.settle()
             gc.collect()
             blocks.append(sys.getallocatedblocks())
-    # Far less than a block for each document, and than five for each call of a transaction.
-    assert blocks[2] - blocks[0] < documents * rounds / 2, blocks
+    # A quarter of a block for each document; interpreter and client warm up for longer than this runs, some 700 blocks.
+    assert blocks[2] - blocks[0] < 2 * documents * rounds / 4, blocks
