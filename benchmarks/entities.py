@@ -19,7 +19,7 @@ import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config, Deduplicator, Document, Pair
-from stream.grid_functions import candidate_probability
+from stream.schemes.grid_functions import candidate_probability
 
 SEED = 8
 RECORDS, PRINTS = "S8-records", "S8-prints"

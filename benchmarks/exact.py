@@ -22,7 +22,7 @@ from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import similar_pairs
 from stream import Config, Deduplicator, Document, Pair
 from stream.schemes import SCHEMES
-from stream.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 
 SEED = 9
 ID, RECALL = "S9-exact-short-texts", "S9-exact-recall"

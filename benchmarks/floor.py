@@ -20,10 +20,10 @@ from benchmarks.texts import documents
 from stream import Config, Signer
 from stream.features import Features
 from stream.hashing import BASE, mix64
-from stream.normalize import CodePoints, code_points
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
-from stream.shingles import SHINGLES
+from stream.texts.normalize import CodePoints, code_points
+from stream.texts.shingles import SHINGLES
 
 SEED = 5
 ID = "S5-floor"

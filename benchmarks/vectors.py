@@ -19,11 +19,11 @@ import numpy.typing as npt
 from benchmarks.measure import in_subprocess, interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config, Document, Signer
-from stream.draws import normals
 from stream.frame import Evidence
 from stream.pipeline import Matcher, match_step
 from stream.schemes import SCHEMES
 from stream.signatures import hyperplanes
+from stream.vectors.draws import normals
 
 SEED = 10
 SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"

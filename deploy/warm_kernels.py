@@ -20,10 +20,10 @@ from stream.parameters import SHINGLE_BYTES
 from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.schemes import SCHEMES
-from stream.shingles import SHINGLES
 from stream.signatures.hyperplanes import PLANES
-from stream.tuning import SKETCH_BITS
-from stream.verify import VERIFIED
+from stream.texts.shingles import SHINGLES
+from stream.theory.tuning import SKETCH_BITS
+from stream.tokens.verify import VERIFIED
 from workers.partition_table import PartitionTable
 from workers.samples import sample
 from workers.signer import SignPlan, sign_records

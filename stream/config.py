@@ -16,16 +16,16 @@ import mmh3
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from stream.elements import RATINGS
 from stream.errors import ConfigError
 from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
-from stream.shingles import SHINGLES
+from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
 from stream.signatures.hyperplanes import PLANES
-from stream.tuning import SKETCH_BITS, Tuning
-from stream.vector_measures import MEASURES, VECTOR_EVIDENCE
-from stream.verify import VERIFIED
-from stream.words import stop_languages
+from stream.texts.shingles import SHINGLES
+from stream.texts.words import stop_languages
+from stream.theory.tuning import SKETCH_BITS, Tuning
+from stream.tokens.elements import RATINGS
+from stream.tokens.verify import VERIFIED
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
 SIGNING_VERSION = 1

@@ -20,7 +20,7 @@ from stream.documents import Document
 from stream.features import Features
 from stream.kernels import kernel
 from stream.parameters import Parameters
-from stream.tuning import Tuning
+from stream.theory.tuning import Tuning
 
 Starts = npt.NDArray[np.int64]
 

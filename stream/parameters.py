@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field, InstanceOf
 
-from stream.elements import RATINGS
-from stream.shingles import SHINGLES
 from stream.signatures.hyperplanes import PLANES
-from stream.token_order import TokenOrder
-from stream.tuning import ROWS_LIMIT
-from stream.vector_input import DIMENSION_MAX
+from stream.texts.shingles import SHINGLES
+from stream.theory.tuning import ROWS_LIMIT
+from stream.tokens.elements import RATINGS
+from stream.tokens.token_order import TokenOrder
+from stream.vectors.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11

@@ -15,8 +15,8 @@ from vector_streams import COMPONENT_MAX, DIMENSION, NORM_MAX, vector_stream
 
 from stream import Config, Document
 from stream.schemes import SCHEMES
-from stream.shingles import SHINGLES
-from stream.token_order import TokenOrder
+from stream.texts.shingles import SHINGLES
+from stream.tokens.token_order import TokenOrder
 
 # Schemes that sign sets of shingles and estimate their similarity from sketches, without an infinite row.
 SKETCHED = ("one_permutation", "minhash", "permutation")

@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 from stream import Config, Document, Signer
 from stream.features import Features
-from stream.normalize import code_points
-from stream.shingles import SHINGLES
+from stream.texts.normalize import code_points
+from stream.texts.shingles import SHINGLES
 
 # The chance that a right program fails one of the many checks against it: about five standard deviations.
 NEVER = 1e-7

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from stream.theory.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
 from workers.exits import Exit, Failure
 from workers.json_objects import json_objects
 

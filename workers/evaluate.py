@@ -26,8 +26,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
-from stream.tuning import curve, probabilities
+from stream.theory.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
+from stream.theory.tuning import curve, probabilities
 from workers.exits import Exit, Failure, input_failure
 from workers.json_objects import json_objects
 from workers.tune_pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save

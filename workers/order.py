@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import field_validator
 
-from stream.bags import sorted_sets
 from stream.features import Features
 from stream.schemes import SCHEMES
-from stream.token_order import NO_FREQUENCIES, counted, most_frequent
+from stream.tokens.bags import sorted_sets
+from stream.tokens.token_order import NO_FREQUENCIES, counted, most_frequent
 from workers.exits import Exit
 from workers.order_file import written_order
 from workers.report import Report

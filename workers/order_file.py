@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.token_order import TokenOrder
+from stream.tokens.token_order import TokenOrder
 from workers.exits import input_failure, output_failure
 
 

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.curves import error_areas, half_point, similarity_at, threshold_step
 from stream.schemes import SCHEMES
-from stream.tuning import Tuning, curve, probabilities
+from stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
+from stream.theory.tuning import Tuning, curve, probabilities
 from workers.exits import Exit, Failure
 from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 

@@ -7,9 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from stream.cascades import Cascade, amplify, fixed_points, members, steepest
 from stream.errors import ConfigError
-from stream.families import FAMILIES, Sensitivity, amplified, collision, distance_at, probing, propose, sensitivity
+from stream.theory.cascades import Cascade, amplify, fixed_points, members, steepest
+from stream.theory.families import (
+    FAMILIES,
+    Sensitivity,
+    amplified,
+    collision,
+    distance_at,
+    probing,
+    propose,
+    sensitivity,
+)
 from workers.exits import Exit, Failure
 from workers.tune import facts, tell
 from workers.tune_pictures import POINTS, Curve, Mark, Picture

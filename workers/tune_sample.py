@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 
 from stream.documents import Document
-from stream.normalize import CodePoints, NormalForm, code_points
-from stream.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from stream.texts.normalize import CodePoints, NormalForm, code_points
+from stream.texts.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
 from workers.exits import Exit, Failure
 from workers.settings import Settings, fields_of
 from workers.stop import Stop

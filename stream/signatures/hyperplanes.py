@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream import draws, packed_bits, projections
 from stream.kernels import kernel
+from stream.vectors import draws, packed_bits, projections
 
 Floats = npt.NDArray[np.float64]
 # name -> how the components of the planes' normal vectors are drawn

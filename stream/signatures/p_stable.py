@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream import draws, projections
 from stream.kernels import kernel
+from stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]
 # Told apart from the seed of the lines.

@@ -2,7 +2,7 @@
 
 A row whose part of the universe holds no element of the set is infinite. Of two signatures a row where both are
 infinite tells nothing and is left out; where one is, the rows are surely unequal; where neither is, they are compared.
-``stream.partial_banding`` does that, on sketches.
+``stream.signatures.partial_banding`` does that, on sketches.
 
 ``sign`` divides the universe into ``groups``. One hash of an element says its group and its value there, so one hash
 function and one pass over the set give ``groups`` rows; k rows take k / groups functions. With as many groups as rows

@@ -20,7 +20,7 @@ from oracle import PairsOf, json_lines, random_sets, truth_of
 from stream import CapacityError, Config, ConfigError, Deduplicator, Document
 from stream.schemes import SCHEMES
 from stream.table import band_table
-from stream.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 
 
 def config_of(**settings: Any) -> Config:

@@ -13,8 +13,8 @@ from oracle import NEVER, pair_of_sets, tail_above, tail_below
 from stream import Config, Deduplicator, Document, Signer
 from stream.features import Features
 from stream.schemes import SCHEMES
-from stream.sets import SetPlan
-from stream.tuning import candidate_probability, pass_probability, row_agreement
+from stream.schemes.sets import SetPlan
+from stream.theory.tuning import candidate_probability, pass_probability, row_agreement
 
 BOUND = 5.0  # standard deviations
 

@@ -31,9 +31,9 @@ from oracle import (
 
 from stream import Config, Deduplicator, Document
 from stream.features import Features
-from stream.normalize import normalize
 from stream.schemes import SCHEMES
-from stream.tuning import row_agreement
+from stream.texts.normalize import normalize
+from stream.theory.tuning import row_agreement
 
 # One wrong pair in a thousand million: there are thousands of them.
 NEVER = 1e-9

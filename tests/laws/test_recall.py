@@ -13,7 +13,7 @@ from oracle import NEVER, all_pairs, corpus, jaccard, joined_pairs, pair_of_sets
 from stream import Config, Deduplicator, Document
 from stream.features import Features
 from stream.schemes import SCHEMES
-from stream.tuning import candidate_probability, emission_probability, row_agreement
+from stream.theory.tuning import candidate_probability, emission_probability, row_agreement
 
 # Size of the union of two sets -> seeds, one pair each.
 SEEDS = {1: 100, 2: 500, 3: 500, 5: 500, 10: 1000, 30: 500, 100: 500, 1000: 300, 5000: 100}

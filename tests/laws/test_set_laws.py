@@ -12,7 +12,7 @@ from oracle import NEVER, jaccard, shingles_of, tail_above, tail_below
 from stream import Config, Deduplicator, Document
 from stream.features import Features
 from stream.schemes import SCHEMES
-from stream.tuning import row_agreement
+from stream.theory.tuning import row_agreement
 
 
 def features_of(config: Config, seed: int, count: int = 20) -> Features:

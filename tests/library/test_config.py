@@ -12,8 +12,8 @@ import pytest
 
 from stream import Config, ConfigError, Document, Signer
 from stream.schemes import SCHEMES
-from stream.token_order import TokenOrder
-from stream.words import stop_languages
+from stream.texts.words import stop_languages
+from stream.tokens.token_order import TokenOrder
 
 NAN = math.nan
 # Field -> values out of its range, or of another type.
@@ -300,10 +300,10 @@ def test_k_follows_the_shingles(shingles: str, k: int) -> None:
 
 def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """They name generations, so they last from release to release; the Unicode version is part of them."""
-    monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.0.0")
+    monkeypatch.setattr("stream.schemes.sets.UNICODE_VERSION", "15.0.0")
     assert Config().signing_fingerprint == "01d72357ddecc005251761e8f81241d2"
     assert Config().matching_fingerprint == "6eb1046f8be827206edb8d79a2051300"
-    monkeypatch.setattr("stream.sets.UNICODE_VERSION", "15.1.0")
+    monkeypatch.setattr("stream.schemes.sets.UNICODE_VERSION", "15.1.0")
     assert Config().signing_fingerprint != "01d72357ddecc005251761e8f81241d2"
 
 

@@ -10,7 +10,8 @@ from exact_chances import binomial, emitted_if, fractions_of, tail
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.curves import (
+from stream.errors import ConfigError
+from stream.theory.curves import (
     ROWS_LIMIT,
     candidate_probability,
     emission_probability,
@@ -21,7 +22,6 @@ from stream.curves import (
     similarity_at,
     threshold_step,
 )
-from stream.errors import ConfigError
 
 SIMILARITIES = st.floats(0.0, 1.0)
 BITS = st.sampled_from([0, 8, 16, 32])

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from stream.draws import _log, normals, signs, uniforms
+from stream.vectors.draws import _log, normals, signs, uniforms
 
 SIGNS = [[1, -1, 1, -1, 1, -1, 1, 1], [1, -1, -1, -1, 1, -1, 1, -1]]
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream import grid_functions
 from stream.errors import ConfigError
+from stream.schemes import grid_functions
 
 SETS = st.lists(st.sets(st.integers(0, 29)), min_size=2, max_size=6)
 

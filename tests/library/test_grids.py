@@ -7,8 +7,8 @@ import pytest
 
 from stream import Config, Deduplicator, Document, Signer
 from stream.errors import ConfigError
-from stream.grid_functions import candidate_probability, squares_of
 from stream.schemes import SCHEMES
+from stream.schemes.grid_functions import candidate_probability, squares_of
 
 ROW = SCHEMES["grid"]
 # First keys, last key, their number, 64 bits of a digest of the evidence, the content.

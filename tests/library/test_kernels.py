@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from kernel_cache import drop_stale_kernels
 
-from stream import banding, hashing, normalize, shingles
+from stream import hashing
 from stream.kernels import inlined, kernel, raw_kernel
-from stream.signatures import bit_sampling, hyperplanes, p_stable
+from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
+from stream.texts import normalize, shingles
 
 
 def squares(values, out):  # type: ignore[no-untyped-def]

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.kernels import kernel
-from stream.packed_bits import agreement, equal_bits, spread_bands, width
+from stream.vectors.packed_bits import agreement, equal_bits, spread_bands, width
 
 
 @kernel

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from oracle import pair_of_sets
 
-from stream import banding, partial_banding
-from stream.signatures import INFINITY
+from stream.signatures import INFINITY, banding, partial_banding
 from stream.signatures.partial import sign
 
 INF = int(INFINITY)

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from stream import Config, Deduplicator, Document, Matcher, Pair, Refusal, Signer
-from stream.banding import estimate
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, chunks, match_step
+from stream.signatures.banding import estimate
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 EDITED = STORY.replace("quick", "quiet")

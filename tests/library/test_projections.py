@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from stream.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS, panels, project
+from stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS, panels, project
 
 RNG = np.random.default_rng(1)
 

@@ -11,7 +11,7 @@ from stream.codecs import Fields, decode_document
 from stream.errors import ConfigError
 from stream.frame import Evidence
 from stream.schemes import SCHEMES
-from stream.tuning import probabilities
+from stream.theory.tuning import probabilities
 
 ROW = SCHEMES["records"]
 BILL = {"name": "Bill Smith", "address": "1 Elm Street", "phone": "555 1234"}

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rapidfuzz.distance import Indel
 
-from stream import scoring
 from stream.errors import ConfigError
-from stream.nicknames import NICKNAMES
+from stream.records import scoring
+from stream.records.nicknames import NICKNAMES
 
 FIELDS = scoring.parse_fields(["name", "address", "phone"])
 NAMES = scoring.parse_nicknames(["english"])

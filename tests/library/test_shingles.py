@@ -16,8 +16,8 @@ from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
 from stream.features import Features
-from stream.normalize import NormalForm, code_points
-from stream.shingles import SHINGLES
+from stream.texts.normalize import NormalForm, code_points
+from stream.texts.shingles import SHINGLES
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

@@ -12,10 +12,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.banding import estimate
-from stream.curves import candidate_probability, emission_probability, pass_probability
 from stream.errors import ConfigError
-from stream.tuning import FALSE_PAIR_WEIGHT, UNRELATED_WEIGHT, Tuning, choose, complete, curve, keyed, probabilities
+from stream.signatures.banding import estimate
+from stream.theory.curves import candidate_probability, emission_probability, pass_probability
+from stream.theory.tuning import (
+    FALSE_PAIR_WEIGHT,
+    UNRELATED_WEIGHT,
+    Tuning,
+    choose,
+    complete,
+    curve,
+    keyed,
+    probabilities,
+)
 
 
 def same(s):

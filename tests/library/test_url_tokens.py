@@ -7,9 +7,9 @@ import pytest
 from reference import BASE, MASK, mix64, polynomial
 from reference import code_points as units
 
-from stream.normalize import NormalForm, code_points
-from stream.shingles import SHINGLES
-from stream.url_tokens import URL_STOP_WORDS, url_rules, url_stops
+from stream.texts.normalize import NormalForm, code_points
+from stream.texts.shingles import SHINGLES
+from stream.texts.url_tokens import URL_STOP_WORDS, url_rules, url_stops
 
 RAW = NormalForm(False, False, False)
 

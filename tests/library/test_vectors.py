@@ -12,8 +12,8 @@ from stream import Config, Deduplicator, Document, Signer
 from stream.errors import ConfigError
 from stream.frame import Common
 from stream.schemes import SCHEMES
-from stream.tuning import probabilities
-from stream.vector_measures import MEASURES
+from stream.schemes.vector_measures import MEASURES
+from stream.theory.tuning import probabilities
 
 DIMENSION = 32
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -19,10 +19,10 @@ import stop_words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream import words
 from stream.errors import ConfigError
 from stream.hashing import BASE
-from stream.words import (
+from stream.texts import words
+from stream.texts.words import (
     hash_token,
     is_stop,
     stop_languages,

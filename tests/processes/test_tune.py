@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from stream.config import Config
-from stream.curves import candidate_probability, error_areas
-from stream.tuning import choose
+from stream.theory.curves import candidate_probability, error_areas
+from stream.theory.tuning import choose
 from workers.exits import Failure
 from workers.tune import picture, show, summary
 from workers.tune_pictures import in_characters

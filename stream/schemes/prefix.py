@@ -1,9 +1,9 @@
 """The exact index of prefixes: no two sets with a Jaccard similarity at or above the threshold J fail to meet.
 
-A set is a string: its tokens as order values (``stream.token_order``), ascending, so that the rarest come first. That
-string is the evidence. Its keys are hashes of its first p tokens alone, p = floor((1 - J) L) + 1 for L tokens; beside
-each stands the payload of the token, its position and suffix length, by which the table passes over sets that cannot
-reach J whatever follows (``stream.table.admit``). What is met is compared in full.
+A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so that the rarest come first.
+That string is the evidence. Its keys are hashes of its first p tokens alone, p = floor((1 - J) L) + 1 for L tokens;
+beside each stands the payload of the token, its position and suffix length, by which the table passes over sets that
+cannot reach J whatever follows (``stream.table.admit``). What is met is compared in full.
 
 Both sides probe and add the same prefix. The shorter prefix that is enough to be found by longer sets is complete only
 where sets arrive in order of size, which no stream promises.
@@ -27,8 +27,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import sets, verify
-from stream.bags import sorted_sets
 from stream.documents import Document
 from stream.errors import ConfigError
 from stream.features import Features
@@ -36,9 +34,12 @@ from stream.frame import Common, Evidence, Keys, Reading, ragged_evidence, ragge
 from stream.hashing import derive_seed, mix64
 from stream.kernels import inlined, kernel
 from stream.parameters import Parameters
+from stream.schemes import sets
 from stream.table.admit import payload_of
-from stream.token_order import TokenOrder
-from stream.tuning import Tuning, complete
+from stream.theory.tuning import Tuning, complete
+from stream.tokens import verify
+from stream.tokens.bags import sorted_sets
+from stream.tokens.token_order import TokenOrder
 
 # What decides how documents are read.
 _READING = (

@@ -26,8 +26,8 @@ import numpy.typing as npt
 
 from stream.errors import ConfigError
 from stream.measures import jaccard
-from stream.normalize import CodePoints
-from stream.shingles import chars
+from stream.texts.normalize import CodePoints
+from stream.texts.shingles import chars
 
 # The chance of a shingle in a document that is enough, and the number of shingles that a pair shares that is safe.
 _ENOUGH, _SAFE = 1e-3, 1e-2

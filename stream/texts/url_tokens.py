@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from stream.hashing import BASE, mix64
 from stream.kernels import kernel
-from stream.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
+from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
 
 # Components of URLs that say nothing of the host.
 URL_STOP_WORDS = ("htm", "html", "txt", "main", "index", "home", "bin", "cgi")

@@ -20,7 +20,7 @@ from rapidfuzz.distance import Indel
 from rapidfuzz.process import cpdist
 
 from stream.errors import ConfigError
-from stream.nicknames import NICKNAMES
+from stream.records.nicknames import NICKNAMES
 
 WEIGHT_DEFAULT = 100.0
 # Points for a square of the edit distance. With 4, one letter exchanged for another (two edits) leaves 84 of 100

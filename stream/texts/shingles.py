@@ -8,7 +8,7 @@ rolling hash needs one multiplication after another. The 1 added to each unit ke
 Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
 
 Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008);
-``stream.url_tokens`` for those of URLs.
+``stream.texts.url_tokens`` for those of URLs.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy.typing as npt
 from stream.features import Features
 from stream.hashing import BASE, mix64
 from stream.kernels import kernel
-from stream.normalize import CodePoints
-from stream.url_tokens import url_grams, url_stops
-from stream.words import is_stop, stop_table, token_hashes, word_table
+from stream.texts.normalize import CodePoints
+from stream.texts.url_tokens import url_grams, url_stops
+from stream.texts.words import is_stop, stop_table, token_hashes, word_table
 
 # A stop-word shingle: the stop word and the next two words (3.2.4).
 STOPWORD_SHINGLE_WORDS = 3
@@ -44,7 +44,7 @@ def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
 
 
 def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
-    """k consecutive words by the rules of ``stream.words``; fewer words are one shingle, none give none.
+    """k consecutive words by the rules of ``stream.texts.words``; fewer words are one shingle, none give none.
 
     ``languages`` has no meaning here.
     """
@@ -61,7 +61,7 @@ def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features
 
 
 def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
-    """k consecutive tokens of a URL with their place in it, of every URL of the text (``stream.url_tokens``).
+    """k consecutive tokens of a URL with their place in it, of every URL of the text (``stream.texts.url_tokens``).
 
     A URL with fewer tokens is one shingle; a text without a token has none. ``languages`` has no meaning here.
     """

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 from stream.errors import ConfigError
+from stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 
 Floats = npt.NDArray[np.float64]
 # Halvings of an interval, down to the digits of a float64.
@@ -103,7 +103,7 @@ def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -
 def amplified(base: Sensitivity, cascade: Cascade) -> Sensitivity:
     """What the family is that a cascade makes of a family.
 
-    >>> from stream.cascades import Step
+    >>> from stream.theory.cascades import Step
     >>> amplified(sensitivity("minhash", 0.5, 0.75), (Step("and", 2),))
     Sensitivity(d1=0.5, d2=0.75, p1=0.25, p2=0.0625)
     """

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from stream.documents import Document
-from stream.normalize import CodePoints, NormalForm, code_points
+from stream.texts.normalize import CodePoints, NormalForm, code_points
 
 
 def read_texts(

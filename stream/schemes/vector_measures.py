@@ -22,12 +22,12 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding, packed_bits, pairwise
-from stream.curves import Agreement
 from stream.parameters import Parameters
-from stream.signatures import bit_sampling, hyperplanes, p_stable
-from stream.tuning import BIT_ROW, Tuning
-from stream.vector_input import Rows, keep, read_bits, read_numbers
+from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
+from stream.theory.curves import Agreement
+from stream.theory.tuning import BIT_ROW, Tuning
+from stream.vectors import packed_bits, pairwise
+from stream.vectors.vector_input import Rows, keep, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]

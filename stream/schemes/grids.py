@@ -1,9 +1,9 @@
 """Grids: fingerprints as sets of grid squares, sent to buckets by functions of a few squares each.
 
-The functions stand in groups (``stream.grid_functions``). A pair meets in a group if it has all squares of one of its
-functions in common (OR), and is a candidate if it meets in every group (AND). The table keeps the buckets of the first
-group alone: a pair that never met there is no candidate, and whether it met in the other groups is told from the two
-prints, so they cost a comparison for each pair met and no bucket.
+The functions stand in groups (``stream.schemes.grid_functions``). A pair meets in a group if it has all squares of one
+of its functions in common (OR), and is a candidate if it meets in every group (AND). The table keeps the buckets of the
+first group alone: a pair that never met there is no candidate, and whether it met in the other groups is told from the
+two prints, so they cost a comparison for each pair met and no bucket.
 
 The evidence of a print is its squares as a bitmap; keys, groups and similarity are told from it. The similarity is the
 Jaccard similarity of the two sets of squares.
@@ -25,15 +25,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import grid_functions
 from stream.documents import Document
 from stream.features import Features
 from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, fixed_evidence
-from stream.grid_functions import Functions
 from stream.hashing import hash_bags, mix64
 from stream.kernels import kernel
 from stream.parameters import Parameters
-from stream.tuning import Tuning, keyed
+from stream.schemes import grid_functions
+from stream.schemes.grid_functions import Functions
+from stream.theory.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):

@@ -17,9 +17,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding
 from stream.kernels import kernel
-from stream.signatures import INFINITY
+from stream.signatures import INFINITY, banding
 
 Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int32]

@@ -28,10 +28,10 @@ from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.hashing import GOLDEN, derive_seed, mix64
 from stream.kernels import inlined, kernel
-from stream.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.parameters import Parameters
-from stream.texts import read_texts
-from stream.tuning import Tuning, complete
+from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
+from stream.texts.reading import read_texts
+from stream.theory.tuning import Tuning, complete
 
 # Which settings would lose pairs, or say nothing here -> why they must be left out.
 _REFUSED = {

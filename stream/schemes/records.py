@@ -1,9 +1,10 @@
 """Records: entity resolution. Records that agree in a blocking key are scored field by field.
 
-A record is a mapping of field names to strings. Blocking keys (``stream.blocking``) decide which pairs are scored at
-all: equal values of one field, equal values of several fields together, or a band of the signature of a field's
-shingles, for values that are seldom typed twice alike. A record without any key could never be met and is refused. The
-similarity is the score (``stream.scoring``) divided by the weights of the fields that were in play.
+A record is a mapping of field names to strings. Blocking keys (``stream.records.blocking``) decide which pairs are
+scored at all: equal values of one field, equal values of several fields together, or a band of the signature of a
+field's shingles, for values that are seldom typed twice alike. A record without any key could never be met and is
+refused. The similarity is the score (``stream.records.scoring``) divided by the weights of the fields that were in
+play.
 
 The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and
 the sketches of its shingled fields. So keys, score and everything else about a pair are told from the evidence.
@@ -25,15 +26,15 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream import blocking, scoring
-from stream.blocking import SEPARATOR, Blocking, Values
 from stream.documents import Document
 from stream.features import Features
 from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_evidence
-from stream.normalize import UNICODE_VERSION, NormalForm, normalize
 from stream.parameters import Parameters
-from stream.scoring import Field, Nicknames
-from stream.tuning import Tuning, keyed
+from stream.records import blocking, scoring
+from stream.records.blocking import SEPARATOR, Blocking, Values
+from stream.records.scoring import Field, Nicknames
+from stream.texts.normalize import UNICODE_VERSION, NormalForm, normalize
+from stream.theory.tuning import Tuning, keyed
 
 
 class RecordPlan(NamedTuple):

@@ -6,8 +6,8 @@ The table, the pipeline and the workers know nothing else of a scheme; ``stream.
 
 from __future__ import annotations
 
-from stream import grids, identical, partial_sets, prefix, records, sets, vectors
 from stream.frame import Scheme
+from stream.schemes import grids, identical, partial_sets, prefix, records, sets, vectors
 
 _S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"

@@ -1,7 +1,7 @@
 """Schemes of sets: texts are cut into shingles, the set of them is signed, and sketches of the signatures are banded.
 
-In place of a text a document may bring its elements itself (``stream.elements``). With the measure of bags the second
-and further copies of an element are elements of their own, so that all of this finds similar bags too.
+In place of a text a document may bring its elements itself (``stream.tokens.elements``). With the measure of bags the
+second and further copies of an element are elements of their own, so that all of this finds similar bags too.
 
 Similarity is estimated from the rows in which two sketches agree; or, with ``verify="exact"``, measured on the elements
 themselves, hashed and in ascending order. These are then a part of the evidence, ``shingle_bytes`` for each element of
@@ -19,22 +19,22 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding, verify
-from stream.bags import numbered, sorted_sets
 from stream.documents import Document
-from stream.elements import RatingRule, elements
 from stream.errors import ConfigError
 from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, ragged_evidence, ragged_values, regular_keys
 from stream.hashing import hash_bags
-from stream.normalize import UNICODE_VERSION, NormalForm
 from stream.parameters import TOKENS, Parameters
-from stream.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
-from stream.signatures import minhash, one_permutation, permutation
-from stream.texts import read_texts
-from stream.tuning import Tuning, choose
-from stream.url_tokens import url_rules
-from stream.words import stop_rules, word_rules
+from stream.signatures import banding, minhash, one_permutation, permutation
+from stream.texts.normalize import UNICODE_VERSION, NormalForm
+from stream.texts.reading import read_texts
+from stream.texts.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
+from stream.texts.url_tokens import url_rules
+from stream.texts.words import stop_rules, word_rules
+from stream.theory.tuning import Tuning, choose
+from stream.tokens import verify
+from stream.tokens.bags import numbered, sorted_sets
+from stream.tokens.elements import RatingRule, elements
 
 _K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS, "urls": 2, TOKENS: 1}
 # What a document brings for it, where that is not a text.

@@ -15,14 +15,15 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding, packed_bits
 from stream.documents import Document
 from stream.errors import ConfigError
 from stream.features import Features
 from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.parameters import Parameters
-from stream.tuning import BIT_ROW, Tuning, choose, complete
-from stream.vector_measures import MEASURES, Values, VectorPlan
+from stream.schemes.vector_measures import MEASURES, Values, VectorPlan
+from stream.signatures import banding
+from stream.theory.tuning import BIT_ROW, Tuning, choose, complete
+from stream.vectors import packed_bits
 
 # Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
 # with few false candidates takes more of them.

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import banding, shingles
 from stream.errors import ConfigError
 from stream.hashing import BASE, derive_seed, mix64
 from stream.kernels import kernel
-from stream.normalize import NormalForm, code_points
-from stream.signatures import one_permutation
+from stream.signatures import banding, one_permutation
+from stream.texts import shingles
+from stream.texts.normalize import NormalForm, code_points
 
 # Between the values of a record: the unit separator, which no value holds.
 SEPARATOR = "\x1f"

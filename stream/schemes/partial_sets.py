@@ -1,8 +1,8 @@
 """Schemes of sets whose signatures have infinite rows: a row looks at a part of the universe, which may hold nothing.
 
-As those of ``stream.sets``, but that a band with an infinite row has no key, and the estimate leaves out rows where
-both are infinite. So they are fast, and made for sets that leave few rows infinite: a set of n has a band of r rows
-whole with probability about (1 - (1 - 1 / groups)^n)^r, and is a candidate only by its whole bands.
+As those of ``stream.schemes.sets``, but that a band with an infinite row has no key, and the estimate leaves out rows
+where both are infinite. So they are fast, and made for sets that leave few rows infinite: a set of n has a band of r
+rows whole with probability about (1 - (1 - 1 / groups)^n)^r, and is a candidate only by its whole bands.
 
 Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutation hashing", NIPS 2012.
 """
@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream import partial_banding, sets
 from stream.features import Features
 from stream.frame import NO_PAYLOADS, Common, Evidence, Keys
 from stream.parameters import Parameters
-from stream.sets import SetPlan
-from stream.signatures import partial
+from stream.schemes import sets
+from stream.schemes.sets import SetPlan
+from stream.signatures import partial, partial_banding
 
 
 def plan(parameters: Parameters) -> SetPlan:

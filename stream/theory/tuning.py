@@ -35,8 +35,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
-from stream.curves import (
+from stream.errors import ConfigError
+from stream.theory.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
+from stream.theory.curves import (
     Agreement,
     Floats,
     areas,
@@ -49,10 +50,9 @@ from stream.curves import (
     simpson,
     tails,
 )
-from stream.errors import ConfigError
-from stream.shapes import BIT_ROW as BIT_ROW
-from stream.shapes import SKETCH_BITS as SKETCH_BITS
-from stream.shapes import rows_least, shapes
+from stream.theory.shapes import BIT_ROW as BIT_ROW
+from stream.theory.shapes import SKETCH_BITS as SKETCH_BITS
+from stream.theory.shapes import rows_least, shapes
 
 # What a false pair costs, in false candidates. A candidate costs one comparison of two sketches; a false pair
 # is written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.

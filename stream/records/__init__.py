@@ -1,0 +1,1 @@
+"""Records: the names that are alike, the fields by which two meet, the score of what they hold."""
