@@ -29,6 +29,7 @@ from workers.samples import sample
 from workers.signer import SignPlan, sign_records
 from workers.topics import Topics
 from workers.transport import Record
+from workers.transports import kafka_records
 
 PARTITIONS = 2
 EVIDENCE = ("float32", "float16", "sketch")
@@ -146,6 +147,7 @@ def match(table: PartitionTable, batches: Sequence[Sequence[Record]]) -> int:
 def main() -> int:
     """Warm up with every combination; fails if one of them finds nothing, for then it has not been through all."""
     started = time.perf_counter()
+    kafka_records.warm()
     for settings in CONFIGURATIONS:
         config = Config(window_seconds=500.0, **{"recall": 0.8, **settings})
         if not warm(config):

@@ -50,8 +50,8 @@ def decode_document(
     """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
 
     Of what a document may bring, only ``fields.kind`` is read. The timestamp is a number of seconds since the epoch or
-    a time in ISO 8601 (UTC unless it says otherwise);
-    null is none. ``id_default`` is the id of a line that has none of its own.
+    a time in ISO 8601 (UTC unless it says otherwise); null is none. ``id_default`` is the id of a line that has none of
+    its own.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
     Document(id='a', text='hello', timestamp=60.0)
@@ -66,58 +66,57 @@ def decode_document(
             return value.key
     if type(value) is not dict:
         return "not_object"
-    content = KINDS[fields.kind](value, fields)
-    if isinstance(content, str):
-        return content
     id_ = value.get(fields.id, _MISSING if id_default is None else id_default)
     if type(id_) is not str:
         return "no_id" if id_ is _MISSING else "id_type"
     timestamp = value.get(fields.timestamp)
-    if timestamp is None:
-        return Document(id_, **content)
-    seconds = _seconds(timestamp)
-    return "timestamp_type" if seconds is None else Document(id_, timestamp=seconds, **content)
+    if timestamp is not None and type(timestamp) is not float:
+        timestamp = _seconds(timestamp)
+        if timestamp is None:
+            return "timestamp_type"
+    return KINDS[fields.kind](value, fields, id_, timestamp)
 
 
-def _text(value: dict[str, Any], fields: Fields) -> dict[str, Any] | str:
+def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     text = value.get(fields.text, _MISSING)
     if type(text) is not str:
         return "no_text" if text is _MISSING else "text_type"
-    return {"text": text}
+    return Document(id_, text, timestamp)
 
 
-def _tokens(value: dict[str, Any], fields: Fields) -> dict[str, Any] | str:
+def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     """The elements of a set or bag, strings or whole numbers; or ratings by item."""
     tokens = value.get(fields.tokens, _MISSING)
     if type(tokens) is list and all(type(token) is str or type(token) is int for token in tokens):
-        return {"tokens": tokens}
+        return Document(id_, timestamp=timestamp, tokens=tokens)
     if type(tokens) is dict and all(type(rating) is float or type(rating) is int for rating in tokens.values()):
-        return {"tokens": tokens}
+        return Document(id_, timestamp=timestamp, tokens=tokens)
     return "no_tokens" if tokens is _MISSING else "tokens_type"
 
 
-def _vector(value: dict[str, Any], fields: Fields) -> dict[str, Any] | str:
+def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     """Components as a list of numbers; or, in base64, as little-endian float32 or packed bits."""
     vector = value.get(fields.vector, _MISSING)
     if type(vector) is list and all(type(x) is float or type(x) is int for x in vector):
-        return {"vector": vector}
+        return Document(id_, timestamp=timestamp, vector=vector)
     if type(vector) is str:
         try:
-            return {"vector": base64.b64decode(vector, validate=True)}
+            return Document(id_, timestamp=timestamp, vector=base64.b64decode(vector, validate=True))
         except ValueError:
             return "vector_base64"
     return "no_vector" if vector is _MISSING else "vector_type"
 
 
-def _record(value: dict[str, Any], fields: Fields) -> dict[str, Any] | str:
+def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     """Every string of the object by its name, and every number as it is written, but for id and timestamp."""
     known = {fields.id, fields.timestamp}
     named = {name: x for name, x in value.items() if name not in known and type(x) in (str, int, float)}
-    return {"fields": {name: x if type(x) is str else repr(x) for name, x in named.items()}}
+    named = {name: x if type(x) is str else repr(x) for name, x in named.items()}
+    return Document(id_, timestamp=timestamp, fields=named)
 
 
-# What a document brings beside its id and time -> how it is read: its part of a ``Document``, or why there is none.
-KINDS: dict[str, Callable[[dict[str, Any], Fields], dict[str, Any] | str]] = {
+# What a document brings beside its id and time -> how it is read: the document, or why there is none.
+KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | str]] = {
     "text": _text,
     "tokens": _tokens,
     "vector": _vector,
@@ -187,11 +186,11 @@ def _is_too_deep(line: bytes) -> bool:
 
 
 def _seconds(value: Any) -> float | None:
-    """A timestamp as seconds since the epoch (infinite if no double holds it), or ``None`` if it is none."""
+    """A timestamp that is no float as seconds since the epoch (infinite if no double holds it), or ``None``."""
     if type(value) is str:
         try:
             time = datetime.fromisoformat(value)
             return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None
-    return float(value) if type(value) is int or type(value) is float else None
+    return float(value) if type(value) is int else None

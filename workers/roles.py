@@ -28,6 +28,7 @@ from workers.stream_settings import StreamSettings, names_of
 from workers.topic_rules import judge, refusal, topic_plans
 from workers.topics import Envelope, Topics
 from workers.transport import Consumer, Producer, Record, Transport, UnknownTopicError
+from workers.transports import kafka_records
 
 _log = logging.getLogger(__name__)
 
@@ -191,3 +192,4 @@ def warm(config: Config, partitions: int) -> None:
         table.apply(Record(0, 0, 0, None, message), publish=publish)
         table.undo()
     table.matcher.table.bucket_lengths(1)
+    kafka_records.warm()

@@ -246,7 +246,7 @@ def _segments(
             elif record.key is not None:
                 segments[-1].removed[record.key] = None
             continue
-        key = record.key.decode() if record.key is not None and _is_text(record.key) else None
+        key = None if record.key is None else _as_text(record.key)
         document = decode_document(record.value, plan.fields, key)
         if isinstance(document, str):
             _refuse(record, document, plan, messages, refused)
@@ -312,7 +312,7 @@ def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
     """Why the key of a tombstone names no id that can have been taken, or ``None``."""
     if key is None:
         return "no_id"
-    if not _is_text(key):
+    if _as_text(key) is None:
         return "id_not_utf8"
     return "id_too_long" if len(key) > id_bytes_max else None
 
@@ -324,9 +324,8 @@ def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message]
     messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))
 
 
-def _is_text(key: bytes) -> bool:
+def _as_text(key: bytes) -> str | None:
     try:
-        key.decode()
+        return key.decode()
     except UnicodeDecodeError:
-        return False
-    return True
+        return None

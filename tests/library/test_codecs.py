@@ -28,7 +28,8 @@ def test_the_names_of_the_fields_can_be_chosen():
     """Then the usual names mean nothing."""
     fields = Fields("url", "body", "seen")
     assert decode_document(b'{"url":"u","body":"b","seen":1.5,"id":3}', fields) == Document("u", "b", 1.5)
-    assert decode_document(line(), fields) == "no_text"
+    assert decode_document(line(), fields) == "no_id"
+    assert decode_document(b'{"url":"u","text":"t"}', fields) == "no_text"
 
 
 @pytest.mark.parametrize(

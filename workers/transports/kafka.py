@@ -2,8 +2,9 @@
 
 ``KafkaTransport(settings)`` holds no connection until it is asked for something, so it may be made before a fork;
 clients are made after it (rule 9). The parts: ``kafka_settings`` (limits, errors), ``kafka_consumer`` (a member of
-a group), ``kafka_producer`` (the safe order of a transaction), ``kafka_admin`` (topics). ``read`` makes a client of
-its own, so that a restore may run on a thread beside the member that polls.
+a group), ``kafka_records`` (the reading of what a fetch brings), ``kafka_producer`` (the safe order of a transaction),
+``kafka_admin`` (topics). ``read`` makes a client of its own, so that a restore may run on a thread beside the member
+that polls.
 
 The numbers of rules in docstrings are those of the list in ``docs/ARCHITECTURE.md``.
 """
@@ -18,8 +19,9 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
 from workers.transport import Consumer, OffsetGoneError, Producer, Record, UnreachableError
+from workers.transports import kafka_records
 from workers.transports.kafka_admin import KafkaAdmin, TopicDescription, TopicSpec
-from workers.transports.kafka_consumer import KafkaGroupConsumer, converted
+from workers.transports.kafka_consumer import KafkaGroupConsumer
 from workers.transports.kafka_producer import KafkaTransactionalProducer
 from workers.transports.kafka_settings import KafkaSettings, as_transport_error
 
@@ -107,7 +109,8 @@ class KafkaTransport:
 
     def _reader(self, place: TopicPartition, start: int) -> KafkaConsumer:
         try:
-            client = KafkaConsumer(**self._settings.consumer_options(), client_id="neardup-reader", group_id=None)
+            options = self._settings.consumer_options()
+            client = kafka_records.consumer(**options, client_id="neardup-reader", group_id=None)
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
         client.assign([place])
@@ -130,8 +133,7 @@ class KafkaTransport:
                 raise as_transport_error(what, error) from error
             if not found:
                 yield []
-            for batch in found.values():
-                records = converted(batch)
+            for records in found.values():
                 yield records if records[-1].offset < end else [record for record in records if record.offset < end]
             if now != position:
                 position, moved = now, time.monotonic()

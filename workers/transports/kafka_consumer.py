@@ -25,15 +25,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
-from operator import itemgetter
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
-from kafka.consumer.fetcher import ConsumerRecord
 
 from workers.transport import (
     UNBOUNDED,
@@ -44,6 +41,7 @@ from workers.transport import (
     Record,
     TransportError,
 )
+from workers.transports import kafka_records
 from workers.transports.kafka_membership import Assignor, Listener, Notes, guard_joins
 from workers.transports.kafka_settings import KafkaSettings, as_transport_error, is_fenced, is_passing, milliseconds
 
@@ -53,13 +51,10 @@ _log = logging.getLogger(__name__)
 _SLICE_SECONDS = 0.1
 # A stable member without heartbeats for this long was fenced; in a rebalance both change within a moment.
 _SILENCE_SECONDS = 1.0
-# Keys and values of a poll come to about this many bytes at most. The client asks for more when all that came is taken,
-# so the next fetch runs while the worker is in its step; and what a step touches stays in memory that is mapped.
+# Keys and values of a poll come to about this many bytes at most: what a step touches stays in memory that is mapped.
 _ENOUGH_BYTES = 16 << 20
 # Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
 _AWAY_SECONDS = 2.0
-_FIELDS = itemgetter(*map(ConsumerRecord._fields.index, ("partition", "offset", "timestamp", "key", "value")))
-_AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
 class KafkaGroupConsumer:
@@ -85,7 +80,7 @@ class KafkaGroupConsumer:
         self._away = False
         self._record_bytes = float(settings.request_bytes_max)  # of the last records, on average
         try:
-            self._client = KafkaConsumer(
+            self._client = kafka_records.consumer(
                 **settings.consumer_options(),
                 client_id=self._client_id,
                 group_id=group,
@@ -135,7 +130,7 @@ class KafkaGroupConsumer:
             bytes_left -= self._weigh(found)
             for place, batch in found.items():
                 if place.partition in kept:
-                    records += converted(batch)
+                    records += batch
             changed = kept != self._held or kept != held_before
             joins = bool(records) and self._client._coordinator.rejoin_needed
             if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
@@ -226,12 +221,18 @@ class KafkaGroupConsumer:
                 self.close()
                 raise as_transport_error(f"{self._name} cannot start", error) from error
 
-    def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Any]]:
-        """One poll of the client, its errors told in the words of the protocol."""
+    def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Record]]:
+        """One poll of the client, its errors told in the words of the protocol.
+
+        By itself the client asks for more only when all that came of every partition is taken. Asked here for those of
+        which nothing is left, it fetches while the worker is in its step.
+        """
         try:
-            found: dict[TopicPartition, list[Any]] = self._client.poll(
+            found: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
             )
+            if found:
+                self._client._fetcher.send_fetches()
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error
         except client_errors.LogTruncationError as error:
@@ -246,7 +247,7 @@ class KafkaGroupConsumer:
             raise self._over from error
         return found
 
-    def _weigh(self, found: dict[TopicPartition, list[Any]]) -> int:
+    def _weigh(self, found: dict[TopicPartition, list[Record]]) -> int:
         """Bytes of keys and values, from which the size of the next records is told."""
         count = sum(map(len, found.values()))
         size = sum(len(one.value or b"") + len(one.key or b"") for batch in found.values() for one in batch)
@@ -324,8 +325,3 @@ class KafkaGroupConsumer:
     def _raise_if_over(self) -> None:
         if self._over is not None:
             raise type(self._over)(str(self._over)) from self._over
-
-
-def converted(batch: Iterable[Any]) -> list[Record]:
-    """The client's records as ours, at a third of the price of calling ``Record``."""
-    return list(map(_AS_RECORD, map(_FIELDS, batch)))

@@ -1,0 +1,161 @@
+"""The compiled reading of a batch, beside the client's own reading of the same bytes."""
+
+import struct
+
+import pytest
+from crc32c import crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka import TopicPartition
+from kafka import errors as client_errors
+from kafka.consumer.fetcher import Fetcher
+from kafka.protocol.consumer import IsolationLevel
+from kafka.record import MemoryRecords
+from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+
+from workers.transport import Record
+from workers.transports import kafka_records
+
+PLACE = TopicPartition("documents", 3)
+LOG_APPEND_TIME = 0x08
+ATTRIBUTES, CHECKED_FROM = 21, 21
+CODECS = {"none": 0, "gzip": 1, "lz4": 3, "zstd": 4}
+
+some_bytes = st.none() | st.binary(max_size=80)
+header = st.tuples(st.text(max_size=5), some_bytes)
+# The client's writer takes times and values as they come: nothing of a record is bounded but by 64 bits.
+record = st.tuples(st.integers(-1, 1 << 62), some_bytes, some_bytes, st.lists(header, max_size=2))
+
+
+def built(records, codec="none", base=0, transaction=None, old=False):
+    """The bytes of a batch, as the client writes it."""
+    if old:
+        builder = LegacyRecordBatchBuilder(1, CODECS[codec], 1 << 20)
+        for i, (time, key, value, _) in enumerate(records):
+            builder.append(i, time, key, value)
+        return bytes(builder.build())
+    producer, number = (-1, -1) if transaction is None else (transaction, 0)
+    builder = DefaultRecordBatchBuilder(2, CODECS[codec], transaction is not None, producer, number, number, 1 << 20)
+    for i, one in enumerate(records):
+        assert builder.append(i, *one)
+    return struct.pack(">q", base) + bytes(builder.build())[8:]
+
+
+def sealed(data):
+    """The bytes with the checksum that they should have."""
+    return data[:17] + struct.pack(">I", crc32c(data[CHECKED_FROM:])) + data[CHECKED_FROM:]
+
+
+def marker(base, producer, commits):
+    """The record that ends a transaction."""
+    control = built([(0, struct.pack(">hh", 0, int(commits)), struct.pack(">hi", 0, 0), [])], base=base)
+    data = bytearray(control)
+    struct.pack_into(">h", data, ATTRIBUTES, 0x30)
+    struct.pack_into(">q", data, 43, producer)
+    return sealed(bytes(data))
+
+
+def read(of, data, fetch_offset=0, aborted=()):
+    """What a class of ``PartitionRecords`` reads; records, where it goes on, and whether it raised."""
+    part = of(
+        fetch_offset, PLACE, MemoryRecords(data), isolation_level=IsolationLevel.READ_COMMITTED,
+        aborted_transactions=list(aborted),
+    )  # fmt: skip
+    found = []
+    try:
+        while part and (some := part.take(3)):
+            found += some
+    except client_errors.CorruptRecordError:
+        return found, part.next_fetch_offset, True
+    return found, part.next_fetch_offset, False
+
+
+def both(data, fetch_offset=0, aborted=()):
+    """The client's records as ours, and ours."""
+    found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
+    theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
+    ours = read(kafka_records._PartitionRecords, data, fetch_offset, aborted)
+    assert all(type(one) is Record for one in ours[0])
+    return (theirs, at, raised), ours
+
+
+@given(
+    st.lists(st.lists(record, min_size=1, max_size=4), min_size=1, max_size=2),
+    st.sampled_from(sorted(CODECS)),
+    st.booleans(),
+    st.integers(0, 8),
+)
+def test_every_batch_is_read_as_the_client_reads_it(batches, codec, is_appended, fetch_offset):
+    """Keys and values absent and empty, headers, codecs, times of the log, a fetch from the middle of a batch."""
+    data = b""
+    for number, records in enumerate(batches):
+        batch = bytearray(built(records, codec, base=number * 10))
+        if is_appended:
+            batch[ATTRIBUTES + 1] |= LOG_APPEND_TIME
+        data += sealed(bytes(batch))
+    theirs, ours = both(data, fetch_offset)
+    assert ours == theirs
+    assert not ours[2]
+    assert ours[1] == (len(batches) - 1) * 10 + len(batches[-1])
+
+
+def test_what_a_transaction_hides_stays_hidden():
+    """Aborted records and markers are passed over; what another producer committed among them is not."""
+    texts = [(0, b"k", b"v%d" % i, []) for i in range(6)]
+    data = (
+        built(texts[:2], base=0, transaction=7)
+        + built(texts[2:3], base=2, transaction=8)
+        + marker(3, 7, commits=False)
+        + built(texts[3:5], base=4, transaction=7)
+        + marker(6, 8, commits=True)
+        + marker(7, 7, commits=True)
+    )
+
+    class Aborted:
+        producer_id, first_offset = 7, 0
+
+    theirs, ours = both(data, aborted=[Aborted])
+    assert ours == theirs
+    assert [one.value for one in ours[0]] == [b"v2", b"v3", b"v4"]
+    assert ours[1] == 8
+
+
+def test_batches_of_an_older_format_are_read_by_the_client():
+    """A log may be older than its broker."""
+    theirs, ours = both(built([(5, b"k", b"v", []), (6, None, b"w", [])], old=True))
+    assert ours == theirs
+    assert [one.value for one in ours[0]] == [b"v", b"w"]
+
+
+def test_a_wrong_checksum_is_corrupt():
+    """Nothing of such a batch is given out."""
+    data = bytearray(built([(0, b"k", b"v", [])]))
+    data[-1] ^= 1
+    theirs, ours = both(bytes(data))
+    assert ours == theirs == ([], 0, True)
+
+
+@given(st.lists(record, min_size=1, max_size=4), st.data())
+def test_damage_under_a_right_checksum_is_corrupt_or_harmless(records, data):
+    """Whatever the bytes are, a batch is refused or read to its end: no record reaches beyond its batch."""
+    batch = bytearray(built(records))
+    size = len(batch) - DefaultRecordBatch.HEADER_STRUCT.size
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, size - 1))
+        batch[DefaultRecordBatch.HEADER_STRUCT.size + at] = data.draw(st.integers(0, 255))
+    try:
+        found = kafka_records.read_batch(0, DefaultRecordBatch(bytes(batch)))
+    except client_errors.CorruptRecordError:
+        return
+    assert len(found) == len(records)
+    assert sum(len(one.key or b"") + len(one.value or b"") for one in found) <= size
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 1 << 30])
+def test_a_wrong_number_of_records_is_corrupt(count):
+    """More than there are bytes for, fewer than there are records, and none."""
+    batch = bytearray(built([(0, b"k", b"v", []), (0, b"k", b"w", [])]))
+    struct.pack_into(">i", batch, 57, count)
+    with pytest.raises(client_errors.CorruptRecordError, match="offset 0 is not made of records"):
+        kafka_records.read_batch(0, DefaultRecordBatch(bytes(batch)))
