@@ -1,14 +1,16 @@
 """S8: records and prints. Precision and recall on labelled records; how often generated prints meet, and how fast.
 
-The records are those of two real sets (people typed in twice; publications of two sources), the prints are drawn: a
-square holds a minutia with chance .2, a second print of the finger has it with .8. Rates are records and prints a
-second on one core, signed and matched.
+The records are those of four real sets (people typed in twice; publications of two sources; citations of the same
+publications; books of two shops), the prints are drawn: a square holds a minutia with chance .2, a second print of the
+finger has it with .8. Rates are records and prints a second on one core, signed and matched.
 """
 
 from __future__ import annotations
 
 import csv
+import re
 import time
+import xml.etree.ElementTree as ElementTree
 from collections import defaultdict
 from collections.abc import Iterator
 from itertools import combinations
@@ -28,6 +30,8 @@ _DEVIATIONS = 3.0
 _FINGERS: dict[Size, int] = {"smoke": 200, "default": 2000, "large": 10_000}
 _SQUARES = 1000
 _MAPPING = "DBLP-ACM_perfectMapping"
+# Field of a citation -> the kind of publication that has one; of several fields the first.
+_KINDS = {"journal": "journal", "booktitle": "book", "tech": "report", "institution": "report", "type": "report"}
 
 PEOPLE: dict[str, Any] = {
     "scheme": "records",
@@ -43,6 +47,19 @@ PUBLICATIONS: dict[str, Any] = {
     "record_fields": ("title:100:0.1", "authors:50:0.02", "year:100:100"),
     "record_shingled": ("title",),
 }
+CITATIONS: dict[str, Any] = {
+    "scheme": "records",
+    "threshold": 0.75,
+    "record_fields": ("title:100:0.1", "authors:50:0.05", "year:20:5", "kind:100:100"),
+    "record_shingled": ("title",),
+}
+BOOKS: dict[str, Any] = {
+    "scheme": "records",
+    "threshold": 0.85,
+    "record_fields": ("title:100:1", "author:50:0.5", "year:100:100"),
+    "record_missing": 0.5,
+    "record_shingled": ("title",),
+}
 
 
 class Labelled(NamedTuple):
@@ -53,9 +70,9 @@ class Labelled(NamedTuple):
     truth: set[frozenset[str]]
 
 
-def people() -> Labelled:
-    """Five thousand people, some of them up to six times; ids tell who is who."""
-    rows = _rows(DATA / "er_febrl" / "dataset3.csv", "utf-8")
+def people(data: Path, number: int = 3) -> Labelled:
+    """Set 1, 2 or 3 of people, up to five thousand, some of them up to six times; ids tell who is who."""
+    rows = _rows(data / "er_febrl" / f"dataset{number}.csv", "utf-8")
     same = defaultdict(list)
     for row in rows:
         same[row["rec_id"].split("-")[1]].append(row["rec_id"])
@@ -63,13 +80,61 @@ def people() -> Labelled:
     return Labelled([Document(row["rec_id"], fields=row) for row in rows], [], truth)
 
 
-def publications() -> Labelled:
+def publications(data: Path) -> Labelled:
     """Two bibliographies and the perfect mapping between them."""
-    folder = DATA / "er_dblp_acm_leipzig"
+    folder = data / "er_dblp_acm_leipzig"
     one, other, mapping = (_rows(folder / f"{name}.csv", "latin-1") for name in ("DBLP2", "ACM", _MAPPING))
     truth = {frozenset((f"DBLP/{row['idDBLP']}", f"ACM/{row['idACM']}")) for row in mapping}
     added = [Document(f"DBLP/{row['id']}", fields=row) for row in one]
     return Labelled(added, [Document(f"ACM/{row['id']}", fields=row) for row in other], truth)
+
+
+def citations(data: Path) -> Labelled:
+    """Citations as papers print them, and the gold pairs of those that cite the same publication."""
+    folder = data / "er_cora"
+    references = ElementTree.parse(folder / "CORA.xml").getroot()
+    gold = (folder / "cora_gold.csv").read_text(encoding="utf-8").splitlines()[1:]
+    added = [Document(reference.attrib["id"], fields=_citation(reference)) for reference in references]
+    return Labelled(added, [], {frozenset(line.split(";")) for line in gold})
+
+
+def _citation(reference: ElementTree.Element) -> dict[str, str]:
+    """The words of a citation, the first year it names, and where it appeared, told from the fields it has."""
+    parts: dict[str, str] = defaultdict(str)
+    for part in reference:
+        parts[part.tag] += " " + _words("".join(part.itertext()))
+    year = re.search(r"\b(?:19|20)\d\d", parts["year"] + parts["date"])
+    return {
+        "title": parts["title"],
+        "authors": parts["author"],
+        "year": year.group() if year else "",
+        "kind": next((kind for tag, kind in _KINDS.items() if parts[tag]), ""),
+    }
+
+
+def books(data: Path) -> Labelled:
+    """Books of two shops. There are no gold pairs: an edition is told by its ISBN, which is kept out of the fields."""
+    tables = [_rows(data / "join_books" / f"books_table_{name}.csv", "utf-8") for name in "AB"]
+    editions: dict[str, list[str]] = defaultdict(list)
+    for row in tables[0]:
+        editions[row["ISBN13"]].append(row["ID"])
+    truth = {frozenset((row["ID"], other)) for row in tables[1] for other in editions[row["ISBN13"]]}
+    added, probed = ([Document(row["ID"], fields=_book(row)) for row in rows] for rows in tables)
+    return Labelled(added, probed, truth)
+
+
+def _book(row: dict[str, str]) -> dict[str, str]:
+    """Title without its subtitle and series, author, and the year of dates as 7/8/14 and as Jul. 3rd, 2010."""
+    year = re.search(r"\d\d$", row["Publication_Date"])
+    return {
+        "title": _words(re.split("[(:]", row["Title"])[0]),
+        "author": _words(row["Author"]),
+        "year": year.group() if year else "",
+    }
+
+
+def _words(text: str) -> str:
+    return " ".join(re.findall(r"\w+", text))
 
 
 def _rows(path: Path, encoding: str) -> list[dict[str, str]]:
@@ -82,6 +147,8 @@ def _rows(path: Path, encoding: str) -> list[dict[str, str]]:
 SETS: dict[str, tuple[dict[str, Any], Any, float, float]] = {
     "people": (PEOPLE, people, 0.999, 0.97),
     "publications": (PUBLICATIONS, publications, 0.945, 0.965),
+    "citations": (CITATIONS, citations, 0.97, 0.95),
+    "books": (BOOKS, books, 0.96, 0.9),
 }
 
 
@@ -90,7 +157,7 @@ def run_records(size: Size) -> Iterator[Result]:
     del size  # the sets are as large as they are
     for name, (settings, read, precision, recall) in SETS.items():
         try:
-            labelled = read()
+            labelled = read(DATA)
         except OSError:
             yield Result(RECORDS, name, None, "", None, {"note": f"{DATA} is not there"})
             continue

@@ -196,9 +196,9 @@ def test_records_are_found_or_reported_as_absent(monkeypatch: pytest.MonkeyPatch
     """Precision and recall reach their targets where the labelled sets are there."""
     if entities.DATA.exists():
         verdicts = [result.verdict for result in entities.run_records("smoke")]
-        assert verdicts == ["reached", "reached", ""] * 2
+        assert verdicts == ["reached", "reached", ""] * 4
     monkeypatch.setattr(entities, "DATA", tmp_path)
-    assert [result.verdict for result in entities.run_records("smoke")] == ["absent"] * 2
+    assert [result.verdict for result in entities.run_records("smoke")] == ["absent"] * 4
 
 
 def test_the_command_finds_what_the_library_finds() -> None:
