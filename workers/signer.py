@@ -144,7 +144,8 @@ class SignWorker:
     def _step(self, records: Sequence[Record], membership: Membership) -> bool:
         """Sign and publish; false if that is known not to have happened."""
         signings = sign_records(records, self.signer, self.plan, self.observer, self.clock())
-        offsets = {record.partition: Committed(record.offset + 1, "") for record in records}
+        last = {record.partition: record.offset for record in records}
+        offsets = {partition: Committed(offset + 1, "") for partition, offset in last.items()}
         try:
             transact(self.producer, signings.messages, self.plan.topics.documents, offsets, membership, self.observer)
         except AbortedError:

@@ -87,16 +87,20 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     ]  # fmt: skip
 
 
+# The value of a setting that matters, where the broker does not have it or this user may not see it.
+UNSEEN = "not to be seen"
+
+
 def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[Finding]:
     """The settings of a topic that matter here, with what is wrong: partitions, rules, then what it is made with."""
     problem = f"must be {plan.partitions}: keys are spread over as many" if plan.exact else ""
     findings = [Finding("partitions", str(partitions), problem if partitions != plan.partitions else "")]
     rules = {rule.key: rule for rule in plan.rules}
     for key in dict.fromkeys([*rules, *plan.configs]):
-        value = configs.get(key)
+        value, rule = configs.get(key), rules.get(key)
         if value is None:
+            findings += [Finding(key, UNSEEN, "")] if rule is not None else []
             continue
-        rule = rules.get(key)
         wrong = rule is not None and not rule.is_safe(value)
         findings.append(Finding(key, value, rule.why if rule is not None and wrong else ""))
     return findings

@@ -9,7 +9,7 @@ from stream.errors import ConfigError
 from workers.connection import connect
 from workers.exits import Exit, Failure
 from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
+from workers.topic_rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
 from workers.transport import UnknownTopicError
 from workers.transports.kafka import KafkaAdmin, TopicSpec
 
@@ -55,7 +55,8 @@ def describe(settings: StreamSettings) -> None:
         for column in ("setting", "value", "judgement"):
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else "safe")
+            judgement = "unknown" if row.value == UNSEEN else "safe"
+            table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
         console.print(table)
     _fail_if_unsafe(findings)
 

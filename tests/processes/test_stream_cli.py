@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 from command import COMMAND, ROOT, clean_environment
@@ -23,6 +24,8 @@ from workers.stop import Stop
 from workers.stream_settings import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions, load_stream
 from workers.tail import follow
 from workers.topic_rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
+from workers.topics_commands import describe
+from workers.transports.kafka_admin import TopicDescription
 from workers.transports.memory import MemoryTransport
 
 GROUP = get_command(app)
@@ -204,6 +207,21 @@ def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
     documents, _, bands, _ = topic_plans(settings_of())
     assert judge(bands, 3, {})[0].problem
     assert not judge(documents, 3, {})[0].problem
+
+
+def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
+    """Each that matters is told as unknown; nothing is refused for it."""
+
+    class Admin:
+        def describe(self, name):
+            return TopicDescription(name, 2, 1, {})
+
+    transport = SimpleNamespace(admin=Admin(), close=lambda: None)
+    monkeypatch.setattr("workers.topics_commands.connect", lambda settings: transport)
+    describe(settings_of(bands_partitions=2))
+    rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
+    assert rows
+    assert all("unknown" in row and "safe" not in row for row in rows), rows
 
 
 def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
