@@ -1,4 +1,7 @@
-"""``python -m benchmarks [--size smoke|default|large] [--only ID]... [--sizes N,N] [--json FILE]``."""
+"""``python -m benchmarks [--size smoke|default|large] [--only ID]... [--recall SCHEME]... [--json FILE]``.
+
+``--sizes N,N`` says how many documents the tables of S3 hold.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,9 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from benchmarks import cli, entities, exact, floods, floor, peers, real, recall, table, vectors
+from benchmarks import cli, entities, exact, floods, floor, peers, real, recall_sets, table, vectors
 from benchmarks.measure import ONE_THREAD
+from benchmarks.recall import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
 
 Scenario = Callable[[Size], Iterable[Result]]
@@ -26,11 +30,11 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall, real, cli, entities, exact, vectors)
+    for module in (peers, table, floods, floor, recall_sets, real, cli, entities, exact, vectors)
     for id_, run in module.SCENARIOS.items()
 }
 SEEDS = {
-    "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall.SEED,
+    "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
 }  # fmt: skip
 
@@ -65,9 +69,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Speed, memory and recall beside their targets.")
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))
+    parser.add_argument("--recall", action="append", default=[], metavar="SCHEME", choices=RECALL, help="of a scheme")
     parser.add_argument("--sizes", default="", metavar="N,N", help="documents in the window, for the table")
     parser.add_argument("--json", metavar="FILE", help="write results as JSON lines as well")
     options = parser.parse_args(arguments)
+    options.only += [RECALL[scheme] for scheme in options.recall]
     unknown = [prefix for prefix in options.only if not any(id_.startswith(prefix) for id_ in SCENARIOS)]
     if unknown:
         parser.error(f"no scenario begins with {', '.join(unknown)}; there are: {', '.join(SCENARIOS)}")

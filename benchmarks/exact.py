@@ -17,9 +17,10 @@ import numpy.typing as npt
 
 from benchmarks.measure import interleaved
 from benchmarks.real import DATA, REAL_SETS, bags, read_documents
-from benchmarks.recall import measure
+from benchmarks.recall_sets import measure
 from benchmarks.report import Result, Size, Target, checksum
-from benchmarks.texts import similar_pairs
+from benchmarks.texts import KINDS, similar_pairs
+from benchmarks.texts import documents as generated
 from stream import Config, Deduplicator, Document, Pair
 from stream.schemes import SCHEMES
 from stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
@@ -139,6 +140,22 @@ def recall(size: Size) -> Iterator[Result]:
             details = {"pairs": got.pairs, "candidates": got.candidates / got.pairs, "checksum": checksum([got])}
             what = f"prefix, union of {union:,}: recall at {threshold}"
             yield Result(RECALL, what, got.emitted / got.pairs, "", Target("equal to", 1.0), details)
+    yield from _copies(size)
+
+
+def _copies(size: Size) -> Iterator[Result]:
+    """Texts that come again in another case and with other blanks; strangers are never called identical."""
+    for kind in KINDS:
+        distinct = list(dict.fromkeys(one.text for one in generated(kind, _PAIRS[size], SEED)))
+        texts = [Document(str(i), text) for i, text in enumerate(distinct)]
+        again = [Document(f"copy of {one.id}", f"  {one.text.upper()}\n") for one in texts]
+        found = Deduplicator(Config(scheme="identical")).process(texts + again)
+        right = {(one.id, copy.id) for one, copy in zip(texts, again, strict=True)}
+        hits = {(pair.older, pair.newer) for pair in found}
+        assert hits <= right, "texts that differ were called identical"
+        details = {"pairs": len(right), "checksum": checksum(found)}
+        what = f"identical, {kind} texts: recall of copies"
+        yield Result(RECALL, what, len(hits) / len(right), "", Target("equal to", 1.0), details)
 
 
 SCENARIOS = {ID: run, RECALL: recall}

@@ -1,0 +1,201 @@
+"""S6: recall of emitted pairs at the threshold, and the bias of the estimate, on sets of exactly known similarity.
+
+A union of u elements with J u of them in common, for u from 5 to 5,000; every pair has elements of its own, drawn
+anew, and a seed of the scheme of its own for every few pairs, so that pairs are independent. (A union of fewer than 5
+elements cannot have similarity .8.)
+
+Also: recall where similarity is measured on the elements (nothing but candidates can be missed), and how far families
+of permutations are from min-wise on small and regular sets, where linear functions are worst.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from benchmarks.report import Result, Size, Target, checksum
+from stream import Config
+from stream.features import Features
+from stream.frame import Keys
+from stream.schemes import SCHEMES
+from stream.signatures import minhash, permutation
+from stream.signatures.minwise import Numbers, bias, first_shares, linear_family
+
+SEED = 6
+ID, EXACT_ID, MINWISE_ID = "S6-recall-generated", "S6-recall-exact", "S6-minwise"
+THRESHOLD = 0.8
+UNIONS = (5, 10, 20, 50, 150, 500, 1500, 5000)
+
+
+class Row(NamedTuple):
+    """What is measured of a scheme: pairs of each union by size, and the least and greatest unions by size.
+
+    MinHash reads every element once a row: fewer pairs, smaller sets. Schemes with infinite rows promise their recall
+    for sets that leave few rows infinite.
+    """
+
+    pairs: dict[Size, int]
+    union_max: dict[Size, int]
+    union_min: int = UNIONS[0]
+
+
+_SLOW = Row({"smoke": 100, "default": 4000, "large": 10_000}, {"smoke": 50, "default": 500, "large": 5000})
+_FAST = Row({"smoke": 400, "default": 20_000, "large": 100_000}, {"smoke": 500, "default": 5000, "large": 5000})
+ROWS: dict[str, Row] = {
+    "one_permutation": _FAST,
+    "minhash": _SLOW,
+    "permutation": _SLOW,
+    "partial_minhash": Row(_SLOW.pairs, {"smoke": 150, "default": 1500, "large": 5000}, 150),
+    "grouped": Row(_FAST.pairs, {"smoke": 1500, "default": 5000, "large": 5000}, 1500),
+}
+_PAIRS_A_SEED = 20
+# Bounds that a fair value crosses in one of some 700 readings.
+_DEVIATIONS = 3.0
+
+
+class Outcome(NamedTuple):
+    """What became of pairs of one similarity: how many, candidates, emitted; their estimates."""
+
+    pairs: int
+    candidates: int
+    emitted: int
+    estimate_mean: float
+    estimate_deviation: float
+
+
+def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int) -> Features:
+    """Sets 2i and 2i + 1 have ``common`` elements of a union of ``union``; the rest is shared out evenly."""
+    left = common + (union - common) // 2
+    right = union - left + common
+    elements = rng.integers(0, 1 << 64, (pairs, union), np.uint64, endpoint=False)
+    both = np.concatenate([elements[:, :left], elements[:, :common], elements[:, left:]], axis=1)
+    starts = np.zeros(2 * pairs + 1, np.int64)
+    starts[1:] = np.cumsum(np.tile([left, right], pairs))
+    return Features(both.reshape(-1), starts)
+
+
+def meet(left: Keys, right: Keys) -> npt.NDArray[np.bool_]:
+    """Whether item i of the left shares a key with item i of the right, ``bool[n]``."""
+    count = len(left.starts) - 1
+    pairs = [np.repeat(np.arange(count), np.diff(keys.starts)) for keys in (left, right)]
+    shared = [
+        set(zip(pair.tolist(), keys.values.tolist(), strict=True))
+        for pair, keys in zip(pairs, (left, right), strict=True)
+    ]
+    met = np.zeros(count, np.bool_)
+    met[[pair for pair, _ in shared[0] & shared[1]]] = True
+    return met
+
+
+def measure(config: Config, union: int, similarity: float, pairs: int, seed: int) -> Outcome:
+    """Emit or not: the path of a pair through the scheme, from features to the cut."""
+    scheme, rng = SCHEMES[config.scheme], np.random.default_rng([seed, union])
+    common = round(similarity * union)
+    assert abs(common / union - similarity) < 1e-9, f"no union of {union} has similarity {similarity}"
+    candidates = emitted = 0
+    estimates = []
+    for first in range(0, pairs, _PAIRS_A_SEED):
+        plan = config.plan._replace(seed=seed * 1_000_003 + first)
+        features = pairs_of_sets(rng, min(_PAIRS_A_SEED, pairs - first), union, common)
+        evidence = scheme.evidence(features, plan)
+        places = np.arange(len(features.starts) - 1)
+        left, right = evidence.take(places[::2]), evidence.take(places[1::2])
+        found = scheme.common(left, right, plan)
+        met = meet(scheme.keys(left, plan), scheme.keys(right, plan))
+        assert (met == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
+        candidates += int(met.sum())
+        emitted += int((met & (found.similarity >= config.tuning.cut)).sum())
+        estimates.append(found.similarity)
+    estimate = np.concatenate(estimates)
+    return Outcome(pairs, candidates, emitted, float(estimate.mean()), float(estimate.std(ddof=1)))
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Recall at the threshold and bias, for each scheme of sets and size of the sets."""
+    for scheme, row in ROWS.items():
+        config = Config(scheme=scheme, threshold=THRESHOLD)
+        pairs, tuning = row.pairs[size], config.tuning
+        for union in (union for union in UNIONS if row.union_min <= union <= row.union_max[size]):
+            got = measure(config, union, THRESHOLD, pairs, SEED)
+            chance = _DEVIATIONS * math.sqrt(config.recall * (1 - config.recall) / pairs)
+            details: dict[str, Any] = {
+                "shape": f"{tuning.bands} x {tuning.rows}", "cut": tuning.cut, "pairs": pairs,
+                "candidates": got.candidates / pairs, "checksum": checksum([got]),
+            }  # fmt: skip
+            name = f"{scheme}, union of {union:,}"
+            target = Target("at least", config.recall, chance)
+            yield Result(ID, f"{name}: recall at {THRESHOLD}", got.emitted / pairs, "", target, details)
+            noise = _DEVIATIONS * got.estimate_deviation / math.sqrt(pairs)
+            binomial = math.sqrt(THRESHOLD * (1 - THRESHOLD) / (tuning.bands * tuning.rows))
+            yield Result(
+                ID, f"{name}: bias", abs(got.estimate_mean - THRESHOLD), "", Target("at most", 0.0, noise),
+                {"mean": got.estimate_mean, "deviation": got.estimate_deviation, "binomial": binomial},
+            )  # fmt: skip
+
+
+def run_exact(size: Size) -> Iterator[Result]:
+    """Recall at the threshold where similarity is measured, at several thresholds: that of the candidates."""
+    pairs = _FAST.pairs[size] // 2
+    for threshold, rows_max in ((0.5, 256), (0.8, 128), (0.95, 128)):
+        config = Config(threshold=threshold, verify="exact", rows_max=rows_max)
+        tuning = config.tuning
+        for union in (100, 500):
+            got = measure(config, union, threshold, pairs, SEED)
+            assert got.emitted == got.candidates, "a candidate on the threshold was not emitted"
+            chance = _DEVIATIONS * math.sqrt(config.recall * (1 - config.recall) / pairs)
+            yield Result(
+                EXACT_ID, f"union of {union:,}: recall at {threshold}", got.emitted / pairs, "",
+                Target("at least", config.recall, chance),
+                {"shape": f"{tuning.bands} x {tuning.rows}", "pairs": pairs, "checksum": checksum([got])},
+            )  # fmt: skip
+
+
+# Small sets: regular ones, and one of hashed elements.
+_REGULAR = {
+    "0 to 4": range(5),
+    "0 to 9": range(10),
+    "every 7th to 63": range(0, 70, 7),
+    "squares": [0, 1, 4, 9, 16, 25],
+}
+_PRIME = 101
+
+
+def run_minwise(size: Size) -> Iterator[Result]:
+    """The bias of families of permutations: the largest relative error of an element's share of first places.
+
+    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, of which the noise is told.
+    """
+    a, b = linear_family(_PRIME)
+    rows = {"smoke": 4000, "default": 100_000, "large": 1_000_000}[size]
+    hashed = np.random.default_rng(SEED).integers(0, 1 << 64, 10, np.uint64)
+    sets = {**{name: np.array(list(x), np.uint64) for name, x in _REGULAR.items()}, "ten hashed elements": hashed}
+    for name, elements in sets.items():
+        if name in _REGULAR:
+            shares = first_shares(elements, lambda v, s: minhash.sign_linear(v, s, a, b, _PRIME))
+            least = 1 / (2 * (len(elements) - 1))
+            yield Result(
+                MINWISE_ID, f"a x + b mod {_PRIME}, {name}: least share", float(shares.min()), "",
+                Target("at least", least), {"bias": bias(shares), "shares": shares.round(4).tolist()},
+            )  # fmt: skip
+        for family, sign in (("minhash", minhash.sign), ("permutation", permutation.sign)):
+            parts = [first_shares(elements, _seeded(sign, min(rows, 4000), seed)) for seed in range(-(-rows // 4000))]
+            value = bias(np.mean(parts, axis=0))
+            noise = 4 * math.sqrt((len(elements) - 1) / rows)
+            fair = family == "permutation" or name not in _REGULAR
+            yield Result(
+                MINWISE_ID, f"{family}, {name}: bias", value, "", Target("at most", 0.0, noise) if fair else None,
+                {"rows": rows, "noise": noise},
+            )  # fmt: skip
+
+
+def _seeded(
+    sign: Callable[[Numbers, npt.NDArray[np.int64], int, int], Numbers], rows: int, seed: int
+) -> Callable[[Numbers, npt.NDArray[np.int64]], Numbers]:
+    return lambda values, starts: sign(values, starts, rows, seed)
+
+
+SCENARIOS = {ID: run, EXACT_ID: run_exact, MINWISE_ID: run_minwise}
