@@ -29,7 +29,8 @@ from benchmarks.report import Size
 from benchmarks.texts import draw_words
 from workers.connection import connect
 from workers.observe import Values
-from workers.stream_settings import StreamSettings, load_stream, names_of
+from workers.settings_sources import load_stream
+from workers.stream_settings import StreamSettings, names_of
 from workers.topic_rules import topic_plans
 from workers.topics import partition_of_key
 from workers.transports.kafka import KafkaTransport, TopicSpec

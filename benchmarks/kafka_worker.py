@@ -18,7 +18,8 @@ from kafka import KafkaProducer
 from benchmarks.kafka_deploy import Tally, values
 from workers.connection import connect
 from workers.roles import ROLES, spare_collector, wait_seconds, warm
-from workers.stream_settings import StreamSettings, load_stream, names_of
+from workers.settings_sources import load_stream
+from workers.stream_settings import StreamSettings, names_of
 from workers.topics import partition_of_key
 
 _JOIN_TURN_SECONDS = 0.05

@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``commands_stream``).
+"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``cli_stream``).
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workers.commands_stream import register
+from workers.cli_stream import register
 from workers.exits import Exit, Failure, exit_codes_help
 from workers.options import SettingsCommand, given
 
@@ -138,8 +138,8 @@ def batch_command(
     config: SettingsFile = None,
 ) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from workers.batch import Job, run
-    from workers.settings import load
+    from workers.commands.batch import Job, run
+    from workers.settings_sources import load
 
     job = Job(_or_stdin(paths), candidates, keep, memory_max, temporary, rejects, summary_json, quiet)
     raise typer.Exit(run(job, load(given(ctx), config)))
@@ -173,8 +173,8 @@ def tune_command(
     config: SettingsFile = None,
 ) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
-    from workers import tune, tune_family, tune_sample
-    from workers.settings import load
+    from workers.commands import tune, tune_family, tune_sample
+    from workers.settings_sources import load
 
     numbers = {"d1": d1, "d2": d2, "p1": p1, "p2": p2, "scale": scale, "documents": documents}
     asked = tune_family.question(family, numbers)
@@ -221,7 +221,7 @@ def calibrate_command(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show how many pairs of each similarity are true, told from a field that was not scored."""
-    from workers.calibrate import Job, run
+    from workers.commands.calibrate import Job, run
 
     run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
 
@@ -257,8 +257,8 @@ def evaluate_command(
     config: SettingsFile = None,
 ) -> None:
     """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
-    from workers.evaluate import Job, run
-    from workers.settings import load
+    from workers.commands.evaluate import Job, run
+    from workers.settings_sources import load
 
     job = Job(pairs, truth, documents, truth_min, bins, each, candidates)
     run(job, load(given(ctx), config), plot=plot, as_json=as_json)
@@ -276,8 +276,8 @@ def learn_order_command(
     config: SettingsFile = None,
 ) -> None:
     """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
-    from workers.order import OrderSettings, learn
-    from workers.settings import load
+    from workers.commands.order import OrderSettings, learn
+    from workers.settings_sources import load
 
     settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
     raise typer.Exit(learn(_or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
@@ -298,8 +298,8 @@ def _or_stdin(paths: list[str] | None) -> list[str]:
 
 
 def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
-    from workers.run import Job, run
-    from workers.settings import load
+    from workers.commands.run import Job, run
+    from workers.settings_sources import load
 
     raise typer.Exit(run(Job(**job), load(given(ctx), config)))
 
@@ -319,7 +319,7 @@ def _main() -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except BrokenPipeError:
-        from workers.run import closed_pipe
+        from workers.commands.run import closed_pipe
 
         return closed_pipe()
     except Exception as error:

@@ -1,40 +1,26 @@
-"""Settings: every field of the library's ``Config`` and of ``Options``, from four places.
+"""Settings of one process that reads files: every field of the library's ``Config`` and of ``Options``.
 
-The command line goes before the environment (``NEARDUP_THRESHOLD=0.9``), the environment before a TOML file
-(``threshold = 0.9``), the file before the defaults. The file is the one named by ``--config``, else ``neardup.toml``
-in the working folder if there is one. Names that are no setting are refused in each place; those of other commands
-may stand in the file and in the environment, which all commands share. Secrets are refused in the file. An empty
-variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas between.
+``settings_sources`` reads them from the command line, the environment and a file.
 """
 
 from __future__ import annotations
 
-import difflib
 import os
-import tomllib
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any
 
-from pydantic import BaseModel, Field, SecretStr, field_validator
-from pydantic.fields import FieldInfo
+from pydantic import BaseModel, Field, field_validator
 from pydantic_settings import (
     BaseSettings,
-    EnvSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
-    TomlConfigSettingsSource,
 )
 
 from stream.codecs import Fields
 from stream.config import Config
-from stream.errors import ConfigError
 from stream.schemes import SCHEMES
-from workers.exits import input_failure
 from workers.order_file import read_order
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
-FILE_DEFAULT = "neardup.toml"
 INPUT_FORMATS = ("auto", "lines", "documents")
 
 
@@ -106,81 +92,3 @@ def fields_of(settings: Settings) -> Fields:
         settings.vector_field,
     )
     return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan))
-
-
-class _Environment(EnvSettingsSource):
-    """The environment, with commas between the values of a list."""
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """A list of the values between the commas."""
-        return [part.strip() for part in value.split(",")]
-
-
-Kind = TypeVar("Kind", bound=Settings)
-
-
-def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
-    """The settings with those of the command line in ``given`` and the TOML file ``file``.
-
-    Raises ``ConfigError`` for unknown names and values that cannot work, ``Failure`` for a file that cannot be read.
-    """
-    path = Path(file or FILE_DEFAULT)
-    known = _known_fields()
-    from_file = _from_file(path, known) if file is not None or path.is_file() else {}
-    from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
-    _refuse_unknown_variables(known)
-    from_environment = _Environment(kind)()
-    try:
-        return kind(**{**from_file, **from_environment, **given})
-    except ConfigError as error:
-        raise ConfigError(f"{error}{_places(from_file, from_environment, given, path)}") from None
-
-
-def _known_fields() -> dict[str, FieldInfo]:
-    """The settings of all commands."""
-    from workers.stream_settings import StreamSettings  # which is made from what stands here
-
-    return StreamSettings.model_fields
-
-
-def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    try:
-        with path.open("rb") as opened:  # the source skips a file that is missing; a named one must be there
-            opened.read(1)
-        values = TomlConfigSettingsSource(Settings, path)()
-    except OSError as error:
-        raise input_failure(f"the settings in {path}", error) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path} is not TOML: {error}") from None
-    _refuse_unknown(values, str(path), known)
-    for name in values:
-        if SecretStr in get_args(known[name].annotation):
-            raise ConfigError(
-                f"{name} is a secret and stands in {path}: set {ENVIRONMENT_PREFIX}{name.upper()} in the environment, "
-                f"or name a file that holds nothing else with {name}_file"
-            )
-    return dict(values)
-
-
-def _refuse_unknown_variables(known: Mapping[str, FieldInfo]) -> None:
-    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
-    _refuse_unknown(names, "the environment", [ENVIRONMENT_PREFIX + name.upper() for name in known])
-
-
-def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> None:
-    folded = {name.upper(): name for name in known}
-    for name in names:
-        if name in folded.values() or (place == "the environment" and name.upper() in folded):
-            continue
-        close = difflib.get_close_matches(name.upper(), folded, 1)
-        hint = f"did you mean {folded[close[0]]}?" if close else "known are: " + ", ".join(folded.values())
-        raise ConfigError(f"unknown setting {name} in {place}; {hint}")
-
-
-def _places(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
-    """Which settings came from elsewhere than the command line, for the end of a message."""
-    environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
-    file_names = [name for name in file if name not in environment and name not in given]
-    parts = [f"{', '.join(environment_names)} from the environment"] if environment_names else []
-    parts += [f"{', '.join(file_names)} from {path}"] if file_names else []
-    return f" (with {' and '.join(parts)})" if parts else ""

@@ -19,7 +19,7 @@ from pydantic import BaseModel, Field, SecretStr, field_validator
 from stream.errors import ConfigError
 from stream.partitions import PARTITIONS_MAX
 from workers.exits import input_failure
-from workers.settings import Settings, load
+from workers.settings import Settings
 from workers.step import STEP_BYTES_MAX
 from workers.topics import Topics, generation, topic_names
 
@@ -223,17 +223,3 @@ def names_of(settings: StreamSettings) -> Names:
         generation(fingerprint, partitions),
         f"{settings.topic_prefix}{settings.group}",
     )
-
-
-def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
-    """The settings of a worker, from all places; with ``window`` it must be bounded in time.
-
-    Raises ``ConfigError`` and ``Failure`` like ``load``.
-    """
-    settings = load(given, file, StreamSettings)
-    if window and settings.window_seconds is None:
-        raise ConfigError(
-            "window_seconds is not set, but workers on Kafka restore the window from the log, so it needs an end: "
-            "set how far apart in time two documents may be, for instance --window-seconds 86400"
-        )
-    return settings

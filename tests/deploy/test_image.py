@@ -26,7 +26,8 @@ import warm_kernels
 from workers.metrics import MATCH, SIGN
 from workers.observe import SILENT
 from workers.roles import ROLES, warm
-from workers.stream_settings import load_stream, names_of
+from workers.stream_settings import names_of
+from workers.settings_sources import load_stream
 from workers.transports.memory import MemoryCluster, MemoryTransport
 
 def compiled():

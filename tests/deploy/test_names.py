@@ -30,7 +30,8 @@ from deploy_files import (
 from workers.cli import app
 from workers.health import Health, application
 from workers.metrics import METRICS, Metrics
-from workers.stream_settings import StreamSettings, load_stream
+from workers.settings_sources import load_stream
+from workers.stream_settings import StreamSettings
 
 WORKERS = {"signer": "sign", "matcher": "match"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]

@@ -16,7 +16,7 @@ from typing import Any
 
 from workers import cli
 from workers.roles import warm
-from workers.stream_settings import load_stream
+from workers.settings_sources import load_stream
 from workers.transports.kafka_producer import KafkaTransactionalProducer
 
 ORDINARY = "ordinary"

@@ -23,8 +23,9 @@ from broker import BECOME_JAVA, Broker
 from kafka import KafkaAdminClient
 from torture_oracle import documents
 
+from workers.settings_sources import load_stream
 from workers.step import Message
-from workers.stream_settings import StreamSettings, load_stream, names_of
+from workers.stream_settings import StreamSettings, names_of
 from workers.topics import partition_of_key
 from workers.transport import AbortedError, Producer, Record, TransportError
 from workers.transports.kafka import KafkaSettings, KafkaTransport

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workers.calibrate import Job, calibrate, run
+from workers.commands.calibrate import Job, calibrate, run
 from workers.exits import Exit, Failure
 
 

@@ -8,10 +8,10 @@ import pytest
 from stream import Config, ConfigError
 from stream.documents import Document
 from stream.schemes import SCHEMES
-from workers import order
+from workers.commands import order
 from workers.exits import Exit, Failure
 from workers.order_file import read_order, written_order
-from workers.settings import load
+from workers.settings_sources import load
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
 

@@ -5,7 +5,8 @@ import pytest
 from stream.config import Config
 from stream.errors import ConfigError
 from workers.exits import Exit, Failure
-from workers.settings import FILE_DEFAULT, Settings, load
+from workers.settings import Settings
+from workers.settings_sources import FILE_DEFAULT, load
 
 
 @pytest.fixture(autouse=True)

@@ -15,16 +15,17 @@ from typer.main import get_command
 
 from stream.errors import ConfigError
 from workers.cli import app
+from workers.commands.load import Loader
+from workers.commands.report import Report
+from workers.commands.tail import follow
+from workers.commands.topics import describe
 from workers.connection import kafka_settings
 from workers.exits import Exit, Failure
-from workers.load import Loader
 from workers.options import option_name
-from workers.report import Report
+from workers.settings_sources import load_stream
 from workers.stop import Stop
-from workers.stream_settings import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions, load_stream
-from workers.tail import follow
+from workers.stream_settings import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
 from workers.topic_rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
-from workers.topics_commands import describe
 from workers.transports.kafka_admin import TopicDescription
 from workers.transports.memory import MemoryTransport
 
@@ -111,7 +112,7 @@ def test_a_command_that_does_not_wait_says_that_no_broker_answers(neardup):
 
 def test_settings_of_other_commands_may_stand_in_the_shared_places(monkeypatch, tmp_path):
     """One file for all; what is no command's setting is refused all the same."""
-    from workers.settings import load
+    from workers.settings_sources import load
 
     (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
     monkeypatch.setenv("NEARDUP_HEALTH_PORT", "7")
@@ -217,7 +218,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
             return TopicDescription(name, 2, 1, {})
 
     transport = SimpleNamespace(admin=Admin(), close=lambda: None)
-    monkeypatch.setattr("workers.topics_commands.connect", lambda settings: transport)
+    monkeypatch.setattr("workers.commands.topics.connect", lambda settings: transport)
     describe(settings_of(bands_partitions=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
     assert rows

@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stream.errors import ConfigError
-from workers import tune_sample
 from workers.cli import app
+from workers.commands import tune_sample
 from workers.exits import Failure
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "

@@ -16,8 +16,8 @@ from stream.config import Config
 from stream.schemes import SCHEMES
 from stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from stream.theory.tuning import Tuning, curve, probabilities
+from workers.commands.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 from workers.exits import Exit, Failure
-from workers.tune_pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
 
 # Similarities of the table, as distances from the threshold.
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)

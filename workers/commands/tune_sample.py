@@ -10,11 +10,11 @@ from rich.table import Table
 from stream.documents import Document
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.texts.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from workers.commands.tune import facts, tell
 from workers.exits import Exit, Failure
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
 from workers.transports.files import Reader, check_paths
-from workers.tune import facts, tell
 
 # Documents and characters that are read of a sample: a few seconds' work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000

@@ -20,10 +20,10 @@ from stream.features import Features
 from stream.schemes import SCHEMES
 from stream.tokens.bags import sorted_sets
 from stream.tokens.token_order import NO_FREQUENCIES, counted, most_frequent
+from workers.commands.report import Report
+from workers.commands.run import Chunk, chunked
 from workers.exits import Exit
 from workers.order_file import written_order
-from workers.report import Report
-from workers.run import Chunk, chunked
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
 from workers.transports.files import Reader, check_paths, total_bytes

@@ -22,8 +22,9 @@ import orjson
 from stream.codecs import encode_matches
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Matcher, Signed, Signer, match_step
+from workers.commands.report import Rejects, Report
+from workers.commands.window_file import fill
 from workers.exits import Exit, Failure, output_failure
-from workers.report import Rejects, Report
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
 from workers.transports.files import (
@@ -35,7 +36,6 @@ from workers.transports.files import (
     holds_lines,
     total_bytes,
 )
-from workers.window_file import fill
 
 # Seconds until a thread that decodes gives way to one that comes back from a kernel. The interpreter's 5 ms are longer
 # than it takes to sign a chunk.

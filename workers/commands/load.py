@@ -18,9 +18,9 @@ import orjson
 
 from stream.documents import Document
 from workers.backoff import backoff_seconds
+from workers.commands.report import Report
 from workers.connection import connect
 from workers.exits import Exit, Failure
-from workers.report import Report
 from workers.settings import fields_of
 from workers.step import Message
 from workers.stop import Stop

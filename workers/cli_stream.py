@@ -146,7 +146,7 @@ def up_command(
 
 def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
     """Send the documents in files to Kafka, keyed by id."""
-    from workers.load import load_paths
+    from workers.commands.load import load_paths
 
     with _failures():
         raise typer.Exit(load_paths(paths, _settings(ctx, config, None, window=False), quiet=quiet))
@@ -164,7 +164,7 @@ def tail_command(
     config: SettingsFile = None,
 ) -> None:
     """Print pairs as they are committed, a line of JSON each."""
-    from workers.tail import tail
+    from workers.commands.tail import tail
 
     with _failures():
         settings = _settings(ctx, config, start, window=False)
@@ -173,7 +173,7 @@ def tail_command(
 
 def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
-    from workers.topics_commands import create
+    from workers.commands.topics import create
 
     with _failures():
         create(_settings(ctx, config, None))
@@ -181,7 +181,7 @@ def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
 
 def describe_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
-    from workers.topics_commands import describe
+    from workers.commands.topics import describe
 
     with _failures():
         describe(_settings(ctx, config, None))
@@ -192,7 +192,7 @@ def _given(ctx: typer.Context, start: str | None) -> dict[str, Any]:
 
 
 def _settings(ctx: typer.Context, config: str | None, start: str | None, *, window: bool = True) -> StreamSettings:
-    from workers.stream_settings import load_stream
+    from workers.settings_sources import load_stream
 
     return load_stream(_given(ctx, start), config, window=window)
 

@@ -19,9 +19,9 @@ from stream.theory.families import (
     propose,
     sensitivity,
 )
+from workers.commands.tune import facts, tell
+from workers.commands.tune_pictures import POINTS, Curve, Mark, Picture
 from workers.exits import Exit, Failure
-from workers.tune import facts, tell
-from workers.tune_pictures import POINTS, Curve, Mark, Picture
 
 # Distances of the table: d1, d2, and this many steps between them and beyond on either side.
 _STEPS = 4

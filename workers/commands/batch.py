@@ -27,11 +27,10 @@ from stream.codecs import encode_matches
 from stream.pipeline import Matches, Signer, table_limits
 from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW
-from workers import window_file
-from workers.batch_rows import RowFiles, Rows
-from workers.exits import Exit, Failure
-from workers.report import Rejects, Report
-from workers.run import (
+from workers.commands import window_file
+from workers.commands.batch_rows import RowFiles, Rows
+from workers.commands.report import Rejects, Report
+from workers.commands.run import (
     ENDED,
     chunked,
     closed_pipe,
@@ -41,6 +40,7 @@ from workers.run import (
     write_pairs,
     write_summary,
 )
+from workers.exits import Exit, Failure
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
 from workers.transports.files import Reader, check_paths, total_bytes
@@ -48,7 +48,7 @@ from workers.transports.files import Reader, check_paths, total_bytes
 try:
     import duckdb
 
-    from workers import batch_join
+    from workers.commands import batch_join
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
 

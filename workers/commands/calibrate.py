@@ -20,8 +20,8 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.theory.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from workers.commands.json_objects import json_objects
 from workers.exits import Exit, Failure
-from workers.json_objects import json_objects
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20
