@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.hashing import derive_seed, mix64
-from stream.kernels import kernel
+from stream.kernels import inlined, kernel
 
 # Told apart from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -43,7 +43,7 @@ def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint
 def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
     """Bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
     out = np.empty((len(sketches), bands), np.uint64)
-    _keys(sketches, np.uint64(seed), np.empty(bands, np.uint64), out)
+    _keys(sketches.reshape(-1), np.uint64(seed), np.empty(bands, np.uint64), sketches.shape[1] // bands, out)
     return out
 
 
@@ -62,20 +62,35 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
 
 
 @kernel
-def _keys(sketches, seed, seeds, out):  # type: ignore[no-untyped-def]
+def _keys(flat, seed, seeds, width, out):  # type: ignore[no-untyped-def]
+    """Keys of sketches that stand one after the other in ``flat``; each band's bytes, eight at a time, the first of
+    them highest."""
     for band in range(len(seeds)):
         seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
-    width = sketches.shape[1] // len(seeds)
-    for i in range(len(sketches)):
+    at = 0
+    for i in range(len(out)):
         for band in range(len(seeds)):
             key = seeds[band]
-            at = band * width
             for first in range(at, at + width, 8):
-                word = np.uint64(0)
-                for j in range(first, min(first + 8, at + width)):
-                    word = (word << np.uint64(8)) | np.uint64(sketches[i, j])
+                count = min(8, at + width - first)
+                if first + 8 <= len(flat):  # one load, of which what is not the band's is shifted out
+                    word = _eight(flat, first) >> np.uint64(64 - 8 * count)
+                else:
+                    word = np.uint64(0)
+                    for j in range(first, first + count):
+                        word = (word << np.uint64(8)) | np.uint64(flat[j])
                 key = mix64(key ^ word)
             out[i, band] = key
+            at += width
+
+
+@inlined
+def _eight(flat, at):  # type: ignore[no-untyped-def]
+    """Eight bytes as one number: written so that the compiler sees a load and a swap of bytes."""
+    word = np.uint64(flat[at]) << np.uint64(56) | np.uint64(flat[at + 1]) << np.uint64(48)
+    word |= np.uint64(flat[at + 2]) << np.uint64(40) | np.uint64(flat[at + 3]) << np.uint64(32)
+    word |= np.uint64(flat[at + 4]) << np.uint64(24) | np.uint64(flat[at + 5]) << np.uint64(16)
+    return word | np.uint64(flat[at + 6]) << np.uint64(8) | np.uint64(flat[at + 7])
 
 
 @kernel
