@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
+from stream.signatures import p_stable
 from stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 
 Floats = npt.NDArray[np.float64]
@@ -187,17 +188,8 @@ def _linear(distance: Floats, scale: float) -> Floats:
     return np.asarray(np.clip(1 - distance / scale, 0.0, 1.0))
 
 
-def _gaussian(distance: Floats, scale: float) -> Floats:
-    """Of two points whose projections are d times a normal number apart, in segments whose places are random."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = scale / distance
-        within = np.vectorize(math.erf, otypes=[np.float64])(t / math.sqrt(2))
-        parted = -np.expm1(-t * t / 2) * math.sqrt(2 / math.pi) / t
-        return np.asarray(np.where(distance == 0, 1.0, within - parted))
-
-
 def _cauchy(distance: Floats, scale: float) -> Floats:
-    """The same, d times a Cauchy number apart."""
+    """Of two points whose projections are d times a Cauchy number apart, in segments whose places are random."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = scale / distance
         parted = np.log1p(t * t) / (math.pi * t)
@@ -210,7 +202,9 @@ FAMILIES: dict[str, Family] = {
     ),
     "hamming": Family("hamming_bits", _linear, None, "bits of an item", "one bit"),
     "cosine": Family("angle", _linear, 180.0, "greatest angle", "the side of a random hyperplane"),
-    "euclid": Family("l2", _gaussian, None, "width of a segment", "the segment of a line of normal components"),
+    "euclid": Family(
+        "l2", p_stable.agreement, None, "width of a segment", "the segment of a line of normal components"
+    ),
     "l1": Family("l1", _cauchy, None, "width of a segment", "the segment of a line of Cauchy components"),
     "l1_unary": Family("l1", _linear, None, "dimensions times the greatest component", "one bit of a unary code"),
 }
