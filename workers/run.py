@@ -26,8 +26,8 @@ from workers.exits import Exit, Failure, output_failure
 from workers.report import Rejects, Report
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
+from workers.transports.compression import COMPRESSED_ENDINGS
 from workers.transports.files import (
-    COMPRESSED_ENDINGS,
     Entry,
     Reader,
     check_paths,
