@@ -35,8 +35,8 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH]...",
-        help="Files of JSON Lines, files, folders (each file a document), or - for standard input, which is also "
-        "read when nothing is named. gzip and Zstandard are told by their content.",
+        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
+        "standard input, which is also read when nothing is named. gzip and Zstandard are told by their content.",
         show_default=False,
     ),
 ]
@@ -196,7 +196,9 @@ def calibrate_command(
     ],
     documents: Annotated[
         list[str],
-        typer.Option("--documents", metavar="FILE", help="JSON Lines it was made from; may stand several times"),
+        typer.Option(
+            "--documents", metavar="FILE", help="JSON Lines or table it was made from; may stand several times"
+        ),
     ],
     field: Annotated[
         str, typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs")

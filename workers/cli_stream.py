@@ -39,8 +39,8 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH...",
-        help="Files of JSON Lines, files, folders (each file a document), or - for standard input. gzip and Zstandard "
-        "are told by their content.",
+        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
+        "standard input. gzip and Zstandard are told by their content.",
         show_default=False,
     ),
 ]

@@ -27,15 +27,15 @@ INPUT_FORMATS = ("auto", "lines", "documents")
 class Options(BaseModel):
     """How input is read and refusals are told: what does not change which documents are near-duplicates."""
 
-    id_field: str = Field("id", description="name of the id in JSON Lines")
+    id_field: str = Field("id", description="name of the id in JSON Lines and tables")
     text_field: str = Field("text", description="name of the text in JSON Lines")
-    timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines")
+    timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
     tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
     vector_field: str = Field("vector", description="name of the vector in JSON Lines")
     input_format: str = Field(
         "auto",
-        description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents), "
-        "lines, documents",
+        description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents; where these "
+        "are records, .csv and .tsv are tables), lines, documents",
     )
     # Any text within text_characters_max fits, however it is escaped, at the default of both (12 bytes a character).
     line_bytes_max: int = Field(

@@ -1,8 +1,8 @@
 """``neardup calibrate``: how many pairs of a similarity are true, told from a field that was not scored.
 
-Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, both as JSON Lines, and writes
-a table: for each bin of similarity the mean difference of the field, the share of true pairs that it tells, and the
-same for all pairs from the bin upwards, which says where to set the threshold.
+Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, as JSON Lines (documents as
+.csv or .tsv too), and writes a table: for each bin of similarity the mean difference of the field, the share of true
+pairs that it tells, and the same for all pairs from the bin upwards, which says where to set the threshold.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.theory.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
-from workers.commands.json_objects import json_objects
+from workers.commands.json_objects import json_objects, record_objects
 from workers.exits import Exit, Failure
 
 # Bytes of a line at most: the default of line_bytes_max.
@@ -71,7 +71,7 @@ def calibrate(job: Job) -> Calibration:
     kind, left_out = KINDS[job.kind], Counter[str]()
     values: dict[str, Any] = {}
     for path in job.documents:
-        for document in json_objects(path, left_out):
+        for document in record_objects(path, left_out, job.field if job.kind == "number" else None):
             value = kind.read(document.get(job.field))
             if value is None:
                 left_out[f"documents without a {job.kind} in {job.field}"] += 1

@@ -1,9 +1,9 @@
 """``neardup load``: files to the topic of documents, keyed by id, a transaction for each few thousand.
 
 What is loaded is what ``neardup run`` reads: the same paths, formats and refusals. A line of JSON goes out as it is
-(the signers judge its text), a whole file as an object of id and text. A transaction that is known to have failed is
-sent again; where nobody knows, the load ends and says so. Loading twice does little harm: an id that comes again is a
-new version, which never pairs with its earlier ones.
+(the signers judge its text), a row of a table as the object that it is in JSON, a whole file as one of id and text. A
+transaction that is known to have failed is sent again; where nobody knows, the load ends and says so. Loading twice
+does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from workers.stream_settings import StreamSettings, names_of
 from workers.topics import partition_of_key
 from workers.transport import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
 from workers.transports.files import Entry, Reader, check_paths, total_bytes
+from workers.transports.lines import BOM
 
 # Documents and bytes of a transaction at most: what is held in memory, and sent again if it fails.
 _BATCH_DOCUMENTS = 2_000
@@ -35,7 +36,6 @@ _BATCH_BYTES = 8 << 20
 _TRIES = 6
 # Bytes of a message beside its value and key.
 _OVERHEAD_BYTES = 1_000
-_BOM = b"\xef\xbb\xbf"
 _ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
@@ -100,7 +100,7 @@ class Loader:
         except UnicodeEncodeError:
             self.report.refuse(entry, "id_surrogate")
             return
-        value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(_BOM)
+        value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(BOM)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.report.refuse(entry, "message_too_large")
             return

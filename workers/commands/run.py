@@ -27,8 +27,8 @@ from workers.commands.window_file import fill
 from workers.exits import Exit, Failure, output_failure
 from workers.settings import Settings, fields_of
 from workers.stop import Stop
+from workers.transports.compression import COMPRESSED_ENDINGS
 from workers.transports.files import (
-    COMPRESSED_ENDINGS,
     Entry,
     Reader,
     check_paths,

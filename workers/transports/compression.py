@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 import zstandard
 
+# What compressed files end in.
+COMPRESSED_ENDINGS = (".gz", ".zst")
 # Bytes of one block at most, except for Zstandard (below): small enough for the cache, large enough for few calls.
 BLOCK_BYTES = 1 << 18
 # Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB at a time makes 32 MiB at most.
@@ -23,6 +25,14 @@ _ZLIB_GZIP = 16 + zlib.MAX_WBITS
 
 class Corrupt(Exception):
     """The compressed data is damaged or cut off."""
+
+
+def plain_name(path: str) -> str:
+    """A path in lower case, without the endings of compression."""
+    name = path.lower()
+    for ending in COMPRESSED_ENDINGS:
+        name = name.removesuffix(ending)
+    return name
 
 
 def decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -2,8 +2,9 @@
 
 What is what, unless ``input_format`` says otherwise: a file named on the command line that ends in .jsonl or .ndjson,
 and a stream (standard input, a pipe, a device), is JSON Lines; any other file, and every file in a folder, is one
-document whose id is its path. Compressed content (gzip, Zstandard) is told by its first bytes; its endings .gz and
-.zst are taken off before the name is looked at. A byte order mark at the start is no part of the text.
+document whose id is its path. Where documents are records, files that end in .csv or .tsv are tables of them, in
+folders too. Only a text can be a whole file. Compressed content (gzip, Zstandard) is told by its first bytes; its
+endings .gz and .zst are taken off before the name is looked at. A byte order mark at the start is no part of the text.
 
 Of JSON Lines, a line of white space alone is skipped and counted, and the last line needs no line feed.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 import os
 import select
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -28,22 +29,25 @@ from stream.documents import Document
 from workers.exits import input_failure
 from workers.settings import Options
 from workers.stop import Stop
-from workers.transports.compression import BLOCK_BYTES, Corrupt, decompressed
-from workers.transports.lines import IDLE, Line, split_lines
+from workers.transports.compression import BLOCK_BYTES, Corrupt, decompressed, plain_name
+from workers.transports.lines import BOM, IDLE, Line, split_lines
+from workers.transports.tables import delimiter_of, table_lines
 
 STDIN = "-"
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"
 _LINES_ENDINGS = (".jsonl", ".ndjson")
-COMPRESSED_ENDINGS = (".gz", ".zst")
 # A zero byte this near the start marks a file as no text: the same rule and distance as git.
 _BINARY_BYTES = 8000
-_BOM = b"\xef\xbb\xbf"
 
 # Why a file gave no document, beside the reasons of the library.
 FILE_REASONS: dict[str, str] = {
     "binary": "the file is binary: it holds a zero byte near its start",
     "file_not_utf8": "the file is not UTF-8 text",
+    "file_not_lines": "a whole file is one text, and the scheme takes none: give JSON Lines (.jsonl, .ndjson, or "
+    "--input-format lines), or records as a table (.csv, .tsv)",
+    "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
+    "row_length": "the row does not have as many cells as the header",
     "hidden": "the name begins with a dot; --hidden takes such names too",
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",
@@ -56,8 +60,8 @@ FILE_REASONS: dict[str, str] = {
 class Entry(NamedTuple):
     """A document or a reason (``found``), and where it stood: ``line`` is 0 for a whole file.
 
-    ``raw`` is the line as it was, ``None`` if there is none or if it has been spilled. ``walked`` marks what was
-    met in a folder rather than named.
+    ``raw`` is the line as it was (a row of a table as the line of JSON that it makes, if it makes one), ``None`` if
+    there is none or if it has been spilled. ``walked`` marks a file that was met in a folder rather than named.
     """
 
     source: str
@@ -94,7 +98,7 @@ class Reader:
             elif holds_lines(path, self.options.input_format):
                 yield from self._lines(path, follow and i == len(paths) - 1)
             else:
-                yield self._document(path, walked=False)
+                yield from self._file(path, walked=False)
 
     def _folder(self, path: str) -> Iterator[Entry | None]:
         for found, reason in walk(path, hidden=self.options.hidden):
@@ -105,16 +109,30 @@ class Reader:
             elif self.options.input_format == "lines":
                 yield from self._lines(found, False)
             else:
-                yield self._document(found, walked=True)
+                yield from self._file(found, walked=True)
 
-    def _lines(self, path: str, follow: bool) -> Iterator[Entry | None]:
+    def _file(self, path: str, walked: bool) -> Iterator[Entry | None]:
+        """A file that is not JSON Lines."""
+        delimiter = delimiter_of(path)
+        if delimiter and self._fields.kind == "record" and self.options.input_format == "auto":
+            yield from self._lines(path, False, delimiter)
+        else:
+            yield self._document(path, walked)
+
+    def _lines(self, path: str, follow: bool, delimiter: str | None = None) -> Iterator[Entry | None]:
+        """The lines of a file of JSON Lines, or the rows of a table with a delimiter."""
         source = _STDIN_NAME if path == STDIN else display(path)
+        bytes_max = self.options.line_bytes_max
         blocks: Iterator[bytes | None]
         number = 0
         try:
             with _opened(path) as descriptor:
                 blocks = self._follow(path, descriptor) if follow else decompressed(self._blocks(descriptor))
-                lines = split_lines(blocks, self.options.line_bytes_max)
+                if delimiter:
+                    lines = split_lines(self._unless_stopped(blocks), bytes_max)
+                    lines = table_lines(lines, delimiter, bytes_max, self._fields.timestamp)
+                else:
+                    lines = split_lines(blocks, bytes_max)
                 for line in lines:
                     if line is IDLE:
                         yield None
@@ -125,8 +143,8 @@ class Reader:
                     elif not line.raw or line.raw.isspace():
                         self.blank_lines += 1
                     else:
-                        content = line.raw.removeprefix(_BOM) if number == 1 else line.raw
-                        yield Entry(source, number, line.raw, decode_document(content, self._fields))
+                        content = line.raw.removeprefix(BOM) if number == 1 else line.raw
+                        yield Entry(source, number, line.raw, line.reason or decode_document(content, self._fields))
         except Corrupt:
             if not self.stop.signal:
                 yield Entry(source, number + 1, None, "corrupt")
@@ -148,6 +166,8 @@ class Reader:
     def _document(self, path: str, walked: bool) -> Entry:
         """A whole file as one document; its id is the path."""
         source = display(path) if path != STDIN else _STDIN_NAME
+        if self._fields.kind != "text":
+            return Entry(source, 0, None, "file_not_lines", walked)
         bytes_max = self.options.line_bytes_max
         parts: list[bytes] = []
         size = 0
@@ -165,7 +185,7 @@ class Reader:
                     if size > bytes_max:
                         return Entry(source, 0, None, "file_too_large", walked)
                     parts.append(block)
-            text = b"".join(parts).removeprefix(_BOM).decode()
+            text = b"".join(parts).removeprefix(BOM).decode()
         except UnicodeDecodeError:
             return Entry(source, 0, None, "file_not_utf8", walked)
         except Corrupt:
@@ -185,6 +205,12 @@ class Reader:
                 return
             self.bytes += len(block)
             yield block
+
+    def _unless_stopped(self, blocks: Iterable[bytes | None]) -> Iterator[bytes | None]:
+        """Blocks to their end. A signal ends them as damage would: of a row cut in two nothing is read."""
+        yield from blocks
+        if self.stop.signal:
+            raise Corrupt
 
     def _follow(self, path: str, descriptor: int) -> Iterator[bytes | None]:
         """The bytes of a growing file until stopped; ``None`` when it was cut short or replaced, and begins anew."""
@@ -217,10 +243,8 @@ def holds_lines(path: str, input_format: str) -> bool:
 
 
 def _lines_by_name(path: str) -> bool:
-    name = path.lower()
-    for ending in COMPRESSED_ENDINGS:
-        name = name.removesuffix(ending)
-    return path == STDIN or name.endswith(_LINES_ENDINGS) or not stat.S_ISREG(os.stat(path).st_mode)
+    lines_ending = plain_name(path).endswith(_LINES_ENDINGS)
+    return path == STDIN or lines_ending or not stat.S_ISREG(os.stat(path).st_mode)
 
 
 # How to tell JSON Lines from documents, by the value of ``input_format``.

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+# A byte order mark, which is no part of the text behind it.
+BOM = b"\xef\xbb\xbf"
+
 
 class Line(NamedTuple):
-    """A line without its line feed, or, if it is longer than the bound, a part of it (``ended``: the last one)."""
+    """A line without its line feed, or, if it is longer than the bound, a part of it (``ended``: the last one).
+
+    ``reason`` says why it can be no document, where that is known already.
+    """
 
     number: int
     raw: bytes
     is_part: bool = False
     ended: bool = True
+    reason: str = ""
 
 
 # In the place of a line: nothing more to read right now.
