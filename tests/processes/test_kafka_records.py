@@ -1,5 +1,6 @@
 """The compiled reading of a batch, beside the client's own reading of the same bytes."""
 
+import socket
 import struct
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from kafka import TopicPartition
 from kafka import errors as client_errors
 from kafka.consumer.fetcher import Fetcher
+from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.consumer import IsolationLevel
 from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
@@ -159,3 +161,24 @@ def test_a_wrong_number_of_records_is_corrupt(count):
     struct.pack_into(">i", batch, 57, count)
     with pytest.raises(client_errors.CorruptRecordError, match="offset 0 is not made of records"):
         kafka_records.read_batch(0, DefaultRecordBatch(bytes(batch)))
+
+
+def test_what_came_before_the_end_of_a_connection_is_given_out_first():
+    """A little or much; nothing is no end, and the end is an error of the client."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        connection = KafkaTCPTransport(None, ours)
+        assert kafka_records.receive(connection) == (b"", None)
+        sent = bytes(range(256)) * 400
+        theirs.sendall(sent)
+        theirs.shutdown(socket.SHUT_WR)
+        got = b""
+        while len(got) < len(sent):
+            data, error = kafka_records.receive(connection)
+            assert error is None
+            got += data
+        assert got == sent
+        data, error = kafka_records.receive(connection)
+        assert data == b""
+        assert isinstance(error, client_errors.KafkaConnectionError)
