@@ -11,6 +11,7 @@ import csv
 import json
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -115,12 +116,18 @@ def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]
 
 def tail_below(n: int, p: float, x: int) -> float:
     """The chance of at most x successes among n of chance p each, added up exactly."""
-    return math.fsum(_term(n, p, m) for m in range(min(x, n) + 1)) if x >= 0 else 0.0
+    return math.fsum(_terms(n, p)[: max(x, -1) + 1])
 
 
 def tail_above(n: int, p: float, x: int) -> float:
     """The chance of at least x successes."""
-    return math.fsum(_term(n, p, m) for m in range(max(x, 0), n + 1))
+    return math.fsum(_terms(n, p)[max(x, 0) :])
+
+
+@lru_cache(maxsize=4096)
+def _terms(n: int, p: float) -> tuple[float, ...]:
+    """The chance of each number of successes: both tails ask for them, and pairs of one similarity under all seeds."""
+    return tuple(_term(n, p, m) for m in range(n + 1))
 
 
 def _term(n: int, p: float, m: int) -> float:
