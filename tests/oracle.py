@@ -54,15 +54,21 @@ def joined_pairs(sets: Sequence[Hashes], threshold: float) -> PairsOf:
     rank[np.argsort(counts, kind="stable")] = np.arange(len(elements))
     index: dict[int, list[int]] = {}
     out: PairsOf = {}
+    ranks_of: list[npt.NDArray[np.int64]] = []
+    is_in_x = np.zeros(len(elements), np.bool_)
     for j, x in enumerate(sets):
         length = len(x) - math.ceil(threshold * len(x) - 1e-9) + 1
         ranks = rank[np.searchsorted(elements, x)]
+        ranks_of.append(ranks)
+        is_in_x[ranks] = True
         prefix = np.partition(ranks, length - 1)[:length].tolist() if length < len(x) else ranks.tolist()
         for i in {i for element in prefix for i in index.setdefault(element, [])}:
             if min(len(x), len(sets[i])) >= threshold * max(len(x), len(sets[i])) - 1e-9:
-                similarity = jaccard(sets[i], x)
+                common = int(np.count_nonzero(is_in_x[ranks_of[i]]))
+                similarity = common / (len(x) + len(sets[i]) - common)
                 if similarity >= threshold:
                     out[i, j] = similarity
+        is_in_x[ranks] = False
         for element in prefix:
             index[element].append(j)
     return out
