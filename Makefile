@@ -14,12 +14,14 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
 
+# Some three hundred processes start in the tests: compiled modules are kept, whatever the environment says.
+test: export PYTHONDONTWRITEBYTECODE :=
 test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka --ignore tests/deploy
-	$(BIN)/python -m pytest tests/kafka tests/deploy  # real servers and real time: one at a time
+	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka
+	$(BIN)/python -m pytest tests/kafka  # real servers and real time: one at a time
 
 bench: $(STAMP)  ## speed, memory and recall, beside the peers
 	$(BIN)/python -m pip install --quiet --group bench

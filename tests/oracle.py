@@ -11,6 +11,7 @@ import csv
 import json
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -53,15 +54,21 @@ def joined_pairs(sets: Sequence[Hashes], threshold: float) -> PairsOf:
     rank[np.argsort(counts, kind="stable")] = np.arange(len(elements))
     index: dict[int, list[int]] = {}
     out: PairsOf = {}
+    ranks_of: list[npt.NDArray[np.int64]] = []
+    is_in_x = np.zeros(len(elements), np.bool_)
     for j, x in enumerate(sets):
         length = len(x) - math.ceil(threshold * len(x) - 1e-9) + 1
         ranks = rank[np.searchsorted(elements, x)]
+        ranks_of.append(ranks)
+        is_in_x[ranks] = True
         prefix = np.partition(ranks, length - 1)[:length].tolist() if length < len(x) else ranks.tolist()
         for i in {i for element in prefix for i in index.setdefault(element, [])}:
             if min(len(x), len(sets[i])) >= threshold * max(len(x), len(sets[i])) - 1e-9:
-                similarity = jaccard(sets[i], x)
+                common = int(np.count_nonzero(is_in_x[ranks_of[i]]))
+                similarity = common / (len(x) + len(sets[i]) - common)
                 if similarity >= threshold:
                     out[i, j] = similarity
+        is_in_x[ranks] = False
         for element in prefix:
             index[element].append(j)
     return out
@@ -115,12 +122,18 @@ def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]
 
 def tail_below(n: int, p: float, x: int) -> float:
     """The chance of at most x successes among n of chance p each, added up exactly."""
-    return math.fsum(_term(n, p, m) for m in range(min(x, n) + 1)) if x >= 0 else 0.0
+    return math.fsum(_terms(n, p)[: max(x, -1) + 1])
 
 
 def tail_above(n: int, p: float, x: int) -> float:
     """The chance of at least x successes."""
-    return math.fsum(_term(n, p, m) for m in range(max(x, 0), n + 1))
+    return math.fsum(_terms(n, p)[max(x, 0) :])
+
+
+@lru_cache(maxsize=4096)
+def _terms(n: int, p: float) -> tuple[float, ...]:
+    """The chance of each number of successes: both tails ask for them, and pairs of one similarity under all seeds."""
+    return tuple(_term(n, p, m) for m in range(n + 1))
 
 
 def _term(n: int, p: float, m: int) -> float:

@@ -1,4 +1,9 @@
-"""The programs of Prometheus: those of this machine, else those of Debian's package; and what to do without."""
+"""The programs of Prometheus: those of this machine, else those of Debian's package; and what to do without.
+
+`promtool` and `prometheus` are those of this machine, else those of Debian's package, fetched by `apt-get` into a cache
+and unpacked there without being installed. Where that cannot be had, tests of them skip with the reason; with CI=true
+they fail instead.
+"""
 
 from __future__ import annotations
 
@@ -79,3 +84,12 @@ def absent(reason: str) -> NoReturn:
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"in CI: {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def prometheus() -> Prometheus:
+    """The programs of Prometheus."""
+    try:
+        return find_prometheus()
+    except UnavailableError as error:
+        absent(f"no Prometheus: {error}")

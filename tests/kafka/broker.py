@@ -75,6 +75,8 @@ SETTINGS: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": "16777216",  # default 128 MiB, a quarter of the heap below
 }
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
+# C1 alone: two thirds of the processor time of a start, and no later compilation beside the tests; slower when warm.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 # Runs in the child: dies with the parent (PR_SET_PDEATHSIG = 1, Linux), also if that died meanwhile, then
 # becomes Java under the same process id. Not a preexec_fn, which is unsafe in a process with threads.
@@ -182,12 +184,14 @@ def free_port(*taken: int) -> int:
 class Broker:
     """One Kafka node in a child process, with the life cycle that the module describes.
 
-    `port` 0 means a free one; `settings` adds to or replaces `SETTINGS` (server.properties names). Call
-    `start` from a thread that lives as long as the broker should. Raises `BrokerUnavailableError` when this
-    machine cannot run Kafka and `BrokerFailedError` when Kafka does not start.
+    `port` 0 means a free one; `settings` adds to or replaces `SETTINGS` (server.properties names); `lasting`: it is to
+    be fast when warm, rather than soon there. Call `start` from a thread that lives as long as the broker should.
+    Raises `BrokerUnavailableError` when this machine cannot run Kafka and `BrokerFailedError` when Kafka does not
+    start.
     """
 
-    def __init__(self, *, port: int = 0, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, *, port: int = 0, settings: Mapping[str, str] | None = None, lasting: bool = False) -> None:
+        self.jvm = JVM if lasting else (*JVM, SHORT_LIVED)
         self.port = port or free_port()
         self.proxied_port = free_port(self.port)
         self.proxy_port = free_port(self.port, self.proxied_port)
@@ -239,7 +243,7 @@ class Broker:
             self._format(java, classpath)
         log = self.folder / "broker.log"
         read_from = log.stat().st_size if log.exists() else 0
-        command = [java, *JVM, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
+        command = [java, *self.jvm, f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "-cp", classpath]
         command += ["kafka.Kafka", str(self.folder / "server.properties")]
         with log.open("ab") as out:
             self.process = subprocess.Popen(
@@ -308,8 +312,7 @@ class Broker:
         assert self.folder is not None
         properties = self.folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
-        # Short-lived, so C1 alone: less than half the time of the default.
-        command = [java, "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath]
+        command = [java, SHORT_LIVED, "-XX:+UseSerialGC", "-cp", classpath]
         command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
         command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
         try:
@@ -366,7 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
     port = parser.parse_args(arguments).port
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # end like Ctrl-C, through the clean-up below
     try:
-        with contextlib.suppress(KeyboardInterrupt), Broker(port=port) as broker:
+        with contextlib.suppress(KeyboardInterrupt), Broker(port=port, lasting=True) as broker:
             sys.stdout.write(f"Apache Kafka {kafka_version()} serves at {broker.bootstrap}\n")
             sys.stdout.write(f"Log: {broker.folder}/broker.log. Ctrl-C stops it and removes its data.\n")
             sys.stdout.flush()

@@ -5,7 +5,8 @@ cannot run one skips these tests with the reason; with CI=true they fail instead
 worker has a broker of its own, because tests kill it and stand proxies in front of it.
 
 The folder of this file goes on the import path, so that the tests here say `from broker import Broker` and
-`from proxy import Api, Proxy` (test folders have no `__init__.py`).
+`from proxy import Api, Proxy` (test folders have no `__init__.py`); so does that of the deployment, of which one test,
+a real Prometheus that scrapes real workers, stands here.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 # kafka-python reads its message schemas, at import, by a function that Python 3.11 and 3.12 call deprecated
@@ -32,6 +34,7 @@ with warnings.catch_warnings():
 
 from broker import Broker, BrokerUnavailableError
 from make_topic import MakeTopic
+from programs import prometheus  # noqa: F401 - a fixture; found by the path above
 from proxy import Proxy
 
 if TYPE_CHECKING:

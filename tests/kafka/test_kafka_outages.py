@@ -40,6 +40,7 @@ def test_a_copy_survives_the_death_of_the_broker(
     harness = harnesses(
         request_timeout_seconds=1.0,
         connect_timeout_seconds=1.0,
+        flush_timeout_seconds=2.0,
         transaction_timeout_seconds=TRANSACTION_OUTLASTS_RESTART_SECONDS,
     )
     transport, source, target = harness.transport(), harness.make_topic(1), harness.make_topic(1)

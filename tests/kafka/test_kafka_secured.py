@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -25,6 +26,15 @@ USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss
 STORE_PASSWORD = "of-the-key-store"
 DOCUMENTS = 300
 KEYTOOL_SECONDS_MAX = 60.0
+# The command, which gives a broker that refuses it less time to change its mind.
+IMPATIENT = """
+from dataclasses import replace
+from workers import connection
+made = connection.kafka_settings
+connection.kafka_settings = lambda settings: replace(made(settings), connect_timeout_seconds=2.0)
+from workers.__main__ import main
+main()
+"""
 
 
 class Secured(NamedTuple):
@@ -149,7 +159,7 @@ def test_whoever_is_refused_is_told_why_and_not_the_password(
 def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
     """And with the code of a broker that refuses, so that whoever started it sees it fail."""
     deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
-    worker = deployment.start("sign", "--supervised")
+    worker = deployment.start("sign", "--supervised", command=[sys.executable, "-c", IMPATIENT])
     assert worker.wait(60) == Exit.BROKER, deployment.log
     last = deployment.log.splitlines()[-1]
     assert "refuses the login" in last

@@ -9,8 +9,8 @@ pace, in transactions; the main thread goes through a schedule that the seed giv
 - *scale*: one worker more of a role, or the one more asked to go: rebalances;
 - *broker*: SIGKILL to the broker, and its start on the same data.
 
-The run ends when all logs stand still for longer than session and transaction timeout together and nothing is left to
-read; then ``torture_oracle`` compares what is committed.
+The run ends when all logs stand still for longer than session and transaction timeout together, no transaction is open
+and nothing is left to read; then ``torture_oracle`` compares what is committed.
 
 Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 76 the same, but the broker's own log
 says that it dropped transaction markers (``torture_cluster.DROPPED_MARKERS``), so nothing follows for the workers; 77
@@ -45,7 +45,9 @@ from torture_oracle import Verdict, judge
 from workers.exits import Exit
 from workers.supervisor import FINAL
 
-QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + OVERDUE_SECONDS + 1
+QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
+# Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.
+QUIET_OPEN_SECONDS = QUIET_SECONDS + OVERDUE_SECONDS
 SETTLE_SECONDS_MAX = 240.0
 VOID, UNAVAILABLE = 76, 77
 
@@ -158,7 +160,8 @@ class Torture:
             state = [self.cluster.bounds(topic) for topic in topics] + [self.cluster.committed(role) for role in ROLES]
             if state != last or asleep:
                 quiet, last = time.monotonic(), state
-            if time.monotonic() - quiet > QUIET_SECONDS:
+            waited = time.monotonic() - quiet
+            if waited > QUIET_OPEN_SECONDS or (waited > QUIET_SECONDS and not self.cluster.is_open()):
                 left = [self.cluster.unread("sign", topics.documents), self.cluster.unread("match", topics.bands)]
                 if left == [0, 0]:
                     return

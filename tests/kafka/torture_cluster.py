@@ -160,6 +160,14 @@ class Cluster:
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         return patient(f"bounds of {topic}", lambda: self.transport.bounds(topic))
 
+    def is_open(self) -> bool:
+        """Whether a transaction has written to one of the topics and not ended: readers stop before the end there."""
+        places = [(topic, p, end) for topic in self.names.topics for p, (_, end) in self.bounds(topic).items()]
+        return any(self._log_end(topic, partition) > end for topic, partition, end in places)
+
+    def _log_end(self, topic: str, partition: int) -> int:
+        return patient(f"end of {topic}", lambda: self.transport.admin.log_bounds(topic, partition)[1])
+
     def committed(self, role: str) -> dict[int, int]:
         """The committed offsets of a role's group."""
         group = self.names.group(role)

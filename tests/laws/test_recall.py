@@ -3,12 +3,25 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from functools import cache
 
 import numpy as np
 import pytest
 from cases import SKETCHED
-from oracle import NEVER, all_pairs, corpus, jaccard, joined_pairs, pair_of_sets, tail_above, tail_below
+from oracle import (
+    NEVER,
+    Corpus,
+    Hashes,
+    PairsOf,
+    all_pairs,
+    corpus,
+    jaccard,
+    joined_pairs,
+    pair_of_sets,
+    tail_above,
+    tail_below,
+)
 
 from stream import Config, Deduplicator, Document
 from stream.features import Features
@@ -20,20 +33,32 @@ SEEDS = {1: 100, 2: 500, 3: 500, 5: 500, 10: 1000, 30: 500, 100: 500, 1000: 300,
 SIMILARITIES = (0.3, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
+# Size of the union, similarity, seeds.
+Cell = tuple[int, float, int]
+CURVE: tuple[Cell, ...] = tuple((union, similarity, SEEDS[union]) for union in SEEDS for similarity in SIMILARITIES)
+
+
 @cache
-def shares(scheme: str, config: Config, union: int, similarity: float, seeds: int) -> tuple[float, int, int]:
-    """The exact similarity; how many pairs were candidates; how many were emitted."""
+def shares(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, tuple[float, int, int]]:
+    """Of each cell the exact similarity; how many pairs were candidates; how many were emitted."""
     row, plan = SCHEMES[scheme], config.plan
-    candidates = emitted = 0
-    exact = 0.0
-    for seed in range(seeds):
-        a, b, exact = pair_of_sets(union, similarity, seed)
-        features = Features(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]))
+    exact: dict[Cell, float] = {}
+    candidates: Counter[Cell] = Counter()
+    emitted: Counter[Cell] = Counter()
+    for seed in range(max(seeds for *_, seeds in cells)):
+        here = [cell for cell in cells if seed < cell[2]]
+        sets: list[Hashes] = []
+        for union, similarity, seeds in here:
+            a, b, exact[union, similarity, seeds] = pair_of_sets(union, similarity, seed)
+            sets += [a, b]
+        features = Features(np.concatenate(sets), np.cumsum([0, *map(len, sets)]))
         evidence = row.evidence(features, plan._replace(seed=seed))
-        common = row.common(evidence.take(np.array([0])), evidence.take(np.array([1])), plan)
-        candidates += int(common.keys[0] > 0)
-        emitted += int(common.keys[0] > 0 and common.similarity[0] >= config.tuning.cut)
-    return exact, candidates, emitted
+        left, right = (evidence.take(np.arange(first, len(sets), 2)) for first in (0, 1))
+        common = row.common(left, right, plan)
+        met = common.keys > 0
+        candidates.update(dict(zip(here, met.tolist(), strict=True)))
+        emitted.update(dict(zip(here, (met & (common.similarity >= config.tuning.cut)).tolist(), strict=True)))
+    return {cell: (exact[cell], candidates[cell], emitted[cell]) for cell in cells}
 
 
 @pytest.mark.parametrize("union", SEEDS)
@@ -42,7 +67,7 @@ def shares(scheme: str, config: Config, union: int, similarity: float, seeds: in
 def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: int) -> None:
     """Neither fewer nor more than chance allows: exact binomial tails of one in ten million either way."""
     config = Config(scheme=scheme)
-    exact, candidates, _ = shares(scheme, config, union, similarity, SEEDS[union])
+    exact, candidates, _ = shares(scheme, config, CURVE)[union, similarity, SEEDS[union]]
     tuning = config.tuning
     p = float(candidate_probability(exact, tuning.bands, tuning.rows, tuning.sketch_bits))
     assert tail_below(SEEDS[union], p, candidates) > NEVER, (exact, p, candidates)
@@ -58,7 +83,7 @@ def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: i
     Rows of one permutation spread less than independent ones, the less the smaller the sets: better on both sides.
     """
     config = Config(scheme=scheme)
-    exact, _, emitted = shares(scheme, config, union, similarity, SEEDS[union])
+    exact, _, emitted = shares(scheme, config, CURVE)[union, similarity, SEEDS[union]]
     tuning = config.tuning
     p = float(emission_probability(exact, tuning.bands, tuning.rows, tuning.agreements_min, tuning.sketch_bits))
     if exact >= config.threshold:
@@ -83,8 +108,8 @@ def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: i
 def test_the_recall_asked_for_is_the_recall_at_the_threshold(scheme: str, settings: dict[str, float]) -> None:
     """Whatever threshold, recall, bits and rows: pairs that stand on the threshold are emitted as often as asked."""
     config = Config(scheme=scheme, **settings)
-    for union in (20, 500):
-        exact, _, emitted = shares(scheme, config, union, config.threshold, 600)
+    cells = tuple((union, config.threshold, 600) for union in (20, 500))
+    for (union, *_), (exact, _, emitted) in shares(scheme, config, cells).items():
         assert exact == config.threshold
         assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
 
@@ -126,6 +151,15 @@ def generated(seed: int) -> list[Document]:
     return [Document(str(n), " ".join(text)) for n, text in enumerate(out)]
 
 
+@cache
+def truth_of(seed: int, shingles: str) -> tuple[Corpus, list[Hashes], list[int], PairsOf]:
+    """A generated corpus with its distinct contents, as ``Corpus.distinct`` gives them, and all pairs of them."""
+    config = Config(shingles=shingles)
+    truth = corpus(generated(seed), config)
+    sets, firsts = truth.distinct()
+    return truth, sets, firsts, all_pairs(sets, config.threshold)
+
+
 def test_the_oracle_by_prefixes_finds_what_all_pairs_find() -> None:
     """On generated sets of all sizes, at several thresholds: the same pairs with the same similarities."""
     rng = np.random.default_rng(5)
@@ -158,13 +192,10 @@ def test_a_stream_finds_what_brute_force_finds(scheme: str, shingles: str) -> No
     wanted = found = 0
     for seed in range(16):
         config = Config(scheme=scheme, shingles=shingles, seed=seed + 1)
-        documents = generated(seed)
-        truth = corpus(documents, config)
-        sets, firsts = truth.distinct()
+        truth, sets, firsts, exact = truth_of(seed, shingles)
         place = {truth.documents[i].id: n for n, i in enumerate(firsts)}
         pairs = Deduplicator(config).process([truth.documents[i] for i in firsts])
         emitted = {(place[pair.older], place[pair.newer]): pair.similarity for pair in pairs}
-        exact = all_pairs(sets, config.threshold)
         wanted += len(exact)
         found += len(exact.keys() & emitted.keys())
         for (i, j), estimate in emitted.items():

@@ -18,7 +18,7 @@ import yaml
 from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, recorded, rules
 from kafka import KafkaProducer
 
-NEARDUP = [sys.executable, "-m", "workers.cli"]
+NEARDUP = [sys.executable, "-m", "workers"]
 WAIT_SECONDS_MAX = 90.0
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 JOBS = {"neardup-signer": "sign", "neardup-matcher": "match"}
