@@ -15,10 +15,6 @@ from numba import types
 
 from stream.kernels import inlined, kernel, machine_code
 
-# Masks that count the bits of a byte: by ones, by pairs, by fours.
-_1, _2, _4 = np.uint32(1), np.uint32(2), np.uint32(4)
-_ODD, _PAIRS, _NIBBLE = np.uint32(0x55), np.uint32(0x33), np.uint32(0x0F)
-
 # Room that is needed beyond the last byte, for words begin at any.
 WORD_BYTES = 8
 # Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
@@ -51,8 +47,17 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, ro
     [1, 1, 5]
     """
     out = BitAgreement(*(np.empty(len(a), np.int32) for _ in range(3)))
-    _agreement(np.ascontiguousarray(a), np.ascontiguousarray(b), bands, rows, *out)
+    _agreement(_with_a_word(a), _with_a_word(b), bands, rows, *out)
     return out
+
+
+def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Sketches that a word can be read of: contiguous, and filled up where they are shorter."""
+    if sketches.shape[1] >= WORD_BYTES:
+        return np.ascontiguousarray(sketches)
+    filled = np.zeros((len(sketches), WORD_BYTES), np.uint8)
+    filled[:, : sketches.shape[1]] = sketches
+    return filled
 
 
 def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int64]:
@@ -79,6 +84,16 @@ def _put_word(context, data, place, word):  # type: ignore[no-untyped-def]
         return context.get_dummy_value()
 
     return types.void(data, place, types.uint64), code
+
+
+@machine_code
+def _ones(context, word):  # type: ignore[no-untyped-def]
+    """How many bits of a ``uint64`` are set."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), code
 
 
 def _word_place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -109,15 +124,18 @@ def spread_bands(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
 @kernel
 def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):  # type: ignore[no-untyped-def]
     size = (rows + 7) // 8
+    head = min(size, WORD_BYTES)
+    kept = _ALL >> np.uint64(64 - 8 * head)
+    last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
+        x, y = a[i], b[i]
         first, together, unequal = -1, 0, 0
         for band in range(bands):
-            differing = 0
-            for j in range(band * size, (band + 1) * size):
-                byte = np.uint32(a[i, j] ^ b[i, j])
-                pairs = byte - ((byte >> _1) & _ODD)
-                fours = (pairs & _PAIRS) + ((pairs >> _2) & _PAIRS)
-                differing += int((fours + (fours >> _4)) & _NIBBLE)
+            at = band * size
+            place = min(at, last)
+            differing = _ones(((_word_at(x, place) ^ _word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
+            for j in range(at + head, at + size):
+                differing += _ones(np.uint64(x[j] ^ y[j]))
             unequal += differing
             if differing == 0:
                 together += 1
