@@ -84,7 +84,7 @@ def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:
     """Content hashes ``uint64[n, 2]``: equal for equal vectors."""
-    digests = b"".join([mmh3.mmh3_x64_128_digest(vector) for vector in _rows(features)])
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, _rows(features)))
     return np.frombuffer(digests, "<u8").reshape(-1, 2).astype(np.uint64)
 
 

@@ -95,8 +95,9 @@ def _sample_unary(vectors, components, least, bands, rows, out):  # type: ignore
     bits = np.empty(len(components) // 8 + 1 + packed_bits.WORD_BYTES, np.uint8)
     room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
-        bits[:] = 0
-        for k in range(len(components)):
-            if vectors[i, components[k]] >= least[k]:
-                bits[k >> 3] |= np.uint8(1) << np.uint8(k & 7)
+        for first in range(0, len(components), 8):
+            byte = 0
+            for k in range(first, min(first + 8, len(components))):
+                byte |= int(vectors[i, components[k]] >= least[k]) << (k - first)
+            bits[first >> 3] = byte
         packed_bits.spread_bands(bits, bands, rows, room, out[i])
