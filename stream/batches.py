@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import NoneType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -119,21 +120,45 @@ def empty_batch(width: int) -> Batch:
     )  # fmt: skip
 
 
+def ids_of(documents: Sequence[Document]) -> tuple[list[bytes], list[int]]:
+    """The ids of documents in UTF-8; those with a lone surrogate, which have none, are empty: their places."""
+    try:
+        return [document.id.encode() for document in documents], []
+    except UnicodeEncodeError:
+        ids = [document.id.encode(errors="ignore") for document in documents]
+        surrogates = [i for i, document in enumerate(documents) if ids[i].decode() != document.id]
+        for i in surrogates:
+            ids[i] = b""
+        return ids, surrogates
+
+
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
     starts = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum([len(id_) for id_ in ids], out=starts[1:])
+    np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)), out=starts[1:])
     return np.frombuffer(b"".join(ids), np.uint8), starts
 
 
-def time_of(document: Document) -> int | None:
-    """Event time in microseconds, ``NO_TIME`` for none, or ``None`` if it is not a time that can be kept."""
-    seconds = document.timestamp
+def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Event times in microseconds, ``NO_TIME`` for none, and which of them are times that can be kept: ``int64[n]``,
+    ``bool[n]``."""
+    seconds = [document.timestamp for document in documents]
+    kinds = set(map(type, seconds))
+    if kinds == {NoneType}:
+        return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
+    if kinds == {float}:
+        given = np.array(seconds, np.float64)
+        good = np.abs(given) < _SECONDS_MAX  # nor are infinity and what is no number
+        return np.rint(np.where(good, given, 0.0) * MICROSECONDS).astype(np.int64), good
+    times = list(map(_time_of, seconds))
+    return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
+
+
+def _time_of(seconds: float | None) -> int | None:
+    """One time of any type of number, whole ones without rounding; ``None`` if it cannot be kept."""
     if seconds is None:
         return int(NO_TIME)
-    if not abs(seconds) < _SECONDS_MAX:  # nor are infinity and what is no number
-        return None
-    return round(seconds * MICROSECONDS)
+    return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 
 
 def bucket_keys(batch: Batch, scheme: Scheme, plan: Any) -> Keys:

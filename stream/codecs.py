@@ -97,7 +97,7 @@ def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
 def _vector(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     """Components as a list of numbers; or, in base64, as little-endian float32 or packed bits."""
     vector = value.get(fields.vector, _MISSING)
-    if type(vector) is list and all(type(x) is float or type(x) is int for x in vector):
+    if type(vector) is list and set(map(type, vector)) <= {float, int}:
         return Document(id_, timestamp=timestamp, vector=vector)
     if type(vector) is str:
         try:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba.extending import intrinsic
 
 Kernel = Callable[..., Any]
 
@@ -27,3 +28,8 @@ def raw_kernel(function: Kernel) -> Kernel:
 def inlined(function: Kernel) -> Kernel:
     """As ``raw_kernel``, and copied into each caller: for the small steps of an inner loop."""
     return numba.njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)  # type: ignore
+
+
+def machine_code(function: Kernel) -> Kernel:
+    """A function for kernels to call whose code is generated, where the compiler finds no such form by itself."""
+    return intrinsic(function)

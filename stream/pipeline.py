@@ -18,11 +18,12 @@ from stream.batches import (
     Batch,
     bucket_keys,
     id_columns,
+    ids_of,
     make_batch,
     sizes_of,
     table_items,
     take,
-    time_of,
+    times_of,
 )
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
@@ -83,52 +84,41 @@ class Signer:
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
         plan, scheme = self.config.plan, self._scheme
-        refusals: list[Refusal] = []
-        kept, ids, times = self._admit(documents, refusals)
-        reading = scheme.features([documents[i] for i in kept], plan)
-        if reading.refused:
-            refusals += [Refusal(kept[i], documents[kept[i]].id, why) for i, why in reading.refused.items()]
-            some = [i for i in range(len(kept)) if i not in reading.refused]
-            kept, ids, times = [kept[i] for i in some], [ids[i] for i in some], [times[i] for i in some]
+        ids, times, refused = self._admit(documents)
+        kept: Sequence[int] = range(len(documents))
+        taken = documents
+        if refused:
+            kept = [i for i in kept if i not in refused]
+            taken = [documents[i] for i in kept]
+        reading = scheme.features(taken, plan)
+        refused |= {kept[i]: why for i, why in reading.refused.items()}
+        if refused:
+            kept = [i for i in kept if i not in refused]
+            ids, times = [ids[i] for i in kept], times[kept]
         id_bytes, id_starts = id_columns(ids)
         batch = make_batch(
             ids=id_bytes,
             id_starts=id_starts,
-            times=np.array(times, np.int64),
+            times=times,
             contents=scheme.contents(reading.features),
             evidence=scheme.evidence(reading.features, plan),
         )
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
-            places = [kept[i] for i in np.flatnonzero(too_large).tolist()]
-            refusals += [Refusal(i, documents[i].id, "evidence_too_large") for i in places]
+            refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = take(batch, np.flatnonzero(~too_large))
-        refusals.sort()
+        refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
-    def _admit(
-        self, documents: Sequence[Document], refusals: list[Refusal]
-    ) -> tuple[list[int], list[bytes], list[int]]:
-        """Which documents have an id and a time that can be kept; their ids as bytes, their times."""
-        kept, ids, times = [], [], []
-        for i, document in enumerate(documents):
-            time = time_of(document)
-            reason = None
-            try:
-                id_ = document.id.encode()
-            except UnicodeEncodeError:
-                id_, reason = b"", "id_surrogate"
-            if len(id_) > self.config.id_bytes_max:
-                reason = "id_too_long"
-            elif time is None:
-                reason = "timestamp_range"
-            if reason is not None or time is None:
-                refusals.append(Refusal(i, document.id, reason or "timestamp_range"))
-                continue
-            kept.append(i)
-            ids.append(id_)
-            times.append(time)
-        return kept, ids, times
+    def _admit(self, documents: Sequence[Document]) -> tuple[list[bytes], npt.NDArray[np.int64], dict[int, str]]:
+        """The ids of documents as bytes and their times; those that cannot be kept, by place, with the reason."""
+        ids, surrogates = ids_of(documents)
+        times, keepable = times_of(documents)
+        refused = dict.fromkeys(surrogates, "id_surrogate")
+        refused |= dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
+        if max(map(len, ids), default=0) > self.config.id_bytes_max:
+            refused |= {i: "id_too_long" for i, id_ in enumerate(ids) if len(id_) > self.config.id_bytes_max}
+        return ids, times, refused
 
 
 class Matcher:

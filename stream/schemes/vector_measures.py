@@ -27,7 +27,7 @@ from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from stream.theory.curves import Agreement
 from stream.theory.tuning import BIT_ROW, Tuning
 from stream.vectors import packed_bits, pairwise
-from stream.vectors.vector_input import Rows, keep, read_bits, read_numbers
+from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -88,7 +88,7 @@ class Measure(NamedTuple):
 
 def _read_directions(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
     rows = read_numbers(vectors, plan.dimension)
-    return keep(rows, np.asarray(rows.values.any(axis=1)), "vector_zero")
+    return keep(rows, largest(rows.values) > 0, "vector_zero")
 
 
 def _read_bounded(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
@@ -101,7 +101,7 @@ def _read_points(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
     rows = read_numbers(vectors, plan.dimension)
     if plan.kept != "float16":
         return rows
-    return keep(rows, np.abs(rows.values).max(axis=1, initial=0) <= _HALF_MAX * plan.scale, "vector_half")
+    return keep(rows, largest(rows.values) <= _HALF_MAX * plan.scale, "vector_half")
 
 
 def _read_whole(vectors: Sequence[Any], plan: VectorPlan) -> Rows:

@@ -32,8 +32,8 @@ ROWS_MAX = 512
 SEGMENT_DISTANCES = 4.0
 # A choice takes some tenths of a second, and a configuration is made several times on its way into a process.
 _chosen = lru_cache(maxsize=64)(choose)
-# Pairs scored at a time: 256 vectors of 1,024 numbers are 1 MB, which stays in the cache and is not fetched anew.
-_PAIRS_AT_ONCE = 256
+# Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
+_SCORED_BYTES = 1 << 20
 # Parameters that a measure cannot do without -> what to set them to.
 _REMEDIES = {
     "dimension": "the number of components of a vector",
@@ -84,7 +84,7 @@ def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:
     """Content hashes ``uint64[n, 2]``: equal for equal vectors."""
-    digests = b"".join([mmh3.mmh3_x64_128_digest(vector) for vector in _rows(features)])
+    digests = b"".join(map(mmh3.mmh3_x64_128_digest, _rows(features)))
     return np.frombuffer(digests, "<u8").reshape(-1, 2).astype(np.uint64)
 
 
@@ -114,8 +114,9 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
     row, at, count = MEASURES[plan.measure], _sketch_bytes(plan), len(a.fixed)
     first, together = np.empty((2, count), np.int32)
     similarity = np.empty(count)
-    for start in range(0, count, _PAIRS_AT_ONCE):
-        part = slice(start, start + _PAIRS_AT_ONCE)
+    pairs = max(1, _SCORED_BYTES // a.fixed.shape[1])
+    for start in range(0, count, pairs):
+        part = slice(start, start + pairs)
         x, y = a.fixed[part], b.fixed[part]
         first[part], together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
         if plan.kept == "sketch":

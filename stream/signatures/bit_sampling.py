@@ -79,24 +79,25 @@ def sketch_unary(
 
 @kernel
 def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-def]
-    words = np.zeros(len(places) // 64 + 2, np.uint64)
-    bits = words.view(np.uint8)
+    bits = np.empty(len(places) // 8 + 1 + packed_bits.WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
         bits[:] = 0
         for k in range(len(places)):
             place = places[k]
             bit = (vectors[i, place >> 3] >> np.uint8(7 - (place & 7))) & np.uint8(1)
             bits[k >> 3] |= bit << np.uint8(k & 7)
-        packed_bits.spread_bands(words, bands, rows, out[i])
+        packed_bits.spread_bands(bits, bands, rows, room, out[i])
 
 
 @kernel
 def _sample_unary(vectors, components, least, bands, rows, out):  # type: ignore[no-untyped-def]
-    words = np.zeros(len(components) // 64 + 2, np.uint64)
-    bits = words.view(np.uint8)
+    bits = np.empty(len(components) // 8 + 1 + packed_bits.WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
-        bits[:] = 0
-        for k in range(len(components)):
-            if vectors[i, components[k]] >= least[k]:
-                bits[k >> 3] |= np.uint8(1) << np.uint8(k & 7)
-        packed_bits.spread_bands(words, bands, rows, out[i])
+        for first in range(0, len(components), 8):
+            byte = 0
+            for k in range(first, min(first + 8, len(components))):
+                byte |= int(vectors[i, components[k]] >= least[k]) << (k - first)
+            bits[first >> 3] = byte
+        packed_bits.spread_bands(bits, bands, rows, room, out[i])

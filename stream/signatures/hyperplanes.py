@@ -111,12 +111,12 @@ def _sketch(
 @kernel
 def _sign(vectors, panels, bands, rows, edge, sums, out):  # type: ignore[no-untyped-def]
     size = sums.shape[1] // 8
-    words = np.zeros(size // 8 + 2, np.uint64)
-    bits = words.view(np.uint8)
+    bits = np.empty(size + packed_bits.WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
     for first in range(0, len(vectors), projections.BLOCK_VECTORS):
         count = min(projections.BLOCK_VECTORS, len(vectors) - first)
         projections.project_block(vectors, first, count, panels, edge, sums)
         for i in range(count):
             for byte in range(size):
                 bits[byte] = projections.above_zero(sums[i], byte * 8)
-            packed_bits.spread_bands(words, bands, rows, out[first + i])
+            packed_bits.spread_bands(bits, bands, rows, room, out[first + i])

@@ -6,18 +6,20 @@ A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above t
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
 
-from stream.kernels import inlined, kernel
+from stream.kernels import inlined, kernel, machine_code
 
-# Masks that count the bits of a byte: by ones, by pairs, by fours.
-_1, _2, _4 = np.uint32(1), np.uint32(2), np.uint32(4)
-_ODD, _PAIRS, _NIBBLE = np.uint32(0x55), np.uint32(0x33), np.uint32(0x0F)
-
-_ONE, _EIGHT, _LAST, _BYTE, _ALL = map(np.uint64, (1, 8, 63, 255, 2**64 - 1))
+# Room that is needed beyond the last byte, for words begin at any.
+WORD_BYTES = 8
+# Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
+_TAKEN = 56
+_ALL = np.uint64(2**64 - 1)
 
 
 class BitAgreement(NamedTuple):
@@ -45,8 +47,17 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, ro
     [1, 1, 5]
     """
     out = BitAgreement(*(np.empty(len(a), np.int32) for _ in range(3)))
-    _agreement(np.ascontiguousarray(a), np.ascontiguousarray(b), bands, rows, *out)
+    _agreement(_with_a_word(a), _with_a_word(b), bands, rows, *out)
     return out
+
+
+def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    """Sketches that a word can be read of: contiguous, and filled up where they are shorter."""
+    if sketches.shape[1] >= WORD_BYTES:
+        return np.ascontiguousarray(sketches)
+    filled = np.zeros((len(sketches), WORD_BYTES), np.uint8)
+    filled[:, : sketches.shape[1]] = sketches
+    return filled
 
 
 def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int64]:
@@ -54,36 +65,77 @@ def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) ->
     return np.asarray(bits - np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64))
 
 
+@machine_code
+def _word_at(context, data, place):  # type: ignore[no-untyped-def]
+    """The eight bytes of ``data`` (``uint8``) from ``place`` on, the first lowest, as a ``uint64``."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.load(_word_place(context, builder, signature, arguments), align=1)
+
+    return types.uint64(data, place), code
+
+
+@machine_code
+def _put_word(context, data, place, word):  # type: ignore[no-untyped-def]
+    """Write a ``uint64`` to the eight bytes of ``data`` (``uint8``) from ``place`` on, the lowest first."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        builder.store(arguments[2], _word_place(context, builder, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, place, types.uint64), code
+
+
+@machine_code
+def _ones(context, word):  # type: ignore[no-untyped-def]
+    """How many bits of a ``uint64`` are set."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.ctpop(arguments[0])
+
+    return types.int64(types.uint64), code
+
+
+def _word_place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of a word in an array of bytes, which need not be a multiple of eight."""
+    held = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(64).as_pointer())
+
+
 @inlined
-def spread_bands(words, bands, rows, out):  # type: ignore[no-untyped-def]
-    """bands * rows bits without gaps, in ``uint64`` words and one word more, as bands of whole bytes, to ``out``."""
+def spread_bands(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
+    """bands * rows bits without gaps as bands of whole bytes, to ``out``, ``uint8[width(bands, rows)]``.
+
+    ``bits`` and ``room``, which is scratch, are bytes with ``WORD_BYTES`` more than the bits and ``out`` take: they
+    are read and written by words, of which seven bytes can be had from any bit on, and what one writes beyond its band
+    the next one overwrites.
+    """
     size = (rows + 7) // 8
     for band in range(bands):
-        at = band * size
-        for first in range(0, rows, 64):
+        for first in range(0, rows, _TAKEN):
             place = band * rows + first
-            shift = np.uint64(place & 63)
-            window = (words[place >> 6] >> shift) | ((words[(place >> 6) + 1] << _ONE) << (_LAST - shift))
-            kept = min(64, rows - first)
-            window &= _ALL >> np.uint64(64 - kept)
-            for _ in range((kept + 7) // 8):
-                out[at] = np.uint8(window & _BYTE)
-                window >>= _EIGHT
-                at += 1
+            taken = _word_at(bits, place >> 3) >> np.uint64(place & 7)
+            kept = min(_TAKEN, rows - first)
+            _put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
+    for byte in range(len(out)):
+        out[byte] = room[byte]
 
 
 @kernel
 def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):  # type: ignore[no-untyped-def]
     size = (rows + 7) // 8
+    head = min(size, WORD_BYTES)
+    kept = _ALL >> np.uint64(64 - 8 * head)
+    last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
+        x, y = a[i], b[i]
         first, together, unequal = -1, 0, 0
         for band in range(bands):
-            differing = 0
-            for j in range(band * size, (band + 1) * size):
-                byte = np.uint32(a[i, j] ^ b[i, j])
-                pairs = byte - ((byte >> _1) & _ODD)
-                fours = (pairs & _PAIRS) + ((pairs >> _2) & _PAIRS)
-                differing += int((fours + (fours >> _4)) & _NIBBLE)
+            at = band * size
+            place = min(at, last)
+            differing = _ones(((_word_at(x, place) ^ _word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
+            for j in range(at + head, at + size):
+                differing += _ones(np.uint64(x[j] ^ y[j]))
             unequal += differing
             if differing == 0:
                 together += 1

@@ -11,15 +11,22 @@ Source: Mining of Massive Datasets, 3.5.2, 3.5.4 and 3.5.6.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
 
-from stream.kernels import inlined, kernel
+from stream.kernels import Kernel, inlined, kernel, machine_code
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 Floats = npt.NDArray[np.float64]
+# Partial sums: one after another, each addition would wait for the one before.
+_LANES = 4
+_LANE_TYPE = ir.VectorType(ir.DoubleType(), _LANES)
 
 
 def dot(a: Vectors, b: Vectors) -> Floats:
@@ -29,7 +36,7 @@ def dot(a: Vectors, b: Vectors) -> Floats:
     [3.0]
     """
     out = np.empty(len(a))
-    _dot_rows(a, b, out)
+    _dot_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
@@ -40,7 +47,7 @@ def cosine(a: Vectors, b: Vectors) -> Floats:
     [0.5]
     """
     out = np.empty(len(a))
-    _cosine_rows(a, b, out)
+    _cosine_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
@@ -51,7 +58,7 @@ def angle(a: Vectors, b: Vectors) -> Floats:
     none below a millionth of a degree.
     """
     out = np.empty(len(a))
-    _angle_rows(a, b, out)
+    _angle_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
@@ -62,7 +69,7 @@ def euclidean(a: Vectors, b: Vectors) -> Floats:
     [5.0]
     """
     out = np.empty(len(a))
-    _euclidean_rows(a, b, out)
+    _euclidean_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
@@ -73,7 +80,7 @@ def manhattan(a: Vectors, b: Vectors) -> Floats:
     [7.0]
     """
     out = np.empty(len(a))
-    _manhattan_rows(a, b, out)
+    _manhattan_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
     return out
 
 
@@ -87,19 +94,81 @@ def hamming(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> Floats:
     return np.asarray(differing.sum(axis=1, dtype=np.int64), np.float64)
 
 
+def _partial_sums(*terms: Callable[[Any, Any, Any], Any]) -> Kernel:
+    """A function of two rows for kernels: for each term its four partial sums, over the whole fours of components.
+
+    Every fourth component goes to the same one. No compiler keeps the four in one register by itself, since that needs
+    their order; and several terms at a time hide each other's waits.
+    """
+
+    def sums(context, x, y):  # type: ignore[no-untyped-def]
+        return types.UniTuple(types.float64, _LANES * len(terms))(x, y), generate  # type: ignore[no-untyped-call]
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        x, y = (context.make_array(t)(context, builder, row) for t, row in zip(signature.args, arguments, strict=True))
+        totals = [cgutils.alloca_once(builder, _LANE_TYPE) for _ in terms]  # type: ignore[no-untyped-call]
+        for total in totals:
+            builder.store(ir.Constant(_LANE_TYPE, None), total)
+        lanes = ir.Constant(ir.IntType(64), _LANES)
+        with cgutils.for_range(builder, builder.udiv(builder.extract_value(x.shape, 0), lanes)) as loop:
+            at = builder.mul(loop.index, lanes)
+            u, v = _lanes(builder, x.data, at), _lanes(builder, y.data, at)
+            for total, term in zip(totals, terms, strict=True):
+                builder.store(builder.fadd(builder.load(total), term(builder, u, v)), total)
+        parts = [builder.extract_element(builder.load(t), ir.IntType(32)(i)) for t in totals for i in range(_LANES)]
+        return context.make_tuple(builder, signature.return_type, parts)
+
+    return machine_code(sums)
+
+
+def _absolute_difference(builder: Any, u: Any, v: Any) -> Any:
+    shape = ir.FunctionType(_LANE_TYPE, [_LANE_TYPE])
+    absolute = cgutils.get_or_insert_function(builder.module, shape, f"llvm.fabs.v{_LANES}f64")  # type: ignore[no-untyped-call]
+    return builder.call(absolute, [builder.fsub(u, v)])
+
+
+def _squared_difference(builder: Any, u: Any, v: Any) -> Any:
+    difference = builder.fsub(u, v)
+    return builder.fmul(difference, difference)
+
+
+_products = _partial_sums(lambda builder, u, v: builder.fmul(u, v))
+_squares_and_products = _partial_sums(
+    lambda builder, u, v: builder.fmul(u, u),
+    lambda builder, u, v: builder.fmul(v, v),
+    lambda builder, u, v: builder.fmul(u, v),
+)
+_squared_differences = _partial_sums(_squared_difference)
+_absolute_differences = _partial_sums(_absolute_difference)
+
+
+def _lanes(builder: Any, data: Any, at: Any) -> Any:
+    """Four components as ``float64``."""
+    number = data.type.pointee
+    place = builder.bitcast(builder.gep(data, [at]), ir.VectorType(number, _LANES).as_pointer())
+    numbers = builder.load(place, align=4)
+    return numbers if number == ir.DoubleType() else builder.fpext(numbers, _LANE_TYPE)
+
+
 @inlined
 def _dot(x, y):  # type: ignore[no-untyped-def]
-    """The sum of products, in four partial sums: one after another, each addition would wait for the one before."""
-    s0 = s1 = s2 = s3 = 0.0
-    whole = len(x) & ~3
-    for j in range(0, whole, 4):
-        s0 += np.float64(x[j]) * np.float64(y[j])
-        s1 += np.float64(x[j + 1]) * np.float64(y[j + 1])
-        s2 += np.float64(x[j + 2]) * np.float64(y[j + 2])
-        s3 += np.float64(x[j + 3]) * np.float64(y[j + 3])
-    for j in range(whole, len(x)):
+    """The sum of products; what is beyond the whole fours goes to the first partial sum."""
+    s0, s1, s2, s3 = _products(x, y)
+    for j in range(len(x) & ~3, len(x)):
         s0 += np.float64(x[j]) * np.float64(y[j])
     return (s0 + s1) + (s2 + s3)
+
+
+@inlined
+def _three_dots(x, y):  # type: ignore[no-untyped-def]
+    """``_dot`` of x and x, y and y, x and y, to the bit."""
+    a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = _squares_and_products(x, y)
+    for j in range(len(x) & ~3, len(x)):
+        u, v = np.float64(x[j]), np.float64(y[j])
+        a0 += u * u
+        b0 += v * v
+        c0 += u * v
+    return (a0 + a1) + (a2 + a3), (b0 + b1) + (b2 + b3), (c0 + c1) + (c2 + c3)
 
 
 @kernel
@@ -111,9 +180,10 @@ def _dot_rows(a, b, out):  # type: ignore[no-untyped-def]
 @kernel
 def _cosine_rows(a, b, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
+        square_a, square_b, product = _three_dots(a[i], b[i])
         # The root of the product, not the product of the roots: for equal rows it is their dot product to the bit.
-        lengths = np.sqrt(_dot(a[i], a[i]) * _dot(b[i], b[i]))
-        out[i] = min(max(_dot(a[i], b[i]) / lengths, -1.0), 1.0) if lengths > 0.0 else 0.0
+        lengths = np.sqrt(square_a * square_b)
+        out[i] = min(max(product / lengths, -1.0), 1.0) if lengths > 0.0 else 0.0
 
 
 @kernel
@@ -136,16 +206,8 @@ def _angle_rows(a, b, out):  # type: ignore[no-untyped-def]
 def _euclidean_rows(a, b, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         x, y = a[i], b[i]
-        s0 = s1 = s2 = s3 = 0.0
-        whole = len(x) & ~3
-        for j in range(0, whole, 4):
-            d0, d1 = np.float64(x[j]) - y[j], np.float64(x[j + 1]) - y[j + 1]
-            d2, d3 = np.float64(x[j + 2]) - y[j + 2], np.float64(x[j + 3]) - y[j + 3]
-            s0 += d0 * d0
-            s1 += d1 * d1
-            s2 += d2 * d2
-            s3 += d3 * d3
-        for j in range(whole, len(x)):
+        s0, s1, s2, s3 = _squared_differences(x, y)
+        for j in range(len(x) & ~3, len(x)):
             d0 = np.float64(x[j]) - y[j]
             s0 += d0 * d0
         out[i] = np.sqrt((s0 + s1) + (s2 + s3))
@@ -155,13 +217,7 @@ def _euclidean_rows(a, b, out):  # type: ignore[no-untyped-def]
 def _manhattan_rows(a, b, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         x, y = a[i], b[i]
-        s0 = s1 = s2 = s3 = 0.0
-        whole = len(x) & ~3
-        for j in range(0, whole, 4):
-            s0 += abs(np.float64(x[j]) - y[j])
-            s1 += abs(np.float64(x[j + 1]) - y[j + 1])
-            s2 += abs(np.float64(x[j + 2]) - y[j + 2])
-            s3 += abs(np.float64(x[j + 3]) - y[j + 3])
-        for j in range(whole, len(x)):
+        s0, s1, s2, s3 = _absolute_differences(x, y)
+        for j in range(len(x) & ~3, len(x)):
             s0 += abs(np.float64(x[j]) - y[j])
         out[i] = (s0 + s1) + (s2 + s3)

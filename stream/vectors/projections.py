@@ -21,9 +21,8 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from stream.kernels import Kernel, kernel
+from stream.kernels import kernel, machine_code
 
 # 6 x 16 sums are 12 registers of 8 numbers, of the 16 that AVX2 has; measured, no other tile is faster by 5%.
 TILE_VECTORS = 6
@@ -79,11 +78,6 @@ def edge_like(panels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
     return np.zeros((TILE_VECTORS, panels.shape[1]), np.float32)
 
 
-def _machine_code(function: Kernel) -> Kernel:
-    """A function whose code is generated here, for kernels to call."""
-    return intrinsic(function)
-
-
 @kernel
 def project_block(vectors, first, count, panels, edge, sums):  # type: ignore[no-untyped-def]
     """Sums of ``vectors[first:first + count]``, at most ``BLOCK_VECTORS``, into ``sums``; ``edge`` is scratch."""
@@ -97,7 +91,7 @@ def project_block(vectors, first, count, panels, edge, sums):  # type: ignore[no
             _tile(edge, 0, panels[p], sums, whole, p * PANEL_LINES)
 
 
-@_machine_code
+@machine_code
 def above_zero(context, numbers, start):  # type: ignore[no-untyped-def]
     """Which of ``numbers[start:start + 8]`` (``float32``) are above zero, as the bits of a ``uint8``, lowest first."""
     signature = types.uint8(numbers, start)
@@ -111,7 +105,7 @@ def above_zero(context, numbers, start):  # type: ignore[no-untyped-def]
     return signature, generate
 
 
-@_machine_code
+@machine_code
 def _tile(context, vectors, first, panel, sums, row, column):  # type: ignore[no-untyped-def]
     """The sums of ``TILE_VECTORS`` vectors from ``first`` and a panel, to ``sums[row:, column:]``."""
     signature = types.void(vectors, first, panel, sums, row, column)

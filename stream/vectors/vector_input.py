@@ -13,9 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stream.kernels import kernel
+
 # Components beyond are refused: sums of 65,536 of their squares, and of their products with numbers drawn, stay finite.
 COMPONENT_MAX = 1e30
 DIMENSION_MAX = 65_536
+# All bits of a float32 but its sign.
+_UNSIGNED = np.uint32(0x7FFFFFFF)
 
 Vector = npt.NDArray[Any]
 
@@ -36,10 +40,10 @@ def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
     [[1.0, 2.5], [0.0, 1.0]]
     """
     with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
-        rows = _stacked(vectors, dimension, np.float32, _numbers)
+        rows = _stacked(vectors, dimension, np.float32, _are_numbers, _numbers)
     values = rows.values
     values += np.float32(0)  # minus zero and zero are one content
-    return keep(rows, np.abs(values).max(axis=1, initial=0) <= COMPONENT_MAX, "vector_range")
+    return keep(rows, largest(values) <= COMPONENT_MAX, "vector_range")
 
 
 def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
@@ -49,7 +53,7 @@ def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
     [[160], [160]]
     """
     width = -(-dimension // 8)
-    rows = _stacked(vectors, width, np.uint8, lambda vector: _bits(vector, dimension))
+    rows = _stacked(vectors, width, np.uint8, _are_packed, lambda vector: _bits(vector, dimension))
     beyond = np.uint8((1 << (width * 8 - dimension)) - 1)
     return keep(rows, (rows.values[:, -1] & beyond) == 0, "vector_padding")
 
@@ -62,8 +66,41 @@ def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
     return Rows(rows.values[good], rows.places[good], refused)
 
 
-def _stacked(vectors: Sequence[Any], width: int, dtype: Any, read: Callable[[Any], Vector | str]) -> Rows:
-    """Those that ``read`` takes, and that have this width, as one matrix."""
+def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """The greatest size of a component of each vector, ``float32[n]``: no number where one is none.
+
+    >>> largest(np.array([[1, -2.5], [0, 0]], np.float32)).tolist()
+    [2.5, 0.0]
+    """
+    out = np.empty(len(vectors), np.uint32)
+    _largest(vectors.view(np.uint32), out)
+    return out.view(np.float32)
+
+
+@kernel
+def _largest(vectors, out):  # type: ignore[no-untyped-def]
+    # Without their signs, the bits of numbers have the order of the numbers; infinity and what is no number come last.
+    for i in range(len(vectors)):
+        most = np.uint32(0)
+        for j in range(vectors.shape[1]):
+            most = max(most, vectors[i, j] & _UNSIGNED)
+        out[i] = most
+
+
+def _stacked(
+    vectors: Sequence[Any],
+    width: int,
+    dtype: Any,
+    as_is: Callable[[np.dtype[Any]], bool],
+    read: Callable[[Any], Vector | str],
+) -> Rows:
+    """Those that ``read`` takes, and that have this width, as one matrix.
+
+    It takes arrays of the types ``as_is`` and bytes as they are: if all are such, they are read in one go.
+    """
+    whole = _at_once(vectors, width, np.dtype(dtype), as_is)
+    if whole is not None:
+        return Rows(whole, np.arange(len(vectors)), {})
     refused: dict[int, str] = {}
     values = np.empty((len(vectors), width), dtype)
     places: list[int] = []
@@ -75,6 +112,30 @@ def _stacked(vectors: Sequence[Any], width: int, dtype: Any, read: Callable[[Any
         values[len(places)] = numbers
         places.append(place)
     return Rows(values[: len(places)], np.array(places, np.int64), refused)
+
+
+def _at_once(
+    vectors: Sequence[Any], width: int, dtype: np.dtype[Any], as_is: Callable[[np.dtype[Any]], bool]
+) -> Vector | None:
+    """All vectors as one matrix if they are of one kind, of this width, and to be taken as they are."""
+    kinds = set(map(type, vectors))
+    if kinds == {bytes} and set(map(len, vectors)) == {width * dtype.itemsize}:
+        joined = np.frombuffer(bytearray().join(vectors), dtype.newbyteorder("<"))
+    elif kinds == {np.ndarray} and {vector.shape for vector in vectors} == {(width,)}:
+        if not all(map(as_is, {vector.dtype for vector in vectors})):
+            return None
+        joined = np.concatenate(vectors, dtype=dtype, casting="unsafe")
+    else:
+        return None
+    return joined.reshape(len(vectors), width)
+
+
+def _are_numbers(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind in "fiu"
+
+
+def _are_packed(dtype: np.dtype[Any]) -> bool:
+    return dtype == np.uint8
 
 
 def _array(vector: Any) -> Vector:
@@ -90,7 +151,7 @@ def _numbers(vector: Any) -> Vector | str:
     if isinstance(vector, bytes):
         return "vector_length" if len(vector) % 4 else np.frombuffer(vector, "<f4")
     numbers = _array(vector)
-    return numbers if numbers.ndim == 1 and numbers.dtype.kind in "fiu" else "vector_type"
+    return numbers if numbers.ndim == 1 and _are_numbers(numbers.dtype) else "vector_type"
 
 
 def _bits(vector: Any, dimension: int) -> Vector | str:
@@ -104,4 +165,4 @@ def _bits(vector: Any, dimension: int) -> Vector | str:
         array = array.astype(np.bool_)
     if array.dtype == np.bool_ and array.ndim == 1:
         return np.packbits(array) if len(array) == dimension else "vector_length"
-    return array if array.dtype == np.uint8 and array.ndim == 1 else "vector_type"
+    return array if array.ndim == 1 and _are_packed(array.dtype) else "vector_type"

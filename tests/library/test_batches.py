@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
-from stream.batches import Batch, concatenate, id_columns, make_batch, table_items, time_of
+from stream.batches import Batch, concatenate, id_columns, make_batch, table_items, times_of
 from stream.frame import fixed_evidence, regular_keys
 from stream.table import NO_TIME
 
@@ -21,6 +21,11 @@ SIGNER = Signer(Config())
 
 def batch_of(*documents: Document) -> Batch:
     return SIGNER.sign(documents).batch
+
+
+def times_by_place(*seconds: float | None) -> list[int | None]:
+    times, keepable = times_of([Document("a", "", time) for time in seconds])
+    return [time if good else None for time, good in zip(times.tolist(), keepable.tolist(), strict=True)]
 
 
 def columns(batch: Batch) -> list[list[object]]:
@@ -53,21 +58,31 @@ def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
 )
 def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) -> None:
     """Rounded; none is told apart from all of them."""
-    assert time_of(Document("a", "", seconds)) == microseconds
+    assert times_by_place(seconds) == [microseconds]
 
 
 @pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
 def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
     """Infinite, none at all, or so far off that differences would leave 64 bits."""
-    assert time_of(Document("a", "", seconds)) is None
+    assert times_by_place(seconds) == [None]
+    assert times_by_place(1.5, seconds, 2.5) == [1_500_000, None, 2_500_000]
+
+
+@given(st.lists(st.floats() | st.floats(-1e10, 1e10)))
+def test_a_time_is_the_same_in_any_company(times: list[float]) -> None:
+    """Beside times that are all of one type, and beside whole numbers and none."""
+    among_others = times_by_place(*times, 7, None)
+    assert among_others == [*times_by_place(*times), 7_000_000, int(NO_TIME)]
+    assert among_others == [times_by_place(time)[0] for time in [*times, 7, None]]
 
 
 def test_the_difference_of_any_two_times_fits_64_bits() -> None:
     """At both ends of what is taken."""
-    ends = [time_of(Document("a", "", seconds)) for seconds in (EDGE - 2, 2 - EDGE)]
-    assert None not in ends
-    assert abs(ends[0] - ends[1]) < 2**63  # type: ignore[operator]
-    assert min(ends) > int(NO_TIME)  # type: ignore[type-var,operator]
+    for one in (1, 1.0):
+        ends = times_by_place((EDGE - 2) * one, (2 - EDGE) * one)
+        assert None not in ends
+        assert abs(ends[0] - ends[1]) < 2**63  # type: ignore[operator]
+        assert min(ends) > int(NO_TIME)  # type: ignore[type-var]
 
 
 def test_items_of_a_table_have_content_and_id_before_their_buckets() -> None:

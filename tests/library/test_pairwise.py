@@ -54,6 +54,15 @@ def test_a_pair_measures_the_same_in_any_batch_and_either_way_round(measure) -> 
     assert np.array_equal(whole, measure(b, a))
 
 
+@pytest.mark.parametrize("measure", VECTOR_MEASURES, ids=lambda measure: measure.__name__)
+def test_a_pair_measures_the_same_however_it_lies_in_memory(measure) -> None:
+    """Column by column, with gaps, within a larger array, and of two types of numbers."""
+    a, b = np.random.default_rng(8).standard_normal((2, 5, 11)).astype(np.float32)
+    whole = measure(a, b)
+    assert np.array_equal(whole, measure(np.asfortranarray(a), np.repeat(b, 2, axis=1)[:, ::2]))
+    assert np.array_equal(whole, measure(np.hstack([b, a])[:, 11:], b.astype(np.float64)))
+
+
 @given(st.integers(1, 12), st.floats(1e-30, 1e30), st.integers(0, 2**32 - 1))
 def test_equal_rows_have_a_cosine_of_just_one(dimensions: int, size: float, seed: int) -> None:
     """At every size, so that a threshold of 1 finds them; their angle and distances are 0."""

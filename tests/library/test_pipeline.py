@@ -49,6 +49,9 @@ def test_a_document_that_cannot_be_used_is_refused_with_its_place_and_reason() -
         ("four", STORY, None, "id_too_long"),
         ("éé", STORY, None, "id_too_long"),
         ("\udc00", STORY, None, "id_surrogate"),
+        ("\udc00" * 9, STORY, None, "id_surrogate"),
+        ("a\udc00éé", "", math.inf, "timestamp_range"),
+        ("four", "", math.inf, "id_too_long"),
         ("n", STORY, math.nan, "timestamp_range"),
         ("f", STORY, 1e300, "timestamp_range"),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.vectors.vector_input import COMPONENT_MAX, DIMENSION_MAX, read_bits, read_numbers
+from stream.vectors.vector_input import COMPONENT_MAX, DIMENSION_MAX, Rows, largest, read_bits, read_numbers
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 
@@ -92,10 +93,41 @@ def test_bits_that_cannot_be_used_are_refused(vector: Any, reason: str) -> None:
     assert rows.refused == {0: reason}
 
 
-def test_minus_zero_is_zero() -> None:
-    """They compare equal, so they are one content."""
-    rows = read_numbers([[-0.0, 1.0], [0.0, 1.0]], 2)
-    assert rows.values[0].tobytes() == rows.values[1].tobytes()
+ARRAYS = [
+    np.array([1.5, -0.0, 3e38]), np.array([np.nan, 0, 1], "f4"), np.array([1e300, 0, 1]), np.array([1, -2, 3], ">f4"),
+    np.array([2**63 - 1, 1, 2]), np.array([2**64 - 1, 1, 2], "u8"), np.array([1, 2, 3], "u1"), np.array([1, 2], "f4"),
+    np.array([True, False, True]), np.array([1j, 2, 3]), np.array(["1", "2", "3"]), np.array([[1, 2, 3]]),
+    np.array(7.0), np.array([1, None, 3]), np.arange(6.0)[::2], np.array([1e30, 0, 1]), np.array([1e31, 0, 1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("read", [read_numbers, read_bits])
+@settings(max_examples=150)
+@given(vectors=st.lists(st.sampled_from(ARRAYS)) | st.lists(st.binary(max_size=12) | st.just(bytes(12))))
+def test_a_vector_is_read_alike_in_any_company(read: Callable[..., Rows], vectors: list[Any]) -> None:
+    """Beside others of its kind, which are read in one go, and beside a list: taken or refused as if it were alone."""
+    dimension = 3 if read is read_numbers else 17
+    alone = [read([vector, [0] * dimension], dimension) for vector in vectors]
+    rows = read(vectors, dimension)
+    assert rows.values.tolist() == [values for one in alone for values in one.values[:-1].tolist()]
+    assert rows.places.tolist() == [i for i, one in enumerate(alone) if not one.refused]
+    assert rows.refused == {i: one.refused[0] for i, one in enumerate(alone) if one.refused}
+
+
+@pytest.mark.parametrize("vectors", [[[-0.0, 1.0], [0.0, 1.0]], list(np.array([[-0.0, 1.0], [0.0, 1.0]], "<f4"))])
+def test_minus_zero_is_zero(vectors: list[Any]) -> None:
+    """They compare equal, so they are one content; and who gave them finds them as they were."""
+    before = [np.array(vector).tobytes() for vector in vectors]
+    for given_ in (vectors, [np.array(vector, "<f4").tobytes() for vector in vectors]):
+        rows = read_numbers(given_, 2)
+        assert rows.values[0].tobytes() == rows.values[1].tobytes()
+    assert [np.array(vector).tobytes() for vector in vectors] == before
+
+
+def test_the_largest_component_is_told_by_its_size() -> None:
+    """Infinity is larger than any number, and what is no number is passed on."""
+    vectors = np.array([[1, -3, 2], [0, -0.0, 0], [1e-45, 0, 0], [-np.inf, 1, 1], [np.inf, np.nan, 1]], np.float32)
+    assert np.array_equal(largest(vectors), np.array([3, 0, 1e-45, np.inf, np.nan], np.float32), equal_nan=True)
 
 
 def test_none_at_all_is_an_empty_matrix() -> None:
