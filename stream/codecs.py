@@ -87,9 +87,9 @@ def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | No
 def _tokens(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
     """The elements of a set or bag, strings or whole numbers; or ratings by item."""
     tokens = value.get(fields.tokens, _MISSING)
-    if type(tokens) is list and all(type(token) is str or type(token) is int for token in tokens):
+    if type(tokens) is list and set(map(type, tokens)) <= {str, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
-    if type(tokens) is dict and all(type(rating) is float or type(rating) is int for rating in tokens.values()):
+    if type(tokens) is dict and set(map(type, tokens.values())) <= {float, int}:
         return Document(id_, timestamp=timestamp, tokens=tokens)
     return "no_tokens" if tokens is _MISSING else "tokens_type"
 
