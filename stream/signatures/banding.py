@@ -17,8 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stream.byte_words import WORD_BYTES, word_from
 from stream.hashing import derive_seed, mix64
-from stream.kernels import inlined, kernel
+from stream.kernels import kernel
 
 # Told apart from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
@@ -71,10 +72,10 @@ def _keys(flat, seed, seeds, width, out):  # type: ignore[no-untyped-def]
     for i in range(len(out)):
         for band in range(len(seeds)):
             key = seeds[band]
-            for first in range(at, at + width, 8):
-                count = min(8, at + width - first)
-                if first + 8 <= len(flat):  # one load, of which what is not the band's is shifted out
-                    word = _eight(flat, first) >> np.uint64(64 - 8 * count)
+            for first in range(at, at + width, WORD_BYTES):
+                count = min(WORD_BYTES, at + width - first)
+                if first + WORD_BYTES <= len(flat):  # what is not the band's is shifted out
+                    word = word_from(flat, first) >> np.uint64(64 - 8 * count)
                 else:
                     word = np.uint64(0)
                     for j in range(first, first + count):
@@ -82,15 +83,6 @@ def _keys(flat, seed, seeds, width, out):  # type: ignore[no-untyped-def]
                 key = mix64(key ^ word)
             out[i, band] = key
             at += width
-
-
-@inlined
-def _eight(flat, at):  # type: ignore[no-untyped-def]
-    """Eight bytes as one number: written so that the compiler sees a load and a swap of bytes."""
-    word = np.uint64(flat[at]) << np.uint64(56) | np.uint64(flat[at + 1]) << np.uint64(48)
-    word |= np.uint64(flat[at + 2]) << np.uint64(40) | np.uint64(flat[at + 3]) << np.uint64(32)
-    word |= np.uint64(flat[at + 4]) << np.uint64(24) | np.uint64(flat[at + 5]) << np.uint64(16)
-    return word | np.uint64(flat[at + 6]) << np.uint64(8) | np.uint64(flat[at + 7])
 
 
 @kernel

@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from stream.byte_words import WORD_BYTES
 from stream.kernels import kernel
 from stream.vectors import draws, packed_bits
 
@@ -79,8 +80,8 @@ def sketch_unary(
 
 @kernel
 def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-def]
-    bits = np.empty(len(places) // 8 + 1 + packed_bits.WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
+    bits = np.empty(len(places) // 8 + 1 + WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
         bits[:] = 0
         for k in range(len(places)):
@@ -92,8 +93,8 @@ def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-
 
 @kernel
 def _sample_unary(vectors, components, least, bands, rows, out):  # type: ignore[no-untyped-def]
-    bits = np.empty(len(components) // 8 + 1 + packed_bits.WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
+    bits = np.empty(len(components) // 8 + 1 + WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
         for first in range(0, len(components), 8):
             byte = 0

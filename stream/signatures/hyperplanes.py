@@ -17,6 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from stream.byte_words import WORD_BYTES
 from stream.kernels import kernel
 from stream.vectors import draws, packed_bits, projections
 
@@ -111,8 +112,8 @@ def _sketch(
 @kernel
 def _sign(vectors, panels, bands, rows, edge, sums, out):  # type: ignore[no-untyped-def]
     size = sums.shape[1] // 8
-    bits = np.empty(size + packed_bits.WORD_BYTES, np.uint8)
-    room = np.empty(out.shape[1] + packed_bits.WORD_BYTES, np.uint8)
+    bits = np.empty(size + WORD_BYTES, np.uint8)
+    room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for first in range(0, len(vectors), projections.BLOCK_VECTORS):
         count = min(projections.BLOCK_VECTORS, len(vectors) - first)
         projections.project_block(vectors, first, count, panels, edge, sums)

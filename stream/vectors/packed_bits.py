@@ -6,17 +6,15 @@ A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above t
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
 from numba import types
 
+from stream.byte_words import WORD_BYTES, put_word, word_at
 from stream.kernels import inlined, kernel, machine_code
 
-# Room that is needed beyond the last byte, for words begin at any.
-WORD_BYTES = 8
 # Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
 _TAKEN = 56
 _ALL = np.uint64(2**64 - 1)
@@ -66,27 +64,6 @@ def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) ->
 
 
 @machine_code
-def _word_at(context, data, place):  # type: ignore[no-untyped-def]
-    """The eight bytes of ``data`` (``uint8``) from ``place`` on, the first lowest, as a ``uint64``."""
-
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        return builder.load(_word_place(context, builder, signature, arguments), align=1)
-
-    return types.uint64(data, place), code
-
-
-@machine_code
-def _put_word(context, data, place, word):  # type: ignore[no-untyped-def]
-    """Write a ``uint64`` to the eight bytes of ``data`` (``uint8``) from ``place`` on, the lowest first."""
-
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        builder.store(arguments[2], _word_place(context, builder, signature, arguments), align=1)
-        return context.get_dummy_value()
-
-    return types.void(data, place, types.uint64), code
-
-
-@machine_code
 def _ones(context, word):  # type: ignore[no-untyped-def]
     """How many bits of a ``uint64`` are set."""
 
@@ -94,12 +71,6 @@ def _ones(context, word):  # type: ignore[no-untyped-def]
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), code
-
-
-def _word_place(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of a word in an array of bytes, which need not be a multiple of eight."""
-    held = context.make_array(signature.args[0])(context, builder, arguments[0])
-    return builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(64).as_pointer())
 
 
 @inlined
@@ -114,9 +85,9 @@ def spread_bands(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
     for band in range(bands):
         for first in range(0, rows, _TAKEN):
             place = band * rows + first
-            taken = _word_at(bits, place >> 3) >> np.uint64(place & 7)
+            taken = word_at(bits, place >> 3) >> np.uint64(place & 7)
             kept = min(_TAKEN, rows - first)
-            _put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
+            put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
     for byte in range(len(out)):
         out[byte] = room[byte]
 
@@ -133,7 +104,7 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):  # type
         for band in range(bands):
             at = band * size
             place = min(at, last)
-            differing = _ones(((_word_at(x, place) ^ _word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
+            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
             for j in range(at + head, at + size):
                 differing += _ones(np.uint64(x[j] ^ y[j]))
             unequal += differing

@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"table.step", "table.views"},
     {"table.band_table"},
     {"table"},
-    {"hashing", "documents", "features", "texts.normalize", "vectors.pairwise"},
+    {"hashing", "byte_words", "documents", "features", "texts.normalize", "vectors.pairwise"},
     {"texts.reading", "texts.words", "measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
     {"records.nicknames", "theory.calibration", "theory.judging"},
