@@ -33,7 +33,7 @@ from stream.parameters import Parameters
 from stream.records import blocking, scoring
 from stream.records.blocking import SEPARATOR, Blocking, Values
 from stream.records.scoring import Field, Nicknames
-from stream.texts.normalize import UNICODE_VERSION, NormalForm, normalize
+from stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
 from stream.theory.tuning import Tuning, keyed
 
 
@@ -93,18 +93,10 @@ def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
     if sum(map(len, raw)) > plan.text_characters_max:
         return "text_too_long"
     values = tuple(normalize(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
-    if not all(_encodable(value) for value in values):
+    if not all(encodable(value) for value in values):
         return "surrogate"
     keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]
     return values if any(all(values[field] for field in key) for key in keys) else "no_key"
-
-
-def _encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def contents(features: Features) -> npt.NDArray[np.uint64]:

@@ -14,7 +14,6 @@ Source: Mining of Massive Datasets, 3.1 to 3.4.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -32,7 +31,7 @@ from stream.texts.reading import read_texts
 from stream.texts.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
 from stream.texts.url_tokens import url_rules
 from stream.texts.words import stop_rules, word_rules
-from stream.theory.tuning import Tuning, choose
+from stream.theory.tuning import Tuning, chosen
 from stream.tokens import verify
 from stream.tokens.bags import numbered, sorted_sets
 from stream.tokens.elements import RatingRule, elements
@@ -41,9 +40,6 @@ _K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS, "url
 # What a document brings for it, where that is not a text.
 _KINDS = {TOKENS: "tokens"}
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
-
-# A choice takes some hundredths of a second, and a configuration is made several times on its way into a process.
-_chosen = lru_cache(maxsize=64)(choose)
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
 
@@ -127,7 +123,7 @@ def _tuned(p: Parameters) -> Tuning:
     shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
     law = containment_agreement if p.measure == "containment" else None
     exact = p.verify == "exact"
-    return _chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
+    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
 
 
 def containment_agreement(s: npt.NDArray[np.float64]) -> npt.ArrayLike:

@@ -9,7 +9,6 @@ Source: Mining of Massive Datasets, 3.7.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 
 import mmh3
 import numpy as np
@@ -22,7 +21,7 @@ from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regula
 from stream.parameters import Parameters
 from stream.schemes.vector_measures import MEASURES, Values, VectorPlan
 from stream.signatures import banding
-from stream.theory.tuning import BIT_ROW, Tuning, choose, complete
+from stream.theory.tuning import BIT_ROW, Tuning, chosen, complete
 from stream.vectors import packed_bits
 
 # Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
@@ -30,8 +29,6 @@ from stream.vectors import packed_bits
 ROWS_MAX = 512
 # Width of a segment by default, in distances at the threshold: wider ones gain nothing (Datar et al., figure 1).
 SEGMENT_DISTANCES = 4.0
-# A choice takes some tenths of a second, and a configuration is made several times on its way into a process.
-_chosen = lru_cache(maxsize=64)(choose)
 # Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
 _SCORED_BYTES = 1 << 20
 # Parameters that a measure cannot do without -> what to set them to.
@@ -176,7 +173,7 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = MEASURES[plan.measure]
-    return _chosen(
+    return chosen(
         p.threshold,
         p.recall,
         p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX,

@@ -70,7 +70,7 @@ def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
         if not raw.isascii():
             text = unicode_steps(raw)
             if not text.isascii():
-                if not _encodable(text):
+                if not encodable(text):
                     surrogates[i] = True
                     continue
                 is_wide[i] = True
@@ -94,7 +94,8 @@ def normalize(text: str, form: NormalForm) -> str:
     return " ".join(text.split()) if form.fold_space else text
 
 
-def _encodable(text: str) -> bool:
+def encodable(text: str) -> bool:
+    """Whether the text has a UTF-8 form: none has with a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:

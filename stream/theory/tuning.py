@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -198,6 +199,10 @@ def choose(
     if min_similarity is None:
         return best
     return _with_cut(target, best, min_similarity)
+
+
+# A choice takes up to some tenths of a second, and a configuration is made several times on its way into a process.
+chosen = lru_cache(maxsize=64)(choose)
 
 
 def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:

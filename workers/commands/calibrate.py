@@ -23,8 +23,6 @@ from stream.theory.calibration import KINDS, Bin, Mean, bins, mean_difference, t
 from workers.commands.json_objects import json_objects, record_objects
 from workers.exits import Exit, Failure
 
-# Bytes of a line at most: the default of line_bytes_max.
-_LINE_BYTES_MAX = 64 << 20
 _WIDTH_COLUMNS = 110
 
 
