@@ -25,14 +25,14 @@ ID = "S7-command"
 SHARE_MIN = 0.5
 _DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 2, "large": 3}
-_COMMAND = [sys.executable, "-c", "from workers.cli import main; main()", "run", "--quiet"]
+_COMMAND = [sys.executable, "-c", "from workers.cli.app import main; main()", "run", "--quiet"]
 _ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(size: Size) -> Iterator[Result]:
     """Throughput of the command as a share of the library's."""
     name = "throughput of the command over the library's"
-    if importlib.util.find_spec("workers") is None or importlib.util.find_spec("workers.cli") is None:
+    if importlib.util.find_spec("workers") is None or importlib.util.find_spec("workers.cli.app") is None:
         yield Result(ID, name, None, "", details={"note": "the command is not there yet"})
         return
     stream = documents("5kb", _DOCUMENTS[size], SEED)

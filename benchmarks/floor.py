@@ -18,8 +18,8 @@ from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from stream import Config, Signer
-from stream.features import Features
-from stream.hashing import BASE, mix64
+from stream.documents import Features
+from stream.kernels.hashing import BASE, mix64
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
 from stream.texts.normalize import CodePoints, code_points

@@ -26,7 +26,7 @@ from benchmarks.__main__ import environment
 from benchmarks.kafka_deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
-from workers.roles import spare_collector
+from workers.service.roles import spare_collector
 
 # Permanent ids -> what runs: more than one id where they share what they need.
 SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {

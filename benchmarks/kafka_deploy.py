@@ -27,13 +27,14 @@ import orjson
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
-from workers.connection import connect
-from workers.observe import Values
-from workers.settings_sources import load_stream
-from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import topic_plans
-from workers.topics import partition_of_key
-from workers.transports.kafka import KafkaTransport, TopicSpec
+from workers.settings.kafka import StreamSettings
+from workers.settings.load import load_stream
+from workers.telemetry.observer import Values
+from workers.topics.messages import partition_of_key
+from workers.topics.names import names_of
+from workers.topics.rules import topic_plans
+from workers.transport.kafka.connect import connect
+from workers.transport.kafka.transport import KafkaTransport, TopicSpec
 
 ROOT = Path(__file__).resolve().parent.parent
 _BROKER = ROOT / "tests" / "kafka" / "broker.py"

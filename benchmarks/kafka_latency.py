@@ -18,8 +18,9 @@ from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.kafka_deploy import Bench, Process, deployment, load, processor_seconds, wait_until
 from benchmarks.report import Result, Size, Target
-from workers.connection import kafka_settings
-from workers.stream_settings import StreamSettings, names_of
+from workers.settings.kafka import StreamSettings
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import kafka_settings
 
 SEED = 43
 ID = "K5-latency"

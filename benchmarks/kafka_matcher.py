@@ -16,18 +16,19 @@ from typing import NamedTuple
 from benchmarks.kafka_deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
 from stream import Document
-from stream.codecs import Fields
+from stream.bands_message import decode
+from stream.json_lines import Fields
 from stream.pipeline import Signer
-from stream.wire import decode
-from workers.connection import connect
-from workers.matcher import MatchWorker
-from workers.observe import SILENT
-from workers.roles import ROLES, warm
-from workers.signer import SignPlan, sign_records
-from workers.step import Message
-from workers.stream_settings import StreamSettings, names_of
-from workers.transport import Record, Transport
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.service.roles import ROLES, warm
+from workers.settings.kafka import StreamSettings
+from workers.stages.matcher import MatchWorker
+from workers.stages.signer import SignPlan, sign_records
+from workers.stages.transaction import Message
+from workers.telemetry.observer import SILENT
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import connect
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import Record, Transport
 
 SEED = 42
 ID, BYTES_ID = "K2-matcher", "K3-bytes"

@@ -22,9 +22,10 @@ from benchmarks.kafka_deploy import (
     with_group,
 )
 from benchmarks.report import Result, Size, Target
-from workers.connection import connect, kafka_settings
-from workers.roles import ROLES, warm
-from workers.stream_settings import StreamSettings, names_of
+from workers.service.roles import ROLES, warm
+from workers.settings.kafka import StreamSettings
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import connect, kafka_settings
 
 SEED = 41
 BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"

@@ -16,11 +16,12 @@ import time
 from kafka import KafkaProducer
 
 from benchmarks.kafka_deploy import Tally, values
-from workers.connection import connect
-from workers.roles import ROLES, spare_collector, wait_seconds, warm
-from workers.settings_sources import load_stream
-from workers.stream_settings import StreamSettings, names_of
-from workers.topics import partition_of_key
+from workers.service.roles import ROLES, spare_collector, wait_seconds, warm
+from workers.settings.kafka import StreamSettings
+from workers.settings.load import load_stream
+from workers.topics.messages import partition_of_key
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import connect
 
 _JOIN_TURN_SECONDS = 0.05
 

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
-from stream.features import Features
-from stream.frame import Keys
+from stream.documents import Features
+from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
 from stream.signatures import minhash, permutation
 from stream.signatures.minwise import Numbers, bias, first_shares, linear_family

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
-from stream.frame import NO_PAYLOADS
+from stream.scheme_interface import NO_PAYLOADS
 from stream.table import NO_TIME, NO_WINDOW, BandTable, Items, Limits
 
 SEED = 3

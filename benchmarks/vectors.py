@@ -19,8 +19,8 @@ import numpy.typing as npt
 from benchmarks.measure import in_subprocess, interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config, Document, Signer
-from stream.frame import Evidence
 from stream.pipeline import Matcher, match_step
+from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
 from stream.signatures import hyperplanes
 from stream.vectors.draws import normals

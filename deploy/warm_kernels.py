@@ -14,8 +14,8 @@ from typing import Any
 
 import orjson
 
-from stream.codecs import Fields
 from stream.config import Config
+from stream.json_lines import Fields
 from stream.parameters import SHINGLE_BYTES
 from stream.partitions import Partition
 from stream.pipeline import Signer
@@ -24,12 +24,12 @@ from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import SKETCH_BITS
 from stream.tokens.verify import VERIFIED
-from workers.partition_table import PartitionTable
-from workers.samples import sample
-from workers.signer import SignPlan, sign_records
-from workers.topics import Topics
-from workers.transport import Record
-from workers.transports import kafka_records
+from workers.service.samples import sample
+from workers.stages.partition_table import PartitionTable
+from workers.stages.signer import SignPlan, sign_records
+from workers.topics.names import Topics
+from workers.transport.kafka import records as kafka_records
+from workers.transport.protocol import Record
 
 PARTITIONS = 2
 EVIDENCE = ("float32", "float16", "sketch")

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.documents import Document
-from stream.frame import Evidence, Keys, Scheme, fixed_evidence, take_ragged
-from stream.hashing import hash_strings
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
+from stream.scheme_interface import Evidence, Keys, Scheme, fixed_evidence, take_ragged
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000

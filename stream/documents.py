@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,6 +45,16 @@ class Refusal(NamedTuple):
     place: int
     id: str
     reason: str
+
+
+class Features(NamedTuple):
+    """What is compared, of n documents: that of document i is ``values[starts[i]:starts[i + 1]]``.
+
+    Hashed shingles (``uint64``), components (``float32``) or bytes (``uint8``); ``starts`` is ``int64[n + 1]``.
+    """
+
+    values: npt.NDArray[Any]
+    starts: npt.NDArray[np.int64]
 
 
 # Every reason to refuse an input, with the sentence a user reads. Metrics and rejects carry the key.

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.frame import Keys
-from stream.kernels import inlined, kernel
+from stream.kernels.compile import inlined, kernel
+from stream.scheme_interface import Keys
 
 # The table looks at the upper 41 bits of a key; partitions are chosen by the others, or its tables would be lopsided.
 _LOW_BITS = np.uint64((1 << 23) - 1)

@@ -27,8 +27,8 @@ from stream.batches import (
 )
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
-from stream.frame import Common, Evidence, Scheme, fixed_evidence, regular_keys
 from stream.partitions import WHOLE, Partition, partitions_of
+from stream.scheme_interface import Common, Evidence, Scheme, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 

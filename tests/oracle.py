@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream import Config, Document, Signer
-from stream.features import Features
+from stream.documents import Features
 from stream.texts.normalize import code_points
 from stream.texts.shingles import SHINGLES
 

@@ -1,8 +1,8 @@
 """The program: the command ``neardup``, and ``python -m workers``.
 
 Loading the command line and the library takes up to some seconds. A worker that is asked to end meanwhile has nothing
-to end yet, so it leaves at once, as stopped; ``workers.stop.Stop`` takes the signals over when there is. Without a
-handler the exit code would say that it was killed, and the first process of a container would not hear of it at all.
+to end yet, so it leaves at once, as stopped; ``workers.process.stop.Stop`` takes the signals over when there is. Without
+a handler the exit code would say that it was killed, and the first process of a container would not hear of it at all.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from workers.stop import leave_at_once
+from workers.process.stop import leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end as asked for.
 _WORKERS = ("sign", "match", "up")
@@ -24,7 +24,7 @@ def main() -> None:
     gc.set_threshold(_COLLECT_OBJECTS)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
-    from workers.cli import main as run
+    from workers.cli.app import main as run
 
     run()
 

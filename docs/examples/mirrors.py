@@ -28,7 +28,7 @@ from pathlib import Path
 from statistics import mean
 
 from stream import Config, Deduplicator, Document
-from stream.theory.judging import Contents, confusion
+from stream.evaluation.judging import Contents, confusion
 
 LEFT_OUT = {"test", "tests", "idle_test", "site-packages", "__pycache__"}  # tests, and what was installed
 PAGES_MIN, LINKS_MIN = 5, 3  # of a site that is served, of a page that is compared

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.hashing import BASE, derive_seed, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import BASE, derive_seed, mix64
 from stream.signatures import banding, one_permutation
 from stream.texts import shingles
 from stream.texts.normalize import NormalForm, code_points

@@ -1,12 +1,13 @@
 """``SCHEMES``: every way to find near-duplicates, one row each, plain functions and a guarantee.
 
-The table, the pipeline and the workers know nothing else of a scheme; ``stream.frame`` says what each function is.
+The table, the pipeline and the workers know nothing else of a scheme; ``stream.scheme_interface`` says what each
+function is.
 ``tests/laws`` runs every law on every row.
 """
 
 from __future__ import annotations
 
-from stream.frame import Scheme
+from stream.scheme_interface import Scheme
 from stream.schemes import grids, identical, partial_sets, prefix, records, sets, vectors
 
 _S_CURVE = (

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.hashing import derive_seed, mix64
-from stream.kernels import inlined, kernel
+from stream.kernels.compile import inlined, kernel
+from stream.kernels.hashing import derive_seed, mix64
 
 # Told apart from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34

@@ -25,12 +25,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
-from stream.features import Features
-from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, fixed_evidence
-from stream.hashing import hash_bags, mix64
-from stream.kernels import kernel
+from stream.documents import Document, Features
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import hash_bags, mix64
 from stream.parameters import Parameters
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, fixed_evidence
 from stream.schemes import grid_functions
 from stream.schemes.grid_functions import Functions
 from stream.theory.tuning import Tuning, keyed

@@ -22,13 +22,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.features import Features
-from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
-from stream.hashing import GOLDEN, derive_seed, mix64
-from stream.kernels import inlined, kernel
+from stream.kernels.compile import inlined, kernel
+from stream.kernels.hashing import GOLDEN, derive_seed, mix64
 from stream.parameters import Parameters
+from stream.scheme_interface import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.theory.tuning import Tuning, complete

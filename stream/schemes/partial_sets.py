@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.features import Features
-from stream.frame import NO_PAYLOADS, Common, Evidence, Keys
+from stream.documents import Features
 from stream.parameters import Parameters
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding

@@ -27,13 +27,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.features import Features
-from stream.frame import Common, Evidence, Keys, Reading, ragged_evidence, ragged_values
-from stream.hashing import derive_seed, mix64
-from stream.kernels import inlined, kernel
+from stream.kernels.compile import inlined, kernel
+from stream.kernels.hashing import derive_seed, mix64
 from stream.parameters import Parameters
+from stream.scheme_interface import Common, Evidence, Keys, Reading, ragged_evidence, ragged_values
 from stream.schemes import sets
 from stream.table.admit import payload_of
 from stream.theory.tuning import Tuning, complete

@@ -26,13 +26,12 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
-from stream.features import Features
-from stream.frame import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_evidence
+from stream.documents import Document, Features
 from stream.parameters import Parameters
 from stream.records import blocking, scoring
 from stream.records.blocking import SEPARATOR, Blocking, Values
 from stream.records.scoring import Field, Nicknames
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_evidence
 from stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
 from stream.theory.tuning import Tuning, keyed
 

@@ -19,12 +19,20 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.features import Features
-from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, ragged_evidence, ragged_values, regular_keys
-from stream.hashing import hash_bags
+from stream.kernels.hashing import hash_bags
 from stream.parameters import TOKENS, Parameters
+from stream.scheme_interface import (
+    Common,
+    Evidence,
+    Keys,
+    Reading,
+    fixed_evidence,
+    ragged_evidence,
+    ragged_values,
+    regular_keys,
+)
 from stream.signatures import banding, minhash, one_permutation, permutation
 from stream.texts.normalize import UNICODE_VERSION, NormalForm
 from stream.texts.reading import read_texts

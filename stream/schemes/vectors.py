@@ -14,11 +14,10 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.features import Features
-from stream.frame import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.parameters import Parameters
+from stream.scheme_interface import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
 from stream.schemes.vector_measures import MEASURES, Values, VectorPlan
 from stream.signatures import banding
 from stream.theory.tuning import BIT_ROW, Tuning, chosen, complete

@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.byte_words import WORD_BYTES, word_from
-from stream.hashing import derive_seed, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import derive_seed, mix64
+from stream.kernels.words import WORD_BYTES, word_from
 
 # Told apart from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32

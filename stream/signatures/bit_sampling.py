@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.byte_words import WORD_BYTES
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.words import WORD_BYTES
 from stream.vectors import draws, packed_bits
 
 Places = npt.NDArray[np.int64]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.hashing import derive_seed
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import derive_seed
 from stream.signatures import INFINITY
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are taken modulo it first.

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 from stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]

@@ -19,8 +19,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.hashing import derive_seed, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import derive_seed, mix64
 from stream.signatures import INFINITY
 
 _HALF = np.uint64(32)

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 from stream.signatures import INFINITY, banding
 
 Bytes = npt.NDArray[np.uint8]

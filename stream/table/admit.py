@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels import inlined
+from stream.kernels.compile import inlined
 
 _SUFFIX = np.uint64(0xFFFFFFFF)
 _POSITION_SHIFT = np.uint64(32)

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import inlined
+from stream.kernels.compile import inlined
 from stream.table.heads import NONE, Heads, read_back
 
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)

@@ -26,7 +26,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from stream.kernels import inlined, raw_kernel
+from stream.kernels.compile import inlined, raw_kernel
 from stream.table.pages import grow
 
 _SEGMENT_BITS = 9

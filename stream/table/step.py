@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels import inlined, raw_kernel
+from stream.kernels.compile import inlined, raw_kernel
 from stream.table.admit import admits
 from stream.table.chains import (
     BYTE_END,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels import raw_kernel
+from stream.kernels.compile import raw_kernel
 from stream.table.chains import (
     BYTE_PAGE_BITS,
     KEYS,

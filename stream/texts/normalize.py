@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
 UNICODE_VERSION: str = unicodedata.unidata_version

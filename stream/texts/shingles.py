@@ -18,9 +18,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from stream.features import Features
-from stream.hashing import BASE, mix64
-from stream.kernels import kernel
+from stream.documents import Features
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import BASE, mix64
 from stream.texts.normalize import CodePoints
 from stream.texts.url_tokens import url_grams, url_stops
 from stream.texts.words import is_stop, stop_table, token_hashes, word_table

@@ -17,8 +17,8 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from stream.hashing import BASE, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
 
 # Components of URLs that say nothing of the host.

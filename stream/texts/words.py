@@ -39,8 +39,8 @@ import regex
 import stop_words
 
 from stream.errors import ConfigError
-from stream.hashing import BASE, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import BASE, mix64
 
 Codes: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Hashes: TypeAlias = npt.NDArray[np.uint64]

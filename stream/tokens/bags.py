@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.hashing import GOLDEN, mix64
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
+from stream.kernels.hashing import GOLDEN, mix64
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

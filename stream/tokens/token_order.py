@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 
 Tokens = npt.NDArray[np.uint64]
 

@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from stream.byte_words import WORD_BYTES, put_word, word_at
-from stream.kernels import inlined, kernel, machine_code
+from stream.kernels.compile import inlined, kernel, machine_code
+from stream.kernels.words import WORD_BYTES, put_word, word_at
 
 # Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
 _TAKEN = 56

@@ -22,7 +22,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels import kernel, machine_code
+from stream.kernels.compile import kernel, machine_code
 
 # 6 x 16 sums are 12 registers of 8 numbers, of the 16 that AVX2 has; measured, no other tile is faster by 5%.
 TILE_VECTORS = 6

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 
 # Components beyond are refused: sums of 65,536 of their squares, and of their products with numbers drawn, stay finite.
 COMPONENT_MAX = 1e30

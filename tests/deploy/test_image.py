@@ -12,8 +12,8 @@ import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
 
-from workers.health import Answer, Health, serve
-from workers.metrics import Metrics
+from workers.telemetry.health import Answer, Health, serve
+from workers.telemetry.metrics import Metrics
 
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
 STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
@@ -23,12 +23,12 @@ WORK = """
 import gc, json, sys
 import numba.core.registry
 import warm_kernels
-from workers.metrics import MATCH, SIGN
-from workers.observe import SILENT
-from workers.roles import ROLES, warm
-from workers.stream_settings import names_of
-from workers.settings_sources import load_stream
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.topics.names import MATCH, SIGN
+from workers.telemetry.observer import SILENT
+from workers.service.roles import ROLES, warm
+from workers.topics.names import names_of
+from workers.settings.load import load_stream
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 def compiled():
     kinds = numba.core.registry.CPUDispatcher

@@ -27,11 +27,11 @@ from deploy_files import (
     services,
 )
 
-from workers.cli import app
-from workers.health import Health, application
-from workers.metrics import METRICS, Metrics
-from workers.settings_sources import load_stream
-from workers.stream_settings import StreamSettings
+from workers.cli.app import app
+from workers.settings.kafka import StreamSettings
+from workers.settings.load import load_stream
+from workers.telemetry.health import Health, application
+from workers.telemetry.metrics import METRICS, Metrics
 
 WORKERS = {"signer": "sign", "matcher": "match"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]

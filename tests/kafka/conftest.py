@@ -138,8 +138,8 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """The kernels of the workers are compiled, so that no test waits for that in each of its processes."""
-    from workers.roles import warm
-    from workers.stream_settings import StreamSettings
+    from workers.service.roles import warm
+    from workers.settings.kafka import StreamSettings
 
     warm(StreamSettings(), 2)
 

@@ -14,10 +14,10 @@ import signal
 import sys
 from typing import Any
 
-from workers import cli
-from workers.roles import warm
-from workers.settings_sources import load_stream
-from workers.transports.kafka_producer import KafkaTransactionalProducer
+from workers.cli.app import app as cli
+from workers.service.roles import warm
+from workers.settings.load import load_stream
+from workers.transport.kafka.producer import KafkaTransactionalProducer
 
 ORDINARY = "ordinary"
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from make_topic import MakeTopic
 
-from workers.transport import Consumer, Transport
-from workers.transports.kafka import KafkaSettings, KafkaTransport
+from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
+from workers.transport.protocol import Consumer, Transport
 
 WAIT_SECONDS_MAX = 30.0
 SESSION_SECONDS = 2.0

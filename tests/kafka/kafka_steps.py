@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 from kafka_harness import KafkaHarness
 
-from workers.transport import (
+from workers.transport.kafka.transport import KafkaTransport
+from workers.transport.protocol import (
     Committed,
     Consumer,
     Polled,
     Producer,
 )
-from workers.transports.kafka import KafkaTransport
 
 MakeHarness = Callable[..., KafkaHarness]
 # The client logs each of its attempts; the transport's own words are looked at here.
-TRANSPORT_LOGGERS = "workers.transports"
+TRANSPORT_LOGGERS = "workers.transport"
 # A broker that finds a transaction timed out while it starts, before it counts as a leader itself, takes the written
 # partitions for deleted and ends the transaction without its control records: what was aborted then comes true with the
 # next commit of that id. It looks for such after 10 s, by when it has started; but the broker of the tests after 1 s.

@@ -18,15 +18,15 @@ from kafka import KafkaAdminClient
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
 from stream import Deduplicator, Document
-from workers.metrics import MATCH, SIGN
-from workers.observe import Silent
-from workers.roles import ROLES
-from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import topic_plans
-from workers.topics import partition_of_key
-from workers.transport import Membership, Record, UnreachableError
-from workers.transports.kafka import KafkaSettings, KafkaTransport, TopicSpec
-from workers.worker import CAUSES
+from workers.service.roles import ROLES
+from workers.service.shell import CAUSES
+from workers.settings.kafka import StreamSettings
+from workers.telemetry.observer import Silent
+from workers.topics.messages import partition_of_key
+from workers.topics.names import MATCH, SIGN, names_of
+from workers.topics.rules import topic_plans
+from workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
+from workers.transport.protocol import Membership, Record, UnreachableError
 
 TOPIC_OF = {SIGN: "documents", MATCH: "bands"}
 

@@ -15,7 +15,7 @@ from benchmarks.kafka_deploy import Bench, Process, deployment, load
 from benchmarks.kafka_latency import _Reader
 from benchmarks.report import Result
 from stream import Deduplicator
-from workers.roles import warm
+from workers.service.roles import warm
 
 DOCUMENTS = 200
 

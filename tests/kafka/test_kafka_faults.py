@@ -12,8 +12,8 @@ from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, publi
 from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
-from workers.metrics import MATCH, SIGN
-from workers.transport import AbortedError, OutcomeUnknownError
+from workers.topics.names import MATCH, SIGN
+from workers.transport.protocol import AbortedError, OutcomeUnknownError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 Worlds = Callable[..., World]

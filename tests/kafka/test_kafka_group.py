@@ -15,7 +15,7 @@ from kafka_steps import (
     visible,
 )
 
-from workers.transport import (
+from workers.transport.protocol import (
     Committed,
     FencedError,
 )

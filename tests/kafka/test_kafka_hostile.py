@@ -15,11 +15,11 @@ from kafka_deployment import Deployment
 from kafka_world import World, stories
 
 from stream import Config, Document, Signer
-from stream.wire import BandMessage, encode
-from workers.exits import Exit
-from workers.metrics import MATCH, SIGN
-from workers.topics import DEAD_BYTES_MAX
-from workers.transport import OffsetGoneError
+from stream.bands_message import BandMessage, encode
+from workers.process.exits import Exit
+from workers.topics.messages import DEAD_BYTES_MAX
+from workers.topics.names import MATCH, SIGN
+from workers.transport.protocol import OffsetGoneError
 
 Worlds = Callable[..., World]
 YEAR_SECONDS = 365 * 86_400.0

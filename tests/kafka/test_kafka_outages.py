@@ -18,7 +18,8 @@ from kafka_steps import (
     visible,
 )
 
-from workers.transport import (
+from workers.transport.kafka.transport import KafkaTransport
+from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
@@ -28,7 +29,6 @@ from workers.transport import (
     TransportError,
     UnreachableError,
 )
-from workers.transports.kafka import KafkaTransport
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 

@@ -8,8 +8,8 @@ import pytest
 from kafka_world import Place, World, stories
 
 from stream import Document
-from workers.metrics import MATCH, SIGN
-from workers.transport import OffsetGoneError
+from workers.topics.names import MATCH, SIGN
+from workers.transport.protocol import OffsetGoneError
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(160)

@@ -19,15 +19,15 @@ from make_topic import MakeTopic
 from proxy import Api, Proxy
 
 from stream.errors import ConfigError
-from workers.transport import (
+from workers.transport.kafka.client_settings import is_fenced
+from workers.transport.kafka.transport import KafkaSettings, TopicSpec
+from workers.transport.protocol import (
     AbortedError,
     Committed,
     OutcomeUnknownError,
     TooLargeError,
     UnreachableError,
 )
-from workers.transports.kafka import KafkaSettings, TopicSpec
-from workers.transports.kafka_settings import is_fenced
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 

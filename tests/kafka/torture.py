@@ -42,8 +42,8 @@ from torture_cluster import (
 )
 from torture_oracle import Verdict, judge
 
-from workers.exits import Exit
-from workers.supervisor import FINAL
+from workers.process.exits import Exit
+from workers.service.supervisor import FINAL
 
 QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
 # Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.

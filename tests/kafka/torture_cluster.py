@@ -23,12 +23,13 @@ from broker import BECOME_JAVA, Broker
 from kafka import KafkaAdminClient
 from torture_oracle import documents
 
-from workers.settings_sources import load_stream
-from workers.step import Message
-from workers.stream_settings import StreamSettings, names_of
-from workers.topics import partition_of_key
-from workers.transport import AbortedError, Producer, Record, TransportError
-from workers.transports.kafka import KafkaSettings, KafkaTransport
+from workers.settings.kafka import StreamSettings
+from workers.settings.load import load_stream
+from workers.stages.transaction import Message
+from workers.topics.messages import partition_of_key
+from workers.topics.names import names_of
+from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
+from workers.transport.protocol import AbortedError, Producer, Record, TransportError
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION_SECONDS = 3.0

@@ -16,7 +16,7 @@ from cases import SKETCHED, prose, random_stream, rating_stream, token_stream
 from oracle import NEVER, Hashes, corpus, jaccard, json_lines, pair_of_sets, tail_above, tail_below, truth_of
 
 from stream import Config, Deduplicator, Document
-from stream.features import Features
+from stream.documents import Features
 from stream.schemes import SCHEMES
 
 # Measures written again, of bags of words as Python counts them.

@@ -14,9 +14,9 @@ from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
 
 from stream import Document, Signer
 from stream.batches import bucket_keys
-from stream.features import Features
-from stream.frame import Keys
+from stream.documents import Features
 from stream.pipeline import Matcher, match_step
+from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
 
 # Prints a digest of the contents, evidence and keys of each case, in a process of its own.

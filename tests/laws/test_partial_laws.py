@@ -11,7 +11,7 @@ from cases import PARTIAL, PARTIAL_CASES, Case, prose
 from oracle import NEVER, pair_of_sets, tail_above, tail_below
 
 from stream import Config, Deduplicator, Document, Signer
-from stream.features import Features
+from stream.documents import Features
 from stream.schemes import SCHEMES
 from stream.schemes.sets import SetPlan
 from stream.theory.tuning import candidate_probability, pass_probability, row_agreement

@@ -30,7 +30,7 @@ from oracle import (
 )
 
 from stream import Config, Deduplicator, Document
-from stream.features import Features
+from stream.documents import Features
 from stream.schemes import SCHEMES
 from stream.texts.normalize import normalize
 from stream.theory.tuning import row_agreement

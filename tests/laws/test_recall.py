@@ -24,7 +24,7 @@ from oracle import (
 )
 
 from stream import Config, Deduplicator, Document
-from stream.features import Features
+from stream.documents import Features
 from stream.schemes import SCHEMES
 from stream.theory.tuning import candidate_probability, emission_probability, row_agreement
 

@@ -10,7 +10,7 @@ from cases import Case, every_set_case, prose, random_stream, same
 from oracle import NEVER, jaccard, shingles_of, tail_above, tail_below
 
 from stream import Config, Deduplicator, Document
-from stream.features import Features
+from stream.documents import Features
 from stream.schemes import SCHEMES
 from stream.theory.tuning import row_agreement
 

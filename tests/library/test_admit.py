@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 from stream.table.admit import admits, payload_of
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
 from stream.batches import Batch, concatenate, id_columns, make_batch, table_items, times_of
-from stream.frame import fixed_evidence, regular_keys
+from stream.scheme_interface import fixed_evidence, regular_keys
 from stream.table import NO_TIME
 
 IDS = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=12), max_size=10)

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.errors import ConfigError
-from stream.theory import calibration
-from stream.theory.calibration import KINDS, Mean
+from stream.evaluation import calibration
+from stream.evaluation.calibration import KINDS, Mean
 
 
 @pytest.mark.parametrize("delay", [10, 17, 31, 45])

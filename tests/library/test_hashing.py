@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reference import MASK, content, derive_seed, mix64, polynomial
 
-from stream import hashing
+from stream.kernels import hashing
 
 WORDS = st.integers(0, MASK)
 

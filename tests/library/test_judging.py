@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import ConfigError
-from stream.theory.judging import Bin, Confusion, Contents, Share, bins, confusion, share
+from stream.evaluation.judging import Bin, Confusion, Contents, Share, bins, confusion, share
 
 NAMES = st.sampled_from("abcdefgh")
 PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1]))

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from kernel_cache import drop_stale_kernels
 
-from stream import hashing
-from stream.kernels import inlined, kernel, raw_kernel
+from stream.kernels import hashing
+from stream.kernels.compile import inlined, kernel, raw_kernel
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from stream.texts import normalize, shingles
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from stream import Config, Document, Matcher, Signer
 from stream.batches import Batch, bucket_keys, table_items, take
-from stream.frame import Keys
 from stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route
 from stream.pipeline import match_step
+from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)

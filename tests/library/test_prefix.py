@@ -14,7 +14,7 @@ import reference
 import textbook_index
 from oracle import all_pairs, random_sets
 
-from stream.kernels import kernel
+from stream.kernels.compile import kernel
 from stream.schemes.prefix import prefix_keys, prefix_lengths, shared, strings
 from stream.table.admit import admits
 from stream.tokens.token_order import TokenOrder

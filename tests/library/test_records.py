@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from stream import Config, Deduplicator, Document, Signer
-from stream.codecs import Fields, decode_document
 from stream.errors import ConfigError
-from stream.frame import Evidence
+from stream.json_lines import Fields, decode_document
+from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
 from stream.theory.tuning import probabilities
 

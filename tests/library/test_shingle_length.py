@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from stream.errors import ConfigError
 from stream.measures import jaccard
 from stream.texts.normalize import CodePoints, NormalForm, code_points
-from stream.texts.shingle_length import Sample, enough, expected, measured, safe, sampled
 from stream.texts.shingles import chars
+from stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
 
 TWENTY = "abcdefghijklmnopqrst"
 

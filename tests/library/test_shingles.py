@@ -15,7 +15,7 @@ from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
-from stream.features import Features
+from stream.documents import Features
 from stream.texts.normalize import NormalForm, code_points
 from stream.texts.shingles import SHINGLES
 

@@ -10,7 +10,7 @@ import pytest
 
 from stream import Config, Deduplicator, Document, Signer
 from stream.errors import ConfigError
-from stream.frame import Common
+from stream.scheme_interface import Common
 from stream.schemes import SCHEMES
 from stream.schemes.vector_measures import MEASURES
 from stream.theory.tuning import probabilities

@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from stream.errors import ConfigError
-from stream.hashing import BASE
+from stream.kernels.hashing import BASE
 from stream.texts import words
 from stream.texts.words import (
     hash_token,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import orjson
 
 from stream import Config, Signer
-from stream.codecs import Fields
-from workers.matcher import MatchPlan, MatchWorker
-from workers.observe import Silent
-from workers.signer import SignPlan, sign_records
-from workers.topics import Envelope, topic_names
-from workers.transport import Record
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from stream.json_lines import Fields
+from workers.stages.matcher import MatchPlan, MatchWorker
+from workers.stages.signer import SignPlan, sign_records
+from workers.telemetry.observer import Silent
+from workers.topics.messages import Envelope
+from workers.topics.names import topic_names
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import Record
 
 CONFIG = Config(
     threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0

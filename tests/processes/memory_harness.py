@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.transport import Consumer, Transport
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import Consumer, Transport
 
 LOOKS_MAX = 50
 

@@ -6,14 +6,15 @@ import itertools
 import json
 import signal
 
-from workers.health import Health
-from workers.metrics import Metrics
-from workers.roles import ROLES
-from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import topic_plans
-from workers.transports.memory import MemoryCluster, MemoryTransport
-from workers.watchdog import Watchdog
-from workers.worker import Outside, Shell
+from workers.process.watchdog import Watchdog
+from workers.service.roles import ROLES
+from workers.service.shell import Outside, Shell
+from workers.settings.kafka import StreamSettings
+from workers.telemetry.health import Health
+from workers.telemetry.metrics import Metrics
+from workers.topics.names import names_of
+from workers.topics.rules import topic_plans
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 LOOKS_MAX = 2_000
 TEXT = "a story of many words that two agencies print on one day with a word or two changed by their editors"

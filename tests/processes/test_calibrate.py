@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workers.commands.calibrate import Job, calibrate, run
-from workers.exits import Exit, Failure
+from workers.process.exits import Exit, Failure
 
 
 def lines(path, rows):

@@ -6,7 +6,7 @@ import os
 import pytest
 import zstandard
 
-from workers.transports.compression import BLOCK_BYTES, Corrupt, decompressed
+from workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
 
 
 def zstd(data):

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from workers.cli import app
-from workers.exits import Failure
+from workers.cli.app import app
+from workers.process.exits import Failure
 
 PAIRS = [
     ("a", "b", 0.9),

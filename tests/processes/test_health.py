@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
-from workers.exits import Exit, Failure
-from workers.health import START_SECONDS_MAX, Answer, Health, application, serve
-from workers.metrics import Metrics
+from workers.process.exits import Exit, Failure
+from workers.telemetry.health import START_SECONDS_MAX, Answer, Health, application, serve
+from workers.telemetry.metrics import Metrics
 
 
 class Clock:

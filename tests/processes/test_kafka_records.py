@@ -16,8 +16,8 @@ from kafka.record import MemoryRecords
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
-from workers.transport import Record
-from workers.transports import kafka_records
+from workers.transport.kafka import records as kafka_records
+from workers.transport.protocol import Record
 
 PLACE = TopicPartition("documents", 3)
 LOG_APPEND_TIME = 0x08

@@ -7,8 +7,8 @@ from unittest import mock
 import pytest
 from match_world import PLAN, TOPICS, World, turns
 
-from workers.step import Message, transact
-from workers.transport import AbortedError, FencedError, OutcomeUnknownError
+from workers.stages.transaction import Message, transact
+from workers.transport.protocol import AbortedError, FencedError, OutcomeUnknownError
 
 
 def refuse(*_: object) -> None:
@@ -114,7 +114,7 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
 
     polled = worker.consumer.poll
     with (
-        mock.patch("workers.matcher.transact", fails_at_the_third),
+        mock.patch("workers.stages.matcher.transact", fails_at_the_third),
         mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
     ):
         assert worker.turn(0.0, 100) == 2

@@ -12,7 +12,9 @@ import transport_laws
 from memory_harness import MemoryHarness
 from transport_harness import Harness, joined, send
 
-from workers.transport import (
+from workers.transport.memory.cluster import METADATA_CHARACTERS_MAX
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import (
     Committed,
     Membership,
     OffsetGoneError,
@@ -20,8 +22,6 @@ from workers.transport import (
     UnknownTopicError,
     UnreachableError,
 )
-from workers.transports.memory import MemoryCluster, MemoryTransport
-from workers.transports.memory_cluster import METADATA_CHARACTERS_MAX
 
 NOBODY = Membership("group", -1, "", None)
 

@@ -6,7 +6,9 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import joined, send
 
-from workers.transport import (
+from workers.transport.memory.cluster import FAULTS
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
@@ -15,8 +17,6 @@ from workers.transport import (
     TransportError,
     UnreachableError,
 )
-from workers.transports.memory import MemoryCluster, MemoryTransport
-from workers.transports.memory_cluster import FAULTS
 
 
 class Crash(Exception):

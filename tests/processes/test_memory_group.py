@@ -8,12 +8,12 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import Member, joined, settled
 
-from workers.transport import (
+from workers.transport.memory.group import assign
+from workers.transport.memory.transport import MemoryCluster
+from workers.transport.protocol import (
     Committed,
     FencedError,
 )
-from workers.transports.memory import MemoryCluster
-from workers.transports.memory_group import assign
 
 
 def test_a_member_put_out_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from workers.transport import AbortedError, Committed, Polled, Producer, TransportError
-from workers.transports.memory import MemoryCluster, MemoryTransport
-from workers.transports.memory_cluster import FAULTS
+from workers.transport.memory.cluster import FAULTS
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import AbortedError, Committed, Polled, Producer, TransportError
 
 PARTITIONS = 4
 SEEDS = range(150)
@@ -32,7 +32,7 @@ def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
 
 
 def copier(cluster: MemoryCluster, name: str) -> Iterator[None]:
-    """A worker by the rules of ``workers.transport``: starts anew after any failure but a known abort."""
+    """A worker by the rules of ``workers.transport.protocol``: starts anew after any failure but a known abort."""
     transport = MemoryTransport(cluster)
     while True:
         yield

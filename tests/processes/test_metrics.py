@@ -10,10 +10,10 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from stream.documents import REASONS
-from workers.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
-from workers.partition_table import COUNTED
-from workers.step import _OUTCOMES
-from workers.worker import CAUSES as RESTART_CAUSES
+from workers.service.shell import CAUSES as RESTART_CAUSES
+from workers.stages.partition_table import COUNTED
+from workers.stages.transaction import _OUTCOMES
+from workers.telemetry.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))

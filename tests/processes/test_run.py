@@ -13,7 +13,7 @@ import pytest
 from command import WORDS
 
 from stream import Config, Deduplicator, Document
-from workers.exits import Exit
+from workers.process.exits import Exit
 
 TEXT = f"{WORDS}; " * 5
 NEARLY = TEXT.replace("seven", "eight", 1)

@@ -13,7 +13,7 @@ from shell_harness import Bench, settings_of
 
 from stream import Deduplicator, Document
 from stream.schemes import SCHEMES
-from workers.exits import Exit
+from workers.process.exits import Exit
 
 # Of the schemes of other things than sets each of their cases; and those of sets that have most of their own.
 OTHERS = ("prefix", "identical", "hyperplane", "hyperplane_dot", "p_stable", "bit_sampling", "records", "grid")

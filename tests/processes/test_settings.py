@@ -4,9 +4,9 @@ import pytest
 
 from stream.config import Config
 from stream.errors import ConfigError
-from workers.exits import Exit, Failure
-from workers.settings import Settings
-from workers.settings_sources import FILE_DEFAULT, load
+from workers.process.exits import Exit, Failure
+from workers.settings.files import Settings
+from workers.settings.load import FILE_DEFAULT, load
 
 
 @pytest.fixture(autouse=True)

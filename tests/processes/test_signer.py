@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, ConfigError, Signer
-from stream.codecs import Fields
+from stream.bands_message import decode
 from stream.documents import REASONS
-from stream.wire import decode
-from workers.observe import Silent
-from workers.signer import SignPlan, SignWorker, sign_records
-from workers.step import record_bytes, transact
-from workers.topics import topic_names
-from workers.transport import AbortedError, Record, UnreachableError
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from stream.json_lines import Fields
+from workers.stages.signer import SignPlan, SignWorker, sign_records
+from workers.stages.transaction import record_bytes, transact
+from workers.telemetry.observer import Silent
+from workers.topics.names import topic_names
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import AbortedError, Record, UnreachableError
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
@@ -193,7 +193,10 @@ def test_small_messages_say_the_same_as_large_ones(seed: int) -> None:
         value = None if rng.random() < 0.2 else json.dumps({"text": text})
         records.append(record(value, rng.choice("abcdefgh").encode(), i))
     whole = bands(sign_records(records, SIGNER, PLAN).messages)
-    with mock.patch("workers.signer.MESSAGE_BYTES_MAX", 150), mock.patch("workers.signer.REMOVED_BYTES_MAX", 5):
+    with (
+        mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", 150),
+        mock.patch("workers.stages.signer.REMOVED_BYTES_MAX", 5),
+    ):
         cut = sign_records(records, SIGNER, PLAN).messages
     assert len(cut) > 40
     assert bands(cut) == whole
@@ -263,7 +266,7 @@ class World:
 
 
 def _as_message(found: Record):  # type: ignore[no-untyped-def]
-    from workers.step import Message
+    from workers.stages.transaction import Message
 
     return Message("", found.partition, found.value or b"")
 
@@ -338,7 +341,7 @@ def test_a_step_is_bounded_in_bytes() -> None:
     size = max(record_bytes(one) for one in world.cluster.records(TOPICS.documents))
     worker = world.worker(step_bytes_max=2 * size)
     turns(worker, count=1)
-    with mock.patch("workers.signer.sign_records", side_effect=sign_records) as signed:
+    with mock.patch("workers.stages.signer.sign_records", side_effect=sign_records) as signed:
         turns(worker, count=9)
         worker.plan = worker.plan._replace(step_bytes_max=1)
         world.document("long")
@@ -365,8 +368,8 @@ def test_a_part_of_a_poll_that_is_aborted_is_polled_again_with_what_stood_behind
         transact(*args)  # type: ignore[arg-type]
 
     with (
-        mock.patch("workers.signer.parts", lambda records, _: [records[:4], records[4:6], records[6:]]),
-        mock.patch("workers.signer.transact", fails_at_the_second),
+        mock.patch("workers.stages.signer.parts", lambda records, _: [records[:4], records[4:6], records[6:]]),
+        mock.patch("workers.stages.signer.transact", fails_at_the_second),
     ):
         assert worker.turn(0.0, 100) == 4
     assert len(world.signed()) == 4

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from workers.exits import Exit
-from workers.supervisor import FINAL, STOP_SECONDS_MAX, Job, Supervisor, arguments, jobs_of
+from workers.process.exits import Exit
+from workers.service.supervisor import FINAL, STOP_SECONDS_MAX, Job, Supervisor, arguments, jobs_of
 
 JOBS = [Job("sign", "sign-0", ["s0"]), Job("sign", "sign-1", ["s1"]), Job("match", "match-0", ["m0"])]
 
@@ -68,7 +68,7 @@ def _no_real_naps(monkeypatch):
     monkeypatch.setattr(
         World, "__init__", lambda self, *a, _made=World.__init__: (_made(self, *a), worlds.append(self))[0]
     )
-    monkeypatch.setattr("workers.supervisor.time.sleep", lambda seconds: worlds[-1].sleep(seconds))
+    monkeypatch.setattr("workers.service.supervisor.time.sleep", lambda seconds: worlds[-1].sleep(seconds))
 
 
 def test_signers_end_first_then_matchers():

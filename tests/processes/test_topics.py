@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from stream import Config
 from stream.documents import REASONS
 from stream.pipeline import Matches
-from workers.topics import (
+from workers.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,
     Envelope,
@@ -24,7 +24,7 @@ from workers.topics import (
     partition_of_key,
     topic_names,
 )
-from workers.transport import Record
+from workers.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
 # What brokers take by default.

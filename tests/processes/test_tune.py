@@ -10,9 +10,9 @@ import pytest
 from stream.config import Config
 from stream.theory.curves import candidate_probability, error_areas
 from stream.theory.tuning import choose
-from workers.commands.tune import picture, show, summary
-from workers.commands.tune_pictures import in_characters
-from workers.exits import Failure
+from workers.commands.tune.curve import picture, show, summary
+from workers.commands.tune.pictures import in_characters
+from workers.process.exits import Failure
 
 
 def test_everything_that_was_chosen_is_shown(capsys):

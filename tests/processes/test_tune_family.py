@@ -6,8 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 from stream.errors import ConfigError
-from workers.cli import app
-from workers.exits import Failure
+from workers.cli.app import app
+from workers.process.exits import Failure
 
 BOOK = ("tune", "--family", "minhash", "--d1", "0.2", "--d2", "0.6", "--p1", "0.87", "--p2", "0.1")
 

@@ -6,9 +6,9 @@ import pytest
 from typer.testing import CliRunner
 
 from stream.errors import ConfigError
-from workers.cli import app
-from workers.commands import tune_sample
-from workers.exits import Failure
+from workers.cli.app import app
+from workers.commands.tune import sample as tune_sample
+from workers.process.exits import Failure
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 

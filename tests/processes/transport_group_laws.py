@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from transport_harness import RECORDS_MAX, Harness, Member, joined, publish, send, settled
 
-from workers.transport import AbortedError, Committed, FencedError, Membership
+from workers.transport.protocol import AbortedError, Committed, FencedError, Membership
 
 PARTITIONS = 5
 

@@ -14,7 +14,14 @@ from collections.abc import Callable
 import pytest
 from transport_harness import Harness, joined, publish, read_values, send, send_and_commit
 
-from workers.transport import AbortedError, Committed, FencedError, OffsetGoneError, TransportError, UnknownTopicError
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    FencedError,
+    OffsetGoneError,
+    TransportError,
+    UnknownTopicError,
+)
 
 
 def law_records_keep_their_order_in_each_partition(harness: Harness) -> None:

@@ -11,11 +11,11 @@ from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, replayed, trees
 
+from stream.bands_message import decode
 from stream.partitions import Partition
-from stream.wire import decode
-from workers.matcher import MatchWorker
-from workers.partition_table import PartitionTable, decode_window
-from workers.topics import generation
+from workers.stages.matcher import MatchWorker
+from workers.stages.partition_table import PartitionTable, decode_window
+from workers.topics.names import generation
 
 MICROSECONDS = 1_000_000
 

@@ -21,16 +21,17 @@ from unittest import mock
 
 from sim_documents import Feed, Habits
 
-from stream.codecs import Fields
 from stream.config import Config
-from workers.matcher import MatchPlan, MatchWorker
-from workers.observe import Silent
-from workers.partition_table import PartitionTable
-from workers.signer import SignPlan, SignWorker
-from workers.step import STEP_BYTES_MAX
-from workers.topics import Envelope, generation, topic_names
-from workers.transport import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
-from workers.transports.memory import MemoryCluster, MemoryTransport
+from stream.json_lines import Fields
+from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.matcher import MatchPlan, MatchWorker
+from workers.stages.partition_table import PartitionTable
+from workers.stages.signer import SignPlan, SignWorker
+from workers.telemetry.observer import Silent
+from workers.topics.messages import Envelope
+from workers.topics.names import generation, topic_names
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
@@ -265,8 +266,8 @@ class Cluster:
     def limits(self) -> Iterator[None]:
         """Small messages and short stretches, so that small runs have many of each."""
         with (
-            mock.patch("workers.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
-            mock.patch("workers.transports.memory.READ_RECORDS", self.scenario.stretch_records),
+            mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
         ):
             yield
 

@@ -21,7 +21,7 @@ from stream.documents import Document
 from stream.partitions import partitions_of
 from stream.pipeline import Signer
 from stream.schemes import SCHEMES
-from workers.topics import partition_of_key
+from workers.topics.messages import partition_of_key
 
 MICROSECONDS = 1_000_000
 

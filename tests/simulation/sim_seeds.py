@@ -13,7 +13,7 @@ from sim_cluster import Scenario, Simulation
 from sim_documents import Habits
 
 from stream.config import Config
-from workers.step import STEP_BYTES_MAX
+from workers.settings.kafka import STEP_BYTES_MAX
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,

@@ -19,9 +19,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from stream.theory.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
-from workers.commands.json_objects import json_objects, record_objects
-from workers.exits import Exit, Failure
+from stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from workers.process.exits import Exit, Failure
+from workers.sources.objects import json_objects, record_objects
 
 _WIDTH_COLUMNS = 110
 

@@ -26,11 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.theory.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
+from stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
 from stream.theory.tuning import curve, probabilities
-from workers.commands.json_objects import json_objects
-from workers.commands.tune_pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save
-from workers.exits import Exit, Failure, input_failure
+from workers.commands.tune.pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save
+from workers.process.exits import Exit, Failure, input_failure
+from workers.sources.objects import json_objects
 
 ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")

@@ -17,18 +17,19 @@ from collections.abc import Sequence
 import orjson
 
 from stream.documents import Document
-from workers.backoff import backoff_seconds
 from workers.commands.report import Report
-from workers.connection import connect
-from workers.exits import Exit, Failure
-from workers.settings import fields_of
-from workers.step import Message
-from workers.stop import Stop
-from workers.stream_settings import StreamSettings, names_of
-from workers.topics import partition_of_key
-from workers.transport import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
-from workers.transports.files import Entry, Reader, check_paths, total_bytes
-from workers.transports.lines import BOM
+from workers.process.backoff import backoff_seconds
+from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
+from workers.settings.files import fields_of
+from workers.settings.kafka import StreamSettings
+from workers.sources.lines import BOM
+from workers.sources.paths import Entry, Reader, check_paths, total_bytes
+from workers.stages.transaction import Message
+from workers.topics.messages import partition_of_key
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import connect
+from workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
 
 # Documents and bytes of a transaction at most: what is held in memory, and sent again if it fails.
 _BATCH_DOCUMENTS = 2_000

@@ -15,8 +15,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rich.table import Table
 
 from stream.documents import REASONS
-from workers.exits import output_failure
-from workers.transports.files import FILE_REASONS, Entry
+from workers.process.exits import output_failure
+from workers.sources.paths import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
 # Counters of the table that a summary shows, and what they mean there.

@@ -19,16 +19,16 @@ from typing import IO, Any, NamedTuple
 
 import orjson
 
-from stream.codecs import encode_matches
 from stream.documents import Document
+from stream.json_lines import encode_matches
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Matcher, Signed, Signer, match_step
 from workers.commands.report import Rejects, Report
 from workers.commands.window_file import fill
-from workers.exits import Exit, Failure, output_failure
-from workers.settings import Settings, fields_of
-from workers.stop import Stop
-from workers.transports.compression import COMPRESSED_ENDINGS
-from workers.transports.files import (
+from workers.process.exits import Exit, Failure, output_failure
+from workers.process.stop import Stop
+from workers.settings.files import Settings, fields_of
+from workers.sources.compression import COMPRESSED_ENDINGS
+from workers.sources.paths import (
     Entry,
     Reader,
     check_paths,

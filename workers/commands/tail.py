@@ -11,12 +11,13 @@ import uuid
 from collections.abc import Callable
 from typing import IO
 
-from workers.connection import connect
-from workers.exits import Exit, Failure
-from workers.signer import told_offset
-from workers.stop import Stop
-from workers.stream_settings import StreamSettings, names_of
-from workers.transport import Consumer, Transport
+from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
+from workers.settings.kafka import StreamSettings
+from workers.stages.signer import told_offset
+from workers.topics.names import names_of
+from workers.transport.kafka.connect import connect
+from workers.transport.protocol import Consumer, Transport
 
 _POLL_SECONDS = 0.2
 _RECORDS_MAX = 1_000

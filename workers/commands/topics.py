@@ -6,12 +6,13 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.errors import ConfigError
-from workers.connection import connect
-from workers.exits import Exit, Failure
-from workers.stream_settings import StreamSettings, names_of
-from workers.topic_rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
-from workers.transport import UnknownTopicError
-from workers.transports.kafka import KafkaAdmin, TopicSpec
+from workers.process.exits import Exit, Failure
+from workers.settings.kafka import StreamSettings
+from workers.topics.names import names_of
+from workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
+from workers.transport.kafka.connect import connect
+from workers.transport.kafka.transport import KafkaAdmin, TopicSpec
+from workers.transport.protocol import UnknownTopicError
 
 
 def create(settings: StreamSettings) -> None:

@@ -1,8 +1,8 @@
 """A window in a file: the signed documents that a stream would still hold, to begin a run with.
 
 The file is a magic number, the stream time just before its first document (i64, little-endian), then messages of
-``stream.wire`` in order of arrival, each after its length (u32). Every message names the generation that signed it,
-so a window of another configuration is refused.
+``stream.bands_message`` in order of arrival, each after its length (u32). Every message names the generation that
+signed it, so a window of another configuration is refused.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import struct
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from stream.bands_message import BandMessage, WireError, decode, encode
 from stream.batches import Batch
 from stream.pipeline import Matcher, step
 from stream.table import NO_TIME
-from stream.wire import BandMessage, WireError, decode, encode
-from workers.exits import Exit, Failure, input_failure, output_failure
+from workers.process.exits import Exit, Failure, input_failure, output_failure
 
 _HEADER = struct.Struct("<8sq")
 _LENGTH = struct.Struct("<I")

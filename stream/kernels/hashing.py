@@ -1,0 +1,70 @@
+"""Hashing: the mixing function, the polynomial over shingles, and the hash of many values into one.
+
+Signatures are a format: every constant in this file decides bucket keys, so a change of any of them is a new
+generation. Known-answer vectors in the tests notice it. Nothing here uses Python's ``hash``.
+
+Source of ``mix64``: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014), with the
+constants of Stafford's variant 13. It is a bijection of the 64-bit integers.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stream.kernels.compile import inlined, kernel
+
+# 2^64 / golden ratio, odd: steps a counter into well separated seeds (SplitMix64).
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+# Base of the polynomial hash modulo 2^64: the largest prime below the fraction of the square root of three (so that it
+# shares no structure with GOLDEN) that is 5 modulo 8: odd, so that no character is multiplied away, and its powers
+# have the longest period there is, 2^62.
+BASE = np.uint64(0xBB67AE8584CAA605)
+
+_M1 = np.uint64(0xBF58476D1CE4E5B9)
+_M2 = np.uint64(0x94D049BB133111EB)
+_S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+
+
+@inlined
+def mix64(x):  # type: ignore[no-untyped-def]
+    """A bijection of ``uint64`` whose every output bit depends on every input bit (SplitMix64's finaliser)."""
+    x ^= x >> _S30
+    x *= _M1
+    x ^= x >> _S27
+    x *= _M2
+    x ^= x >> _S31
+    return x
+
+
+@inlined
+def derive_seed(seed, purpose):  # type: ignore[no-untyped-def]
+    """The seed of one use (a round, a band, a function) of a configured seed; ``uint64`` in and out."""
+    return mix64(seed + (purpose + np.uint64(1)) * GOLDEN)
+
+
+@kernel
+def hash_strings(data, starts, seed, out):  # type: ignore[no-untyped-def]
+    """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
+    for i in range(len(out)):
+        h = seed
+        for j in range(starts[i], starts[i + 1]):
+            h = h * BASE + (np.uint64(data[j]) + np.uint64(1))
+        out[i] = mix64(h)
+
+
+@kernel
+def hash_bags(values, starts, out):  # type: ignore[no-untyped-def]
+    """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
+
+    Order makes no difference, repetition does: two sums modulo 2^64 of hashes that are already well mixed.
+    """
+    for i in range(len(out)):
+        first, second = np.uint64(0), np.uint64(0)
+        bag = values[starts[i] : starts[i + 1]]
+        for j in range(len(bag)):
+            x = bag[j]
+            first += x
+            second += (x ^ (x >> np.uint64(29))) * GOLDEN
+        count = np.uint64(starts[i + 1] - starts[i])
+        out[i, 0] = mix64(first + count)
+        out[i, 1] = mix64(second ^ count)

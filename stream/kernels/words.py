@@ -1,0 +1,53 @@
+"""Words of eight bytes at any place of an array of bytes: one instruction each, where no loop over bytes becomes one.
+
+Nothing looks whether the eight bytes are inside the array: whoever calls these does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from stream.kernels.compile import machine_code
+
+# An array needs so many bytes from the place of its last word on.
+WORD_BYTES = 8
+
+
+@machine_code
+def word_at(context, data, place):  # type: ignore[no-untyped-def]
+    """The eight bytes of ``data`` (``uint8``) from ``place`` on, the first lowest, as a ``uint64``."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.load(_address(context, builder, signature, arguments), align=1)
+
+    return types.uint64(data, place), code
+
+
+@machine_code
+def word_from(context, data, place):  # type: ignore[no-untyped-def]
+    """The same, the first byte highest."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.bswap(builder.load(_address(context, builder, signature, arguments), align=1))
+
+    return types.uint64(data, place), code
+
+
+@machine_code
+def put_word(context, data, place, word):  # type: ignore[no-untyped-def]
+    """Write a ``uint64`` to the eight bytes of ``data`` (``uint8``) from ``place`` on, the lowest first."""
+
+    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        builder.store(arguments[2], _address(context, builder, signature, arguments), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, place, types.uint64), code
+
+
+def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """The address of a word in an array of bytes, which need not be a multiple of eight."""
+    held = context.make_array(signature.args[0])(context, builder, arguments[0])
+    return builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(64).as_pointer())

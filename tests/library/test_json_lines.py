@@ -1,0 +1,192 @@
+"""Codecs: lines to documents or reasons, pairs to lines."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+
+from stream.documents import REASONS, Document
+from stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
+from stream.pipeline import Matches
+
+DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")
+
+
+def line(**values):
+    return orjson.dumps({"id": "a", "text": "t", **values})
+
+
+def test_a_line_with_id_text_and_timestamp_is_a_document():
+    """Names that nobody asked for are ignored."""
+    assert decode_document(line(timestamp=5, other=[1])) == Document("a", "t", 5.0)
+
+
+def test_the_names_of_the_fields_can_be_chosen():
+    """Then the usual names mean nothing."""
+    fields = Fields("url", "body", "seen")
+    assert decode_document(b'{"url":"u","body":"b","seen":1.5,"id":3}', fields) == Document("u", "b", 1.5)
+    assert decode_document(line(), fields) == "no_id"
+    assert decode_document(b'{"url":"u","text":"t"}', fields) == "no_text"
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b"", "not_json"),
+        (b"{", "not_json"),
+        (b'{"id":"a","text":NaN}', "not_json"),
+        (b'{"id":"a","text":"t","x":Infinity}', "not_json"),
+        (b'{"id":"a","text":"t"} {}', "not_json"),
+        (b'{"id":"a","text":"\x00"}', "not_json"),
+        (b'\xef\xbb\xbf{"id":"a","text":"t"}', "not_json"),
+        (b'{"id":"a","text":"\xff"}', "not_utf8"),
+        (b'{"id":"a","text":"\xed\xa0\x80"}', "not_utf8"),
+        (b"[]", "not_object"),
+        (b"null", "not_object"),
+        (b'"text"', "not_object"),
+        (b'{"id":"a"}', "no_text"),
+        (b'{"id":"a","text":null}', "text_type"),
+        (b'{"id":"a","text":["t"]}', "text_type"),
+        (b'{"text":"t"}', "no_id"),
+        (b'{"id":7,"text":"t"}', "id_type"),
+        (b'{"id":null,"text":"t"}', "id_type"),
+        (b'{"id":"a","text":"t","timestamp":true}', "timestamp_type"),
+        (b'{"id":"a","text":"t","timestamp":"soon"}', "timestamp_type"),
+        (b'{"id":"a","text":"t","timestamp":[1]}', "timestamp_type"),
+    ],
+)
+def test_a_bad_line_is_refused_with_its_reason(raw, reason):
+    """Every reason is one that a user can look up."""
+    assert decode_document(raw) == reason
+    assert reason in REASONS
+
+
+@pytest.mark.parametrize("deep", [b"[" * 100_000, b"[" * 2000 + b"]" * 2000, b'{"a":' * 2000])
+def test_json_nested_too_deep_is_refused_whether_it_ends_or_not(deep):
+    """Brackets inside of strings do not nest."""
+    assert decode_document(deep) == "too_deep"
+    assert decode_document(b'{"id":"a","text":"t","x":' + deep + b"}") == "too_deep"
+    assert decode_document(line(text="[{" * 3000)) == Document("a", "[{" * 3000)
+    assert decode_document(b'"' + b"[{" * 3000) == "not_json"
+
+
+def test_nesting_up_to_the_limit_is_taken():
+    """The object of the line is one level."""
+    deep = b"[" * (DEPTH_MAX - 1) + b"]" * (DEPTH_MAX - 1)
+    assert decode_document(b'{"id":"a","text":"t","x":' + deep + b"}") == Document("a", "t")
+
+
+def test_of_a_name_that_stands_twice_the_last_counts():
+    """As in most parsers."""
+    assert decode_document(b'{"id":"a","text":"t","id":"b"}') == Document("b", "t")
+
+
+def test_a_lone_surrogate_matters_only_where_it_is_used():
+    """In a field that nobody asked for it does no harm; in the text it goes on to the signer, which refuses it."""
+    assert decode_document(b'{"id":"a","text":"t","x":"\\ud800"}') == Document("a", "t")
+    assert decode_document(b'{"id":"a","text":"\\ud800"}') == Document("a", "\ud800")
+
+
+@pytest.mark.parametrize(
+    ("stamp", "seconds"),
+    [
+        (b"0", 0.0),
+        (b"-1.5", -1.5),
+        (b"null", None),
+        (b'"1970-01-02"', 86400.0),
+        (b'"1970-01-01T00:00:01Z"', 1.0),
+        (b'"1970-01-01T01:00:00+01:00"', 0.0),
+        (b'"1970-01-01 00:00:00.25"', 0.25),
+        (b"1e400", float("inf")),
+        (b"9" * 5000, float("inf")),
+        (b"12345678901234567890123", 12345678901234567890123.0),
+    ],
+)
+def test_a_timestamp_is_seconds_or_iso_8601(stamp, seconds):
+    """Without a zone it is UTC; what no double holds is infinite, and the signer refuses it."""
+    assert decode_document(b'{"id":"a","text":"t","timestamp":' + stamp + b"}") == Document("a", "t", seconds)
+
+
+def test_pairs_are_compact_json_in_a_fixed_order():
+    """Similarities have four digits."""
+    times = np.zeros(2, np.int64)
+    columns = {"older_times": times, "newer_times": times} if "older_times" in Matches._fields else {}
+    matches = Matches(
+        older=["a", 'q"\n'],
+        newer=["b", "ü"],
+        similarity=np.array([1 / 3, 1.0]),
+        buckets=np.array([4, 18], np.int32),
+        **columns,
+    )
+    assert encode_matches(matches).decode() == (
+        '{"older":"a","newer":"b","similarity":0.3333,"buckets":4}\n'
+        '{"older":"q\\"\\n","newer":"ü","similarity":1.0,"buckets":18}\n'
+    )
+
+
+@needs_data
+@pytest.mark.parametrize(
+    "path", sorted((DATA / "jsontestsuite" / "test_parsing").glob("*.json")), ids=lambda path: path.name
+)
+def test_the_json_test_suite_is_accepted_and_refused_as_it_says(path):
+    """y_ is JSON as it stands and inside a document, n_ never is, and nothing crashes."""
+    raw = path.read_bytes()
+    found = decode_document(raw)
+    inside = decode_document(b'{"id":"a","text":"t","x":' + raw + b"}")
+    not_json = ("not_json", "not_utf8", "too_deep")
+    if path.name.startswith("y_"):
+        assert found not in not_json
+        assert inside == Document("a", "t")
+    elif path.name.startswith("n_"):
+        assert found in not_json
+        assert isinstance(inside, str)
+    else:
+        assert isinstance(found, Document) or found in REASONS
+
+
+@needs_data
+def test_naughty_strings_come_through_unchanged():
+    """As ids and as texts, escaped or not."""
+    for text in json.loads((DATA / "blns" / "blns.json").read_text(encoding="utf-8")):
+        for raw in (orjson.dumps({"id": text, "text": text}), json.dumps({"id": text, "text": text}).encode()):
+            assert decode_document(raw) == Document(text, text)
+
+
+KIND_LINES: list[tuple[str, str, object]] = [
+    ("tokens", '{"id": "a", "tokens": ["x", 3, "x"]}', Document("a", tokens=["x", 3, "x"])),
+    ("tokens", '{"id": "a", "tokens": {"x": 3, "y": 0.5}}', Document("a", tokens={"x": 3, "y": 0.5})),
+    ("tokens", '{"id": "a", "tokens": [], "timestamp": 2}', Document("a", tokens=[], timestamp=2.0)),
+    ("tokens", '{"id": "a", "text": "x"}', "no_tokens"),
+    ("tokens", '{"id": "a", "tokens": "x"}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": [1.5]}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": [true]}', "tokens_type"),
+    ("tokens", '{"id": "a", "tokens": {"x": "y"}}', "tokens_type"),
+    ("vector", '{"id": "a", "vector": [1, 2.5]}', Document("a", vector=[1, 2.5])),
+    ("vector", '{"id": "a", "vector": "AACAPw=="}', Document("a", vector=b"\x00\x00\x80?")),
+    ("vector", '{"id": "a", "vector": "AACAP"}', "vector_base64"),
+    ("vector", '{"id": "a", "vector": "A A="}', "vector_base64"),
+    ("vector", '{"id": "a", "vector": "\\u00e4"}', "vector_base64"),
+    ("vector", '{"id": "a"}', "no_vector"),
+    ("vector", '{"id": "a", "vector": [1, "2"]}', "vector_type"),
+    ("vector", '{"id": "a", "vector": null}', "vector_type"),
+    ("record", '{"id": "a", "name": "x", "year": 1999, "more": [1], "no": null}',
+     Document("a", fields={"name": "x", "year": "1999"})),
+    ("record", '{"id": "a", "timestamp": 3}', Document("a", fields={}, timestamp=3.0)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "line", "expected"), KIND_LINES)
+def test_a_line_brings_what_the_scheme_asks_for(kind: str, line: str, expected: object) -> None:
+    """Elements of a set, ratings, a vector or the fields of a record, or the reason why not; nothing else is read."""
+    assert decode_document(line.encode(), Fields(kind=kind)) == expected
+
+
+def test_tokens_and_vectors_have_the_names_that_the_settings_give_them() -> None:
+    """As id, text and timestamp do."""
+    fields = Fields(tokens="basket", vector="v")
+    line = b'{"id": "a", "basket": ["x"], "v": [1]}'
+    assert decode_document(line, fields._replace(kind="tokens")) == Document("a", tokens=["x"])
+    assert decode_document(line, fields._replace(kind="vector")) == Document("a", vector=[1])

@@ -1,0 +1,330 @@
+"""The commands on Kafka: settings, secrets, topics, load and tail."""
+
+import io
+import itertools
+import json
+import os
+import signal
+import subprocess
+from types import SimpleNamespace
+
+import pytest
+from command import COMMAND, ROOT, clean_environment
+from shell_harness import TEXT, Bench, settings_of
+from typer.main import get_command
+
+from stream.errors import ConfigError
+from workers.cli.app import app
+from workers.commands.load import Loader
+from workers.commands.report import Report
+from workers.commands.tail import follow
+from workers.commands.topics import describe
+from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
+from workers.settings import option_name
+from workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
+from workers.settings.load import load_stream
+from workers.topics.rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
+from workers.transport.kafka.admin import TopicDescription
+from workers.transport.kafka.connect import kafka_settings
+from workers.transport.memory.transport import MemoryTransport
+
+GROUP = get_command(app)
+NUMBERS = itertools.count()
+WORKERS = ("sign", "match", "up")
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """No settings of whoever runs the tests."""
+    for name in [name for name in os.environ if name.upper().startswith("NEARDUP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def options_of(*names):
+    """The options of a command, by what one types."""
+    command = GROUP
+    for name in names:
+        command = command.commands[name]
+    params = command.get_params(command.make_context(names[-1], [], resilient_parsing=True))
+    return {option: param for param in params for option in (*param.opts, *param.secondary_opts)}
+
+
+@pytest.mark.parametrize(
+    ("names", "models"),
+    [
+        *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
+        (("topics", "create"), (ConnectionOptions, StreamOptions, TopicOptions)),
+        (("topics", "describe"), (ConnectionOptions, StreamOptions, TopicOptions)),
+        (("load",), (ConnectionOptions,)),
+        (("tail",), (ConnectionOptions,)),
+    ],
+)
+def test_every_setting_is_an_option_with_its_help(names, models):
+    """The same words as the field's."""
+    options = options_of(*names)
+    assert all(getattr(param, "help", None) for param in options.values() if param.param_type_name == "option")
+    for model in models:
+        for field, info in model.model_fields.items():
+            assert options[option_name(field)].help.startswith(info.description)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", WORKERS)
+def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
+    """The signals are taken over before anything that takes time is imported."""
+    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(number)
+        assert process.wait(30) == Exit.SUCCESS
+
+
+def test_no_secret_is_an_option():
+    """Command lines can be read by others."""
+    for name in WORKERS:
+        assert not {"--sasl-password", "--ssl-password"} & options_of(name).keys()
+
+
+@pytest.mark.parametrize("name", ["sign", "match", "up"])
+def test_the_help_of_workers_says_their_names(name):
+    """Which must not be shared by two."""
+    assert "{topic-prefix}{group}-" in GROUP.commands[name].help
+
+
+@pytest.mark.parametrize("arguments", [["sign"], ["match"], ["up"], ["topics", "create"], ["topics", "describe"]])
+def test_workers_need_a_window(neardup, arguments):
+    """One sentence, before anything is connected."""
+    done = neardup(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.decode().startswith("neardup: window_seconds is not set")
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_command_that_does_not_wait_says_that_no_broker_answers(neardup):
+    """A code of its own."""
+    done = neardup("tail", "--bootstrap-servers", "127.0.0.1:1")
+    assert done.returncode == Exit.BROKER
+    assert b"see whether the broker is up" in done.stderr
+
+
+def test_settings_of_other_commands_may_stand_in_the_shared_places(monkeypatch, tmp_path):
+    """One file for all; what is no command's setting is refused all the same."""
+    from workers.settings.load import load
+
+    (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
+    monkeypatch.setenv("NEARDUP_HEALTH_PORT", "7")
+    assert load({}).window_seconds == 9
+    settings = load_stream({"instance": "2"})
+    assert (settings.group, settings.health_port, settings.instance) == ("eu", 7, "2")
+    monkeypatch.setenv("NEARDUP_HELTH_PORT", "7")
+    with pytest.raises(ConfigError, match="did you mean NEARDUP_HEALTH_PORT"):
+        load({})
+
+
+def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(monkeypatch, tmp_path):
+    """Not in the settings' own text, not in the transport's."""
+    (tmp_path / "password").write_text("from the file\n")
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hunter2")
+    settings = load_stream({"window_seconds": 9.0, "ssl_password_file": "password", "sasl_username": "me"})
+    client = kafka_settings(settings)
+    assert client.client["sasl_plain_password"] == "hunter2"
+    assert client.client["ssl_password"] == "from the file"
+    assert client.client["sasl_plain_username"] == "me"
+    assert "hunter2" not in f"{settings!r} {settings} {client!r} {settings.model_dump()}"
+
+
+def test_secrets_are_refused_in_the_settings_file_and_in_two_places(monkeypatch, tmp_path):
+    """With where they belong."""
+    (tmp_path / "neardup.toml").write_text('sasl_password = "hunter2"\n')
+    with pytest.raises(ConfigError, match="NEARDUP_SASL_PASSWORD in the environment, or name a file") as error:
+        load_stream({"window_seconds": 9.0})
+    assert "hunter2" not in str(error.value)
+    (tmp_path / "neardup.toml").unlink()
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hunter2")
+    with pytest.raises(ConfigError, match="leave out one") as error:
+        kafka_settings(load_stream({"window_seconds": 9.0, "sasl_password_file": "x"}))
+    monkeypatch.delenv("NEARDUP_SASL_PASSWORD")
+    with pytest.raises(Failure, match="cannot read sasl_password_file x: No such file"):
+        kafka_settings(load_stream({"window_seconds": 9.0, "sasl_password_file": "x"}))
+
+
+@pytest.mark.parametrize("seconds", [3.0, 15.0, 900.0])
+@pytest.mark.parametrize("session", [1.0, 10.0, 300.0])
+def test_every_timeout_that_is_allowed_can_work(seconds, session):
+    """The waits that follow nest: the transport refuses those that do not."""
+    found = kafka_settings(settings_of(transaction_timeout_seconds=seconds, session_timeout_seconds=session))
+    assert found.transaction_timeout_seconds == seconds
+    assert found.flush_timeout_seconds < seconds
+
+
+def test_where_a_group_begins_is_one_of_two_words():
+    """No third."""
+    with pytest.raises(ConfigError, match="start='beginning': must be one of earliest, latest"):
+        StreamSettings(start="beginning")
+
+
+def test_topics_as_they_are_made_are_safe():
+    """By their own rules."""
+    settings = settings_of(bands_retention_seconds=10**9 - 1, window_seconds=100.0)
+    assert judge_wanted(settings) == []
+    assert judge_wanted(settings_of()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("retention.ms", "60000", "younger records are live"),
+        ("retention.bytes", "1000000", "would drop records of the window"),
+        ("cleanup.policy", "compact", "compaction takes out records"),
+        ("cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("message.timestamp.type", "CreateTime", "late documents would let retention delete fresh data"),
+        ("max.message.bytes", "1000", "may be refused"),
+        ("unclean.leader.election.enable", "true", "would cut off what is committed"),
+    ],
+)
+def test_settings_that_lose_live_state_are_found(key, value, problem):
+    """With what they would do."""
+    plan = topic_plans(settings_of())[2]
+    findings = judge(plan, plan.partitions, {**plan.configs, key: value})
+    assert [finding.key for finding in findings if finding.problem] == [key]
+    assert problem in next(finding.problem for finding in findings if finding.problem)
+
+
+def test_bands_must_be_kept_for_window_lateness_and_margin():
+    """To the millisecond."""
+    settings = settings_of(window_seconds=100.0, lateness_seconds=20.0, retention_margin_seconds=3)
+    assert bands_milliseconds_min(settings) == 123_000
+    plan = topic_plans(settings)[2]
+    for value, is_safe in (("122999", False), ("123000", True), ("-1", True)):
+        problems = [finding for finding in judge(plan, 2, {"retention.ms": value}) if finding.problem]
+        assert bool(problems) != is_safe
+
+
+def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
+    """Of bands; the other topics may have any."""
+    documents, _, bands, _ = topic_plans(settings_of())
+    assert judge(bands, 3, {})[0].problem
+    assert not judge(documents, 3, {})[0].problem
+
+
+def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
+    """Each that matters is told as unknown; nothing is refused for it."""
+
+    class Admin:
+        def describe(self, name):
+            return TopicDescription(name, 2, 1, {})
+
+    transport = SimpleNamespace(admin=Admin(), close=lambda: None)
+    monkeypatch.setattr("workers.commands.topics.connect", lambda settings: transport)
+    describe(settings_of(bands_partitions=2))
+    rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
+    assert rows
+    assert all("unknown" in row and "safe" not in row for row in rows), rows
+
+
+def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
+    """Nobody is asked."""
+    done = neardup("topics", "create", "--window-seconds", "1e6", "--bands-retention-seconds", "3600")
+    assert done.returncode == Exit.USAGE
+    assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
+
+
+class Wakeful(Stop):
+    """Naps take no time."""
+
+    def sleep(self, seconds):
+        pass
+
+
+def loader_of(bench, **changes):
+    """A loader on the bench's cluster, with what it reports."""
+    report = Report(quiet=True, walk_reports_max=0)
+    settings = bench.settings.model_copy(update=changes)
+    return Loader(MemoryTransport(bench.cluster), settings, report, Wakeful()), report
+
+
+def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path):
+    """And the signers read both."""
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT, "x": 1}) + "\n\nnot json\n")
+    (tmp_path / "file.txt").write_text(TEXT)
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl", "file.txt"])
+    loader.close()
+    found = {record.key: json.loads(record.value) for record in bench.cluster.records(bench.names.topics.documents)}
+    assert found == {b"a": {"id": "a", "text": TEXT, "x": 1}, b"file.txt": {"id": "file.txt", "text": TEXT}}
+    assert (report.documents, dict(report.refused)) == (2, {"not_json": 1})
+    bench.sign(2)
+    bench.match(1)
+    assert bench.pairs() == [("a", "file.txt")]
+
+
+def test_load_refuses_what_no_message_can_hold(tmp_path):
+    """The rest goes on."""
+    lines = [{"id": "big", "text": "x" * 1_100_000}, {"id": "\ud800", "text": "y"}, {"id": "small", "text": "z"}]
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl"])
+    assert report.documents == 1
+    assert report.refused["message_too_large"] == 1
+    assert sum(report.refused.values()) == 2
+
+
+def test_load_sends_again_what_is_known_to_have_failed_and_ends_where_nobody_knows(tmp_path):
+    """Nothing is there twice, nothing is passed over in silence."""
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT}))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    bench.cluster.fail_next("send", times=2)
+    loader.load(["lines.jsonl"])
+    assert (report.documents, len(bench.cluster.records(bench.names.topics.documents))) == (1, 1)
+    bench.cluster.fail_next("commit_after")
+    with pytest.raises(Failure, match="1 documents are loaded, then a transaction was not confirmed") as failure:
+        loader.load(["lines.jsonl"])
+    assert failure.value.code == Exit.BROKER
+
+
+def tailed(bench, start, **options):
+    """What tail prints until it has nothing more to say."""
+    transport, output = MemoryTransport(bench.cluster), io.BytesIO()
+    looks = iter([False] * 20 + [True])
+    topic = bench.names.topics.candidates
+    consumer = transport.consumer(topic, f"tail-{next(NUMBERS)}", "")
+    follow(transport, consumer, topic, start, output, lambda: next(looks), **options)
+    return [json.loads(line) for line in output.getvalue().splitlines()]
+
+
+def test_tail_prints_what_is_committed_from_where_it_is_told():
+    """From the beginning, or what comes; as many as asked for."""
+    bench = Bench()
+    bench.add(("a", TEXT), ("b", TEXT), ("c", TEXT))
+    bench.sign(3)
+    bench.match(2)
+    assert sorted((line["older"], line["newer"]) for line in tailed(bench, "earliest")) == bench.pairs()
+    assert len(tailed(bench, "earliest", lines_max=1)) == 1
+    assert tailed(bench, "latest") == []
+
+
+def test_tail_prints_removals_only_when_asked_to():
+    """A notice is no pair."""
+    bench = Bench()
+    bench.add(("a", TEXT), ("b", TEXT))
+    bench.sign(2)
+    bench.match(1)
+    bench.cluster.append(bench.names.topics.documents, 0, None, b"a")
+    bench.run("sign", lambda: bench.metrics["sign"].value("removals") == 1)
+    bench.run("match", lambda: bench.metrics["match"].value("removals") == 1)
+    assert len(tailed(bench, "earliest")) == 1
+    told = tailed(bench, "earliest", removals=True)
+    assert [line["removed"] for line in told if "removed" in line] == ["a"]
+
+
+def test_the_command_under_test_is_the_one_that_up_starts():
+    """By the same interpreter."""
+    from workers.service.supervisor import jobs_of
+
+    assert jobs_of(1, 0, {}, None, 1)[0].command[:3] == COMMAND

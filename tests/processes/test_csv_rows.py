@@ -1,0 +1,294 @@
+"""Tables of records, to lines of JSON and to pairs."""
+
+import csv
+import gzip
+import io
+import json
+import signal
+import tracemalloc
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+from shell_harness import Bench
+
+from benchmarks import entities
+from stream.documents import REASONS, Document
+from stream.json_lines import KINDS, Fields
+from workers.commands.calibrate import Job, calibrate
+from workers.commands.load import Loader
+from workers.commands.report import Report
+from workers.process.stop import Stop
+from workers.settings.files import Options
+from workers.sources.csv_rows import delimiter_of, table_lines
+from workers.sources.lines import split_lines
+from workers.sources.paths import FILE_REASONS, Reader
+from workers.transport.memory.transport import MemoryTransport
+
+RECORDS = Fields(kind="record")
+PEOPLE = ("--scheme=records", "--record-fields=name,city", "--record-keys=city", "--threshold=0.6")
+ROWS = [
+    {"id": "a", "name": "Ann Miller", "city": "Bern"},
+    {"id": "b", "name": "Anne Miller", "city": "Bern", "timestamp": "1970-01-02"},
+    {"id": "c", "name": "Smith, Joe", "city": "Rome"},
+    {"id": "d", "name": 'Smith,\n\n"Joe"', "city": "Rome"},
+    {"id": "e", "name": "Nobody"},
+]
+
+
+def table(rows, delimiter=","):
+    """Rows as a table of all their columns."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    text = io.StringIO(newline="")
+    writer = csv.DictWriter(text, names, delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def json_lines(rows):
+    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+
+
+def read(path, fields=RECORDS, stop=None, **options):
+    """The entries of a path, and what was spilled."""
+    spilled = []
+    reader = Reader(Options(**options), fields, stop or Stop(), spilled.append)
+    entries = [entry for entry in reader.read([str(path)]) if entry is not None]
+    return entries, b"".join(spilled), reader
+
+
+def found(path, content, **options):
+    path.write_bytes(content)
+    return [entry.found for entry in read(path, **options)[0]]
+
+
+def rows_of(content, bytes_max=1000, block_bytes=7):
+    blocks = [content[at : at + block_bytes] for at in range(0, len(content), block_bytes)]
+    return list(table_lines(split_lines(blocks, bytes_max), ",", bytes_max, "timestamp"))
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("people.csv", table(ROWS)), ("PEOPLE.TSV.ZST", zstandard.compress(table(ROWS, "\t")))],
+)
+def test_a_table_gives_the_pairs_that_its_rows_give_as_json_lines(neardup, tmp_path, name, content):
+    """By either ending, compressed or not; and the same refusals, on the lines where rows begin."""
+    (tmp_path / "people.jsonl").write_bytes(json_lines(ROWS))
+    (tmp_path / name).write_bytes(content)
+    expected, done = neardup("run", "people.jsonl", *PEOPLE), neardup("run", name, *PEOPLE)
+    assert (done.returncode, done.stdout) == (0, expected.stdout)
+    assert [(pair["older"], pair["newer"]) for pair in map(json.loads, done.stdout.splitlines())] == [
+        ("a", "b"), ("c", "d"),
+    ]  # fmt: skip
+    assert expected.stderr.startswith(b"people.jsonl:5: the record has no value")
+    assert done.stderr.startswith(name.encode() + b":8: the record has no value")
+
+
+def test_rows_become_the_documents_of_their_json_lines(tmp_path):
+    """With or without a byte order mark, whatever the line ends; a cell of space alone is no field."""
+    path = tmp_path / "lines.jsonl"
+    documents = found(path, json_lines(ROWS))
+    path = tmp_path / "table.csv"
+    assert found(path, table(ROWS)) == documents
+    assert found(tmp_path / "table.csv.gz", gzip.compress(table(ROWS))) == documents
+    assert found(tmp_path / "table.tsv", table(ROWS, "\t")) == documents
+    assert found(path, b"\xef\xbb\xbf" + table(ROWS)) == documents
+    assert found(path, table(ROWS).replace(b"\r\n", b"\n").rstrip(b"\n")) == documents
+    assert found(path, b' id , "name",,id\r\n\r\n1, " Ann ",x,2\r\n  \r\n1, "",x,2') == [
+        Document("2", fields={"name": "Ann"}),
+        Document("2", fields={}),
+    ]
+    assert read(path)[2].blank_lines == 2
+
+
+def test_the_names_of_id_and_time_are_those_of_the_settings(tmp_path):
+    """A time in seconds or as ISO 8601 says it; a row without an id, and one with no time in its cell, are refused."""
+    fields = Fields(id="key", timestamp="seen", kind="record")
+    (tmp_path / "a.csv").write_text("key,seen,name\n7,60.5,A\n8,1970-01-01T00:01:00Z,B\n9,,C\n,1,D\n10,soon,E\n")
+    assert [entry.found for entry in read(tmp_path / "a.csv", fields)[0]] == [
+        Document("7", timestamp=60.5, fields={"name": "A"}),
+        Document("8", timestamp=60.0, fields={"name": "B"}),
+        Document("9", fields={"name": "C"}),
+        "no_id",
+        "timestamp_type",
+    ]
+    assert [entry.found for entry in read(tmp_path / "a.csv")[0]] == ["no_id"] * 5
+
+
+def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path):
+    """Each with the line on which it begins, and the rest is read."""
+    bad = [b"1,too,few,many", b"2,few", b'"3","not\n\xff\n utf8",x', b"4,a\rb,x", b'"5",open\n"quote,x\n']
+    content = b"id,name,city\n" + b"\n".join([b"a,Ann Miller,Bern", *bad[:2], b"b,Anne Miller,Bern", *bad[2:]])
+    (tmp_path / "people.csv").write_bytes(content)
+    done = neardup("run", "people.csv", *PEOPLE, "--rejects", "rejects", "--summary-json", "summary")
+    assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["b"]
+    told = [line.partition(b": ")[::2] for line in done.stderr.splitlines() if line.startswith(b"people.csv")]
+    assert [place for place, _ in told] == [b"people.csv:%d" % line for line in (3, 4, 6, 9, 10, 11)]
+    few, not_csv = FILE_REASONS["row_length"], FILE_REASONS["row_not_csv"]
+    assert [why.decode() for _, why in told] == [few, few, REASONS["not_utf8"], not_csv, few, not_csv]
+    counted = json.loads((tmp_path / "summary").read_text())["refused_by_reason"]
+    assert counted == {"row_length": 3, "row_not_csv": 2, "not_utf8": 1}
+    assert (tmp_path / "rejects").read_bytes().replace(b"\n", b"") == b"".join(bad).replace(b"\n", b"")
+
+
+@pytest.mark.parametrize("header", ["id,näme".encode("latin-1"), "id,name".encode("utf-16"), b'id,"name\n'])
+def test_a_table_whose_header_cannot_be_read_is_refused_as_one(tmp_path, header):
+    """Its rows have no names."""
+    content = header + b"\na,Ann\nb,Bob\n"
+    reasons = found(tmp_path / "a.csv", content)
+    assert reasons == ["row_not_csv" if b'"' in header else "not_utf8"]
+
+
+def test_a_row_that_is_too_long_is_spilled_to_its_end(tmp_path):
+    """Also over many lines that look like rows; the next row is read, and no more than the bound is held."""
+    inside = b'"' + b"x,y\n" * 50 + b'""z""\n' + b"w" * 150 + b'"'
+    rows = [b"a,Ann", b"b," + inside, b"c,Cid", b"d," + b"x" * 150, b"e,Eve"]
+    (tmp_path / "a.csv").write_bytes(b"\n".join([b"id,name", *rows]))
+    entries, spilled, _ = read(tmp_path / "a.csv", line_bytes_max=100)
+    assert [(entry.line, entry.found if isinstance(entry.found, str) else entry.found.id) for entry in entries] == [
+        (2, "a"), (3, "line_too_long"), (55, "c"), (56, "line_too_long"), (57, "e"),
+    ]  # fmt: skip
+    assert spilled == rows[1] + rows[3]
+    assert found(tmp_path / "b.csv", b"id," + b"x" * 100 + b"\na,Ann\n", line_bytes_max=100) == ["line_too_long"]
+
+
+def test_a_long_cell_within_the_bound_is_read(tmp_path):
+    """The parser's own limit of 131,072 characters is none."""
+    name = "x" * 200_000
+    assert found(tmp_path / "a.csv", f"id,name\na,{name}\n".encode()) == [Document("a", fields={"name": name})]
+
+
+def test_a_row_of_very_many_lines_is_held_as_its_bytes():
+    """A few bytes of memory for each byte of it, not an object for each line."""
+    content = b'id,name\na,"' + b"x\n" * 200_000 + b'"\n'
+    tracemalloc.start()
+    (line,) = rows_of(content, bytes_max=500_000, block_bytes=1000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(json.loads(line.raw)["name"]) == 399_999
+    assert peak < 20 * len(content)
+
+
+TEXT = st.text(st.sampled_from('ab,"\n\r\t é7'), max_size=8)
+
+
+@given(
+    st.lists(st.fixed_dictionaries({"id": TEXT, "timestamp": TEXT, "name": TEXT}), min_size=1, max_size=6),
+    st.integers(1, 40),
+)
+def test_what_a_writer_of_csv_wrote_is_read_back(rows, block_bytes):
+    """Stripped, without what is empty, in whatever blocks it comes."""
+    expected = [{name: cell.strip() for name, cell in row.items() if cell.strip()} for row in rows]
+    lines = rows_of(table(rows), block_bytes=block_bytes)
+    read_back = [json.loads(line.raw) for line in lines]
+    assert [{name: str(value) for name, value in row.items()} for row in read_back] == expected
+    assert not any(line.reason for line in lines)
+
+
+@given(
+    st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b" ", b"\xff", b"7"]), max_size=60), st.integers(3, 30)
+)
+def test_no_bytes_break_a_table_and_every_row_is_told(parts, bytes_max):
+    """Whole rows within the bound, longer ones in parts; line numbers rise, and what is refused is as it was."""
+    content = b"".join(parts)
+    lines = rows_of(b"id,name\n" + content, bytes_max=max(bytes_max, 7))
+    numbers = [line.number for line in lines if line.ended]
+    assert numbers == sorted(set(numbers))
+    for line in lines:
+        if line.is_part or line.reason:
+            assert line.raw in content
+        elif line.raw:
+            assert isinstance(json.loads(line.raw), dict)
+
+
+def test_a_row_that_a_signal_cut_in_two_is_not_read(tmp_path):
+    """Half a cell is no cell; what came whole is answered."""
+
+    class Interrupted(Stop):
+        """A signal after the first read."""
+
+        def read(self, descriptor, size):
+            data = b"" if self.signal else super().read(descriptor, 20)
+            self.signal = signal.SIGINT
+            return data
+
+    (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\nb,Barbara\n")
+    entries, _, _ = read(tmp_path / "a.csv", stop=Interrupted())
+    assert [entry.found for entry in entries] == [Document("a", fields={"name": "Ann"})]
+
+
+def test_a_table_in_a_folder_is_read_as_one_where_records_are_asked_for(tmp_path):
+    """Other files there are no records, and are told what to give; for texts a table is a text as ever."""
+    (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\n")
+    (tmp_path / "b.txt").write_text("text")
+    entries, _, _ = read(tmp_path)
+    assert [entry.found for entry in entries] == [Document("a", fields={"name": "Ann"}), "file_not_lines"]
+    texts = [entry.found for entry in read(tmp_path, Fields())[0]]
+    assert texts == [Document(str(tmp_path / "a.csv"), "id,name\na,Ann\n"), Document(str(tmp_path / "b.txt"), "text")]
+    assert [entry.found for entry in read(tmp_path / "a.csv", input_format="documents")[0]] == ["file_not_lines"]
+    assert [entry.found for entry in read(tmp_path / "a.csv", input_format="lines")[0]] == ["not_json"] * 2
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"text"}))
+def test_a_file_that_is_one_text_is_refused_where_no_text_is_asked_for(tmp_path, kind):
+    """With what to give instead, and not as a document that lacks a field."""
+    (tmp_path / "a.txt").write_text("text")
+    assert [entry.found for entry in read(tmp_path / "a.txt", Fields(kind=kind))[0]] == ["file_not_lines"]
+    assert "give JSON Lines (.jsonl" in FILE_REASONS["file_not_lines"]
+
+
+def test_a_table_is_told_by_its_name():
+    """In any case, with an ending of compression behind it; a name that merely holds the letters is none."""
+    assert [delimiter_of(name) for name in ("a.csv", "A.CSV.GZ", "a.tsv.zst", "a.csv.txt", "csv", "-")] == [
+        ",", ",", "\t", None, None, None,
+    ]  # fmt: skip
+
+
+def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeypatch):
+    """So the workers find the same pairs; what is refused is counted."""
+    monkeypatch.chdir(tmp_path)
+    rows = [{**row, "timestamp": 86_400} for row in ROWS]
+    (tmp_path / "people.csv").write_bytes(table(rows) + b"f,few\r\n")
+    (tmp_path / "people.jsonl").write_bytes(json_lines(rows))
+    sent, pairs = [], []
+    for path in ("people.csv", "people.jsonl"):
+        bench = Bench(scheme="records", record_fields=("name", "city"), record_keys=("city",), threshold=0.6)
+        report = Report(quiet=True, walk_reports_max=0)
+        loader = Loader(MemoryTransport(bench.cluster), bench.settings, report, Stop())
+        loader.load([path])
+        loader.close()
+        records = bench.cluster.records(bench.names.topics.documents)
+        sent.append({record.key: json.loads(record.value) for record in records})
+        assert report.refused == ({"row_length": 1} if path == "people.csv" else {})
+        bench.sign(4)
+        bench.match(2)
+        pairs.append(bench.pairs())
+    assert sent[0] == sent[1] == {row["id"].encode(): row for row in rows}
+    assert pairs == [[("a", "b"), ("c", "d")]] * 2
+
+
+def test_calibration_reads_the_table_that_run_read(tmp_path):
+    """Numbers in its cells are numbers; rows that are none are counted."""
+    (tmp_path / "a.csv").write_text("id,year,born\na,1990,19900101\nb,1991,19900102\nc,2000,20010101\nd\n")
+    pairs = [{"older": "a", "newer": "b", "similarity": 1.0}, {"older": "a", "newer": "c", "similarity": 0.5}]
+    (tmp_path / "pairs.jsonl").write_bytes(json_lines(pairs))
+    job = Job(str(tmp_path / "pairs.jsonl"), [str(tmp_path / "a.csv")], "year", random_mean=20)
+    calibration = calibrate(job)
+    assert (calibration.matched.value, calibration.left_out) == (1, {"rows that are no record": 1})
+    assert calibrate(job._replace(field="born", kind="date", random_mean=500)).matched.value == 1
+
+
+def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
+    """A set of entity resolution, by the name that its ids have there."""
+    folder = real_data("er_febrl")
+    _, _, truth = entities.people(folder.parent, 1)
+    fields = "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"
+    keys = "--record-keys=soc_sec_id,date_of_birth,given_name+surname,address_1"
+    options = ("--scheme=records", fields, keys, "--threshold=0.6", "--id-field=rec_id")
+    done = neardup("run", folder / "dataset1.csv", *options, "-q")
+    assert (done.returncode, done.stderr) == (0, b"")
+    pairs = {frozenset((pair["older"], pair["newer"])) for pair in map(json.loads, done.stdout.splitlines())}
+    assert len(pairs & truth) >= 0.99 * len(truth)
+    assert len(pairs & truth) >= 0.99 * len(pairs)

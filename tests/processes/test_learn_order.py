@@ -1,0 +1,132 @@
+"""``neardup learn-order`` and ``--token-order``: the file that is written is one that can be used."""
+
+import json
+
+import numpy as np
+import pytest
+
+from stream import Config, ConfigError
+from stream.documents import Document
+from stream.schemes import SCHEMES
+from workers.commands import learn_order as order
+from workers.process.exits import Exit, Failure
+from workers.settings.load import load
+from workers.settings.order_file import read_order, written_order
+
+TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
+
+
+def tokens_of(words, **settings):
+    """The hash of each word on its own, as the scheme reads it."""
+    plan = Config(scheme="prefix", shingles="words", k=1, **settings).plan
+    return SCHEMES["prefix"].features([Document(word, word) for word in words], plan).features.values.tolist()
+
+
+@pytest.fixture
+def sample(tmp_path):
+    """Lines of JSON, one of them no document."""
+    lines = [json.dumps({"id": id_, "text": text}) for id_, text in TEXTS.items()]
+    path = tmp_path / "sample.jsonl"
+    path.write_text("\n".join([*lines, "no JSON", json.dumps({"id": "e", "text": ""})]))
+    return path
+
+
+def test_an_order_is_learned_from_documents(neardup, sample, tmp_path):
+    """By how many documents have a token, not how often; of one document it says nothing."""
+    words = ["--shingles", "words", "--k", "1"]
+    done = neardup("learn-order", sample, "--output", "order.npy", *words)
+    assert done.returncode == Exit.SUCCESS
+    assert b"2 tokens of 4 documents, 2 refused" in done.stderr
+    assert done.stderr.count(b"sample.jsonl:") == 2
+    assert read_order(str(tmp_path / "order.npy")).tokens.tolist() == tokens_of(["cd", "ab"])
+    assert neardup("learn-order", sample, "--output", "order.npy", "--order-tokens", 1, "-q", *words).stderr == b""
+    assert read_order(str(tmp_path / "order.npy")).tokens.tolist() == tokens_of(["ab"])
+    assert [path.name for path in tmp_path.iterdir() if "order" in path.name] == ["order.npy"]
+
+
+def test_an_order_is_used_from_every_place_that_settings_have(monkeypatch, tmp_path):
+    """The command line, the environment and a file name its path; it is a part of the fingerprint."""
+    monkeypatch.chdir(tmp_path)
+    np.save("order.npy", np.array([3, 5], np.uint64))
+    (tmp_path / "other.toml").write_text('scheme = "prefix"\ntoken_order = "order.npy"\n')
+    found = [load({"scheme": "prefix", "token_order": "order.npy"}), load({}, "other.toml")]
+    monkeypatch.setenv("NEARDUP_TOKEN_ORDER", "order.npy")
+    found.append(load({"scheme": "prefix"}))
+    assert [settings.token_order.tokens.tolist() for settings in found] == [[3, 5]] * 3
+    assert len({settings.signing_fingerprint for settings in found}) == 1
+    assert found[0].signing_fingerprint != Config(scheme="prefix").signing_fingerprint
+    assert found[0].model_copy(update={"seed": 2}).token_order == found[0].token_order
+
+
+def test_an_order_finds_the_same_pairs(neardup, sample):
+    """It only makes buckets shorter."""
+    neardup("learn-order", sample, "--output", "order.npy", "--k", 2, "-q")
+    common = ["run", "-q", "--scheme", "prefix", "--k", "2", "--threshold", "0.4", sample]
+    plain, ordered = neardup(*common), neardup(*common, "--token-order", "order.npy")
+    assert plain.returncode == ordered.returncode == Exit.SUCCESS
+    with_similarity = [
+        [json.loads(line)["similarity"] for line in done.stdout.splitlines()] for done in (plain, ordered)
+    ]
+    assert len(with_similarity[0]) >= 2
+    assert with_similarity[0] == with_similarity[1]
+
+
+def test_an_order_can_be_learned_where_the_settings_name_it_already(neardup, sample, tmp_path):
+    """The file that settings name may be the one that is to be written."""
+    (tmp_path / "neardup.toml").write_text('token_order = "order.npy"\n')
+    assert neardup("learn-order", sample, "--output", "order.npy", "--k", 2).returncode == Exit.SUCCESS
+    assert len(read_order(str(tmp_path / "order.npy")).tokens) >= 1
+
+
+@pytest.mark.parametrize(
+    ("content", "error", "message"),
+    [
+        (None, Failure, "cannot read the token order in order.npy: No such file"),
+        (b"", ConfigError, "order.npy holds no NumPy array: make one with neardup learn-order"),
+        (b"text", ConfigError, "order.npy holds no NumPy array"),
+        (np.array([1.5]), ConfigError, "of float64 is none"),
+        (np.array([{}], object), ConfigError, "order.npy holds no NumPy array"),
+        (np.array([7, 7], np.uint64), ConfigError, "stands twice"),
+    ],
+)
+def test_a_file_that_holds_no_order_is_refused(monkeypatch, tmp_path, content, error, message):
+    """With what is wrong with it; nothing in it is run."""
+    monkeypatch.chdir(tmp_path)
+    if isinstance(content, bytes):
+        (tmp_path / "order.npy").write_bytes(content)
+    elif content is not None:
+        np.save("order.npy", content, allow_pickle=True)
+    with pytest.raises(error, match=message):
+        load({"scheme": "prefix", "token_order": "order.npy"})
+
+
+def test_an_order_that_cannot_be_written_is_told_before_anything_is_read(neardup, sample):
+    """One sentence, and no file left behind."""
+    done = neardup("learn-order", sample, "--output", "no/order.npy")
+    assert done.returncode == Exit.OUTPUT
+    assert done.stderr.startswith(b"neardup: cannot write the token order to no/order.npy: No such file")
+
+
+def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path):
+    """If the work ends before there is an order, the old one stands and nothing else."""
+    path = tmp_path / "order.npy"
+    with written_order(str(path)) as write:
+        write(np.array([1], np.uint64))
+    with pytest.raises(RuntimeError), written_order(str(path)):
+        raise RuntimeError
+    assert read_order(str(path)).tokens.tolist() == [1]
+    assert [entry.name for entry in tmp_path.iterdir()] == ["order.npy"]
+
+
+def test_counting_in_parts_is_counting_at_once(monkeypatch, sample, tmp_path):
+    """However few tokens are merged at a time."""
+    monkeypatch.setattr(order.Stop, "install", lambda self: None)
+    found = []
+    for tokens in (1, 1 << 22):
+        monkeypatch.setattr(order, "_TOKENS_A_MERGE", tokens)
+        settings = load({"scheme": "prefix", "k": 1}, kind=order.OrderSettings)
+        output = str(tmp_path / f"{tokens}.npy")
+        assert order.learn([str(sample)] * 3, settings, output=output, tokens_max=9, quiet=True) == Exit.SUCCESS
+        found.append(read_order(output).tokens.tolist())
+    assert found[0] == found[1]
+    assert len(found[0]) == 7

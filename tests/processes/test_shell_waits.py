@@ -1,0 +1,86 @@
+"""The shell of a worker whose partitions wait for their committed offsets, though the broker answers."""
+
+import itertools
+import logging
+
+import pytest
+from shell_harness import TEXT, Bench
+
+from workers.transport.memory.transport import MemoryTransport
+from workers.transport.protocol import Committed, UnreachableError
+
+
+@pytest.fixture
+def bench():
+    """Two documents that are nearly the same, one that is not."""
+    made = Bench()
+    made.add(("a", TEXT), ("b", TEXT), ("c", "nothing like the others at all, not a word of it, not even nearly so"))
+    return made
+
+
+class Pending(MemoryTransport):
+    """A broker that answers, but has lost the end of a transaction of the group."""
+
+    def consumer(self, topic, group, instance):
+        made = super().consumer(topic, group, instance)
+        made.committed = self.committed
+        return made
+
+    def committed(self, partition):
+        raise UnreachableError("offsets are not decided")
+
+
+@pytest.mark.parametrize("role", ["sign", "match"])
+def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends_the_process(bench, role, caplog):
+    """Told once when it is late, though every turn asks; an open transaction of one's own ends with the new start."""
+    with caplog.at_level(logging.INFO):
+        bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
+    assert bench.metrics[role].value("restarts", "waited") == 2
+    assert "has no committed offset" in bench.stuck[0]
+    assert "after a new start either" in bench.stuck[0]
+    assert sum("no committed offset, though the broker answers: [0, 1]" in line for line in caplog.messages) == 2
+    assert bench.health[role].ready().holds is False
+
+
+def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
+    """A dead predecessor's ends by its timeout, however long that is set; the worker is not made anew for it."""
+    polled = itertools.count()
+
+    class Slow(Pending):
+        def committed(self, partition):
+            if next(polled) < 60:
+                raise UnreachableError("offsets are not decided")
+            return Committed(0, "")
+
+    with caplog.at_level(logging.INFO):
+        bench.run(
+            "sign", lambda: bench.metrics["sign"].value("documents") == 3, lambda: Slow(bench.cluster),
+            stall_seconds_max=5.0, transaction_timeout_seconds=900.0,
+        )  # fmt: skip
+    assert bench.metrics["sign"].value("restarts", "waited") == 0
+    assert sum("restoring" in line for line in caplog.messages) == 1
+
+
+def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start(bench):
+    """Offsets of a producer that was left behind are pending; the next producer of its id ends them."""
+    bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3)
+    bench.cluster.transaction_timeout_seconds = 1e9
+    left = []
+
+    class Leaving(MemoryTransport):
+        def producer(self, transactional_id):
+            left.append(super().producer(transactional_id))
+            return left[-1]
+
+        def consumer(self, topic, group, instance):
+            consumer = super().consumer(topic, group, instance)
+            if len(left) == 1:
+                left[0].begin()
+                left[0].send_offsets(topic, {0: Committed(0, "")}, consumer.poll(0, 1).membership)
+                self._cluster.advance(self._cluster.session_seconds)  # its partitions come back with the next poll
+            return consumer
+
+    bench.add(("d", TEXT))
+    bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 4, lambda: Leaving(bench.cluster))
+    assert bench.metrics["sign"].value("restarts", "waited") == 1
+    assert (bench.stuck, len(left)) == ([], 2)

@@ -1,0 +1,1 @@
+"""Everything that can be typed: the commands and their options."""

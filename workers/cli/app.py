@@ -1,0 +1,353 @@
+"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``cli_stream``).
+
+Only what the help needs is imported here; a command brings the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workers.cli.kafka import register
+from workers.cli.options import SettingsCommand, given
+from workers.process.exits import Exit, Failure, exit_codes_help
+
+_PLACES = (
+    "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
+    "the command line goes first, then the environment, then the file."
+)
+_EPILOG = f"{_PLACES}\n\n{exit_codes_help()}"
+
+app = typer.Typer(
+    name="neardup",
+    help="Find near-duplicates in documents as they arrive.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...",
+        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
+        "standard input, which is also read when nothing is named. gzip and Zstandard are told by their content.",
+        show_default=False,
+    ),
+]
+SettingsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
+    ),
+]
+Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
+RejectsFile = Annotated[
+    str | None,
+    typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),
+]
+SummaryFile = Annotated[
+    str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
+]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"neardup {version('neardup')}")
+        raise typer.Exit
+
+
+@app.callback()
+def top(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
+    ] = False,
+) -> None:
+    """Find near-duplicates in documents as they arrive."""
+
+
+@app.command("run", cls=SettingsCommand, epilog=_EPILOG)
+def run_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    candidates: Candidates = False,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
+    ] = False,
+    window_from: Annotated[
+        str | None,
+        typer.Option("--window-from", metavar="FILE", help="begin with the window that batch --keep wrote, as if read"),
+    ] = None,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
+    _run(
+        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from,
+        rejects=rejects, summary_json=summary_json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
+def probe_command(
+    ctx: typer.Context,
+    index: Annotated[
+        list[str], typer.Option("--index", metavar="PATH", help="documents to compare with; may stand several times")
+    ],
+    paths: Paths = None,
+    candidates: Candidates = False,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the near-duplicates that each document has in an index, without adding it there."""
+    _run(
+        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
+        summary_json=summary_json, quiet=quiet,
+    )  # fmt: skip
+
+
+@app.command("batch", cls=SettingsCommand, epilog=_EPILOG)
+def batch_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    candidates: Candidates = False,
+    keep: Annotated[
+        str | None,
+        typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
+    ] = None,
+    memory_max: Annotated[
+        str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
+    ] = "1GB",
+    temporary: Annotated[
+        str | None,
+        typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
+    ] = None,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
+    from workers.commands.batch.corpus import Job, run
+    from workers.settings.load import load
+
+    job = Job(_or_stdin(paths), candidates, keep, memory_max, temporary, rejects, summary_json, quiet)
+    raise typer.Exit(run(job, load(given(ctx), config)))
+
+
+@app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
+def tune_command(
+    ctx: typer.Context,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw the S-curve to a file that ends in .svg or .png")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    sample: Annotated[
+        list[str] | None,
+        typer.Option("--sample", metavar="PATH", help="advise how long shingles should be for documents like these"),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option("--family", metavar="NAME", help="propose a cascade of AND and OR for a family of functions"),
+    ] = None,
+    d1: Annotated[float | None, typer.Option("--d1", help="distance up to which a pair should be met")] = None,
+    d2: Annotated[float | None, typer.Option("--d2", help="distance from which it should not")] = None,
+    p1: Annotated[float | None, typer.Option("--p1", help="chance to be met that is wanted at d1, at least")] = None,
+    p2: Annotated[float | None, typer.Option("--p2", help="chance that is allowed at d2, at most")] = None,
+    scale: Annotated[
+        float | None, typer.Option("--scale", help="bits of an item, or width of a segment, where the family has one")
+    ] = None,
+    documents: Annotated[
+        int | None, typer.Option("--documents", metavar="N", help="tables and rows of a probe among so many documents")
+    ] = None,
+    config: SettingsFile = None,
+) -> None:
+    """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
+    from workers.commands.tune import curve as tune
+    from workers.commands.tune import family as tune_family
+    from workers.commands.tune import sample as tune_sample
+    from workers.settings.load import load
+
+    numbers = {"d1": d1, "d2": d2, "p1": p1, "p2": p2, "scale": scale, "documents": documents}
+    asked = tune_family.question(family, numbers)
+    if asked is not None and not sample:
+        tune_family.show(asked, plot=plot, as_json=as_json)
+    elif asked is None and sample and plot is None:
+        tune_sample.show(load(given(ctx), config), sample, as_json=as_json)
+    elif sample:
+        raise Failure(Exit.USAGE, "--sample stands for itself: leave out --family and --plot")
+    else:
+        tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
+
+
+@app.command("calibrate", epilog=_EPILOG)
+def calibrate_command(
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+    ],
+    documents: Annotated[
+        list[str],
+        typer.Option(
+            "--documents", metavar="FILE", help="JSON Lines or table it was made from; may stand several times"
+        ),
+    ],
+    field: Annotated[
+        str, typer.Option("--field", metavar="NAME", help="a field that was not scored and differs less in true pairs")
+    ],
+    kind: Annotated[
+        str, typer.Option("--kind", help="what it holds: number, date (ISO 8601, in days) or text")
+    ] = "number",
+    sure: Annotated[
+        float, typer.Option("--sure", min=0, max=1, help="similarity from which a pair is surely true")
+    ] = 1.0,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
+    random_mean: Annotated[
+        float | None,
+        typer.Option(
+            "--random-mean", help="mean difference of records at random; measured on the documents by default"
+        ),
+    ] = None,
+    difference_max: Annotated[
+        float, typer.Option("--difference-max", min=0, help="look only at pairs that differ by this at most")
+    ] = float("inf"),
+    id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id",
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
+) -> None:
+    """Show how many pairs of each similarity are true, told from a field that was not scored."""
+    from workers.commands.calibrate import Job, run
+
+    run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
+
+
+@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
+def evaluate_command(
+    ctx: typer.Context,
+    pairs: Annotated[
+        str,
+        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+    ],
+    truth: Annotated[
+        str, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
+    ],
+    documents: Annotated[
+        int | None, typer.Option("--documents", metavar="N", min=2, help="how many documents there were")
+    ] = None,
+    truth_min: Annotated[
+        float | None,
+        typer.Option("--truth-min", min=0, max=1, help="similarity of a true pair; by default the threshold"),
+    ] = None,
+    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
+    each: Annotated[
+        bool, typer.Option("--each", help="count pairs of documents, not of contents that copies share")
+    ] = False,
+    candidates: Annotated[
+        bool, typer.Option("--candidates", help="the pairs were written with --candidates: show the S-curve")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
+    config: SettingsFile = None,
+) -> None:
+    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
+    from workers.commands.evaluate import Job, run
+    from workers.settings.load import load
+
+    job = Job(pairs, truth, documents, truth_min, bins, each, candidates)
+    run(job, load(given(ctx), config), plot=plot, as_json=as_json)
+
+
+@app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
+def learn_order_command(
+    ctx: typer.Context,
+    output: Annotated[str, typer.Option("--output", metavar="FILE", help="where the order goes: a NumPy array, .npy")],
+    paths: Paths = None,
+    order_tokens: Annotated[
+        int, typer.Option("--order-tokens", min=1, max=1 << 24, metavar="N", help="tokens kept, the most frequent")
+    ] = 65_536,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
+    from workers.commands.learn_order import OrderSettings, learn
+    from workers.settings.load import load
+
+    settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
+    raise typer.Exit(learn(_or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
+
+
+register(app, _EPILOG)
+
+
+def _or_stdin(paths: list[str] | None) -> list[str]:
+    if paths:
+        return paths
+    if sys.stdin is None or sys.stdin.isatty():
+        raise Failure(
+            Exit.USAGE,
+            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
+        )
+    return ["-"]
+
+
+def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
+    from workers.commands.run import Job, run
+    from workers.settings.load import load
+
+    raise typer.Exit(run(Job(**job), load(given(ctx), config)))
+
+
+def main() -> None:
+    """Run the command line; every foreseen failure is one sentence on standard error and its exit code."""
+    if sys.stderr is None:  # closed by whoever started the process: nothing is told then
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
+    sys.exit(_main())
+
+
+def _main() -> int:
+    try:
+        return int(app(standalone_mode=False) or Exit.SUCCESS)
+    except Failure as failure:
+        return _fail(failure.code, str(failure))
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except BrokenPipeError:
+        from workers.commands.run import closed_pipe
+
+        return closed_pipe()
+    except Exception as error:
+        if hasattr(error, "format_message"):  # what the parser of the command line found
+            found = error.format_message().rstrip(".")  # empty when the help stands there already
+            return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
+        code = _library_code(error)
+        if code is None:
+            raise
+        return _fail(code, str(error))
+
+
+def _library_code(error: Exception) -> Exit | None:
+    """The exit code of an error that the library raises on purpose."""
+    from stream.errors import CapacityError, ConfigError
+
+    codes: dict[type[Exception], Exit] = {ConfigError: Exit.USAGE, CapacityError: Exit.CAPACITY}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
+
+
+def _fail(code: Exit, sentence: str) -> int:
+    typer.echo(f"neardup: {' '.join(sentence.split())}", err=True)
+    return code
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,253 @@
+"""The commands on Kafka: ``sign``, ``match``, ``up``, ``topics``, ``load`` and ``tail``.
+
+Only what the help needs is imported here; a command brings the rest when it runs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from workers.cli.options import ConfigCommand, SettingsCommand, given, model_params
+
+if TYPE_CHECKING:
+    from workers.settings.kafka import StreamSettings
+
+_LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
+
+Start = Annotated[
+    str | None,
+    typer.Option(
+        "--from", metavar="earliest|latest", help="where a group without committed offsets begins; nothing is assumed"
+    ),
+]
+SettingsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
+    ),
+]
+Supervised = Annotated[
+    bool, typer.Option("--supervised", help="stop when standard input is closed: the end of who started this")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
+Paths = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="PATH...",
+        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
+        "standard input. gzip and Zstandard are told by their content.",
+        show_default=False,
+    ),
+]
+
+
+def _connection_params() -> list[Any]:
+    from workers.settings.kafka import ConnectionOptions
+
+    return model_params(ConnectionOptions, "Settings: Kafka")
+
+
+def _stream_params() -> list[Any]:
+    from workers.settings.kafka import StreamOptions
+
+    return [*_connection_params(), *model_params(StreamOptions, "Settings: workers")]
+
+
+class WorkerCommand(SettingsCommand):
+    """A command that takes every setting but those that topics are made with."""
+
+    def setting_params(self) -> list[Any]:
+        """The options made from the fields."""
+        return [*super().setting_params(), *_stream_params()]
+
+
+class TopicsCommand(ConfigCommand):
+    """A command that takes the settings that decide topics."""
+
+    def setting_params(self) -> list[Any]:
+        """The options made from the fields."""
+        from workers.settings.kafka import TopicOptions
+
+        return [*super().setting_params(), *_stream_params(), *model_params(TopicOptions, "Settings: topics")]
+
+
+class ConnectionCommand(ConfigCommand):
+    """A command that takes the settings of the input and of the broker."""
+
+    def setting_params(self) -> list[Any]:
+        """The options made from the fields."""
+        from workers.settings.files import Options
+
+        return [*model_params(Options, "Settings: how input is read"), *_connection_params()]
+
+
+def register(app: typer.Typer, epilog: str) -> None:
+    """Add the commands to the command line."""
+    topics = typer.Typer(help="Make the topics of a deployment, or say what they are.", no_args_is_help=True)
+    app.command("sign", cls=WorkerCommand, epilog=epilog)(sign_command)
+    app.command("match", cls=WorkerCommand, epilog=epilog)(match_command)
+    app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
+    app.command("load", cls=ConnectionCommand, epilog=epilog)(load_command)
+    app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
+    topics.command("create", cls=TopicsCommand, epilog=epilog)(create_command)
+    topics.command("describe", cls=TopicsCommand, epilog=epilog)(describe_command)
+    app.add_typer(topics, name="topics")
+
+
+def sign_command(
+    ctx: typer.Context, start: Start = None, supervised: Supervised = False, config: SettingsFile = None
+) -> None:
+    """Sign documents from Kafka: read documents, publish bands, put what cannot be read into documents.dead.
+
+    A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
+    {topic-prefix}{group}-sign-{generation}-{instance}. Give each signer its own --instance.
+    """
+    _work(ctx, "sign", start, supervised, config)
+
+
+def match_command(
+    ctx: typer.Context, start: Start = None, supervised: Supervised = False, config: SettingsFile = None
+) -> None:
+    """Match documents from Kafka: read bands, keep the window in memory, publish pairs as candidates.
+
+    A worker is known by its names to Kafka, the same after every restart: member of the group and transactional id are
+    {topic-prefix}{group}-match-{generation}-{instance}. Give each matcher its own --instance.
+    """
+    _work(ctx, "match", start, supervised, config)
+
+
+def up_command(
+    ctx: typer.Context,
+    signers: Annotated[int, typer.Option("--signers", min=0, max=256, help="processes that sign")] = 1,
+    matchers: Annotated[int, typer.Option("--matchers", min=0, max=256, help="processes that match")] = 1,
+    start: Start = None,
+    config: SettingsFile = None,
+) -> None:
+    """Run signers and matchers on this machine: start them, start them again when they die, end them in order.
+
+    Each is a process of its own with the instances 0, 1, ... of its role: member and transactional id are
+    {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers.
+    """
+    from workers.process.stop import Stop
+    from workers.service.supervisor import Supervisor, jobs_of, spawn
+
+    settings = _settings(ctx, config, start)
+    stop = Stop()
+    stop.install()
+    values = _given(ctx, start)
+    jobs = jobs_of(signers, matchers, values, config, settings.health_port)
+    raise typer.Exit(Supervisor(jobs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
+
+
+def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
+    """Send the documents in files to Kafka, keyed by id."""
+    from workers.commands.load import load_paths
+
+    with _failures():
+        raise typer.Exit(load_paths(paths, _settings(ctx, config, None, window=False), quiet=quiet))
+
+
+def tail_command(
+    ctx: typer.Context,
+    start: Annotated[
+        str, typer.Option("--from", metavar="earliest|latest", help="where to begin: all that is kept, or what comes")
+    ] = "latest",
+    lines_max: Annotated[
+        int | None, typer.Option("--max", min=1, metavar="N", help="end after N lines instead of by Ctrl-C")
+    ] = None,
+    removals: Annotated[bool, typer.Option("--removals", help="print the notices of removed ids as well")] = False,
+    config: SettingsFile = None,
+) -> None:
+    """Print pairs as they are committed, a line of JSON each."""
+    from workers.commands.tail import tail
+
+    with _failures():
+        settings = _settings(ctx, config, start, window=False)
+        raise typer.Exit(tail(settings, start=start, lines_max=lines_max, removals=removals))
+
+
+def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
+    """Make the topics that are missing; refuses settings that could lose live state."""
+    from workers.commands.topics import create
+
+    with _failures():
+        create(_settings(ctx, config, None))
+
+
+def describe_command(ctx: typer.Context, config: SettingsFile = None) -> None:
+    """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
+    from workers.commands.topics import describe
+
+    with _failures():
+        describe(_settings(ctx, config, None))
+
+
+def _given(ctx: typer.Context, start: str | None) -> dict[str, Any]:
+    return given(ctx) if start is None else {**given(ctx), "start": start}
+
+
+def _settings(ctx: typer.Context, config: str | None, start: str | None, *, window: bool = True) -> StreamSettings:
+    from workers.settings.load import load_stream
+
+    return load_stream(_given(ctx, start), config, window=window)
+
+
+@contextmanager
+def _failures() -> Iterator[None]:
+    """What the broker refuses becomes a failure with its exit code."""
+    from stream.errors import NeardupError
+    from workers.service.shell import ENDINGS, failure_of
+
+    try:
+        yield
+    except NeardupError as error:
+        if not isinstance(error, tuple(ENDINGS)):
+            raise
+        raise failure_of(error) from error
+
+
+def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, config: str | None) -> None:
+    """One worker until a signal."""
+    import logging
+    from importlib.metadata import version
+
+    from workers.process.stop import Stop
+    from workers.process.watchdog import Watchdog
+    from workers.service.roles import ROLES, spare_collector
+    from workers.service.shell import Outside, Shell
+    from workers.service.supervisor import watch_parent
+    from workers.telemetry.health import Health, serve
+    from workers.telemetry.metrics import Metrics
+    from workers.topics.names import names_of
+    from workers.transport.kafka.connect import connect, kafka_settings
+
+    settings = _settings(ctx, config, start)
+    kafka_settings(settings)  # refuses now what would be refused at every start
+    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
+    names = names_of(settings)
+    info = {
+        "role": role, "instance": settings.instance, "group": names.group(role), "generation": names.generation,
+        "scheme": settings.scheme, "version": version("neardup"),
+    }  # fmt: skip
+    metrics, health, watchdog, stop = Metrics(role, info), Health(settings.turn_seconds_max), Watchdog(), Stop()
+    stop.install()
+    if supervised:
+        watch_parent()
+    port = serve(settings.health_host, settings.health_port, metrics.registry, health)
+    watchdog.start()
+    logging.getLogger(__name__).info(
+        "%s: starting; health and metrics on %s:%d", names.worker(role, settings.instance), settings.health_host, port
+    )
+    if role == "match" and not settings.lateness_seconds:
+        logging.getLogger(__name__).warning(
+            "lateness_seconds is 0, but documents of several partitions do not come in order of time: set how late one "
+            "may be, or pairs at the edge of the window may be missed"
+        )
+    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
+    spare_collector()
+    raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -1,0 +1,1 @@
+"""``neardup batch``: the pairs of a corpus at rest."""

@@ -1,0 +1,255 @@
+"""``neardup batch``: the pairs of a corpus at rest, by the keys, the evidence and the rules of the stream.
+
+Documents are signed as in ``run`` and go to a folder: their evidence to plain files (``batch_rows``), their times,
+contents and keys to a database (``batch_join``), which finds what meets. Candidates come back a few thousand at a time
+and are judged as ``Matcher`` judges them. Memory holds one chunk, what the database is allowed, and no table.
+
+The pairs are those of ``run`` over the same input where nothing is cut or evicted and no document comes later than
+``lateness_seconds``: what bounds the table (``window_documents``, ``probe_candidates_max``) or its patience
+(``lateness_seconds``) bounds nothing here. ``bucket_candidates_max`` is kept, by first arrival of contents; cuts are
+counted.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.batches import Batch, bucket_keys
+from stream.json_lines import encode_matches
+from stream.pipeline import Matches, Signer, table_limits
+from stream.schemes import SCHEMES
+from stream.table import NO_TIME, NO_WINDOW
+from workers.commands import window_file
+from workers.commands.batch.rows import RowFiles, Rows
+from workers.commands.report import Rejects, Report
+from workers.commands.run import (
+    ENDED,
+    chunked,
+    closed_pipe,
+    refuse,
+    signed_in_order,
+    standard_output,
+    write_pairs,
+    write_summary,
+)
+from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
+from workers.settings.files import Settings, fields_of
+from workers.sources.paths import Reader, check_paths, total_bytes
+
+try:
+    import duckdb
+
+    from workers.commands.batch import join as batch_join
+except ImportError:
+    raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
+
+# Rows that are looked at together, and bytes of evidence of them unless one row has more.
+_ROWS = 4096
+_EVIDENCE_BYTES = 64 << 20
+# Rows that the database takes at once.
+_ARRIVALS = 1 << 15
+# Documents in a message of a kept window.
+_MESSAGE_ROWS = 512
+# The widest window of which every difference of times stays in 64 bits.
+_ALWAYS = int(NO_WINDOW) - 1
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a batch is asked for beside its settings."""
+
+    paths: list[str]
+    candidates: bool = False
+    keep: str | None = None
+    memory_max: str = "1GB"
+    temporary: str | None = None
+    rejects: str | None = None
+    summary_json: str | None = None
+    quiet: bool = False
+
+
+def run(job: Job, settings: Settings) -> Exit:
+    """Do a job; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
+    check_paths(job.paths)
+    output = standard_output()
+    rejects = Rejects(job.rejects)
+    stop = Stop()
+    stop.install()
+    bar = sys.stderr.isatty() and not job.quiet and not sys.stdout.isatty()
+    total = total_bytes(job.paths, hidden=settings.hidden) if bar else None
+    report = Report(quiet=job.quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
+    reader = Reader(settings, fields_of(settings), stop, rejects.spill)
+    counts = batch_join.Counts(0, 0, 0)
+    try:
+        with (
+            _folder(job) as folder,
+            Corpus(Path(folder), settings, job.memory_max, candidates=job.candidates) as corpus,
+        ):
+            chunks = chunked(reader.read(job.paths))
+            for chunk, signed in signed_in_order(chunks, Signer(settings), settings.sign_threads):
+                refuse(chunk, signed, report, rejects)
+                report.documents += signed.batch.size
+                corpus.add(signed.batch)
+                report.advance(reader.bytes)
+            if not stop.signal:
+                counts = corpus.find()
+                if job.keep is not None:
+                    corpus.keep(job.keep)
+                _write(corpus, output, report, stop)
+        ended = ENDED[stop.signal]
+    except KeyboardInterrupt:  # the second signal: at once
+        ended = ENDED[stop.signal]
+    except BrokenPipeError:
+        report.end_bar()
+        return closed_pipe()
+    except duckdb.Error as error:
+        raise _failure(error, job) from None
+    finally:
+        report.end_bar()
+        rejects.close()
+    found = {**counts._asdict(), "late": 0, "expired": 0, "evicted": 0}
+    summary = report.summary(reader.bytes, reader.blank_lines, found, ended.name.lower())
+    report.tell(summary)
+    write_summary(job.summary_json, summary)
+    return ended
+
+
+class Corpus:
+    """A corpus in a folder: ``add`` its documents, ``find`` what meets, ``keep`` its window, read its ``matches``.
+
+    Its database holds ``memory_max`` in memory, as ``512MB``; ``candidates`` keeps those below the cut.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB", *, candidates: bool = False) -> None:
+        self.settings = settings
+        self._cut = 0.0 if candidates else settings.tuning.cut
+        self._scheme = SCHEMES[settings.scheme]
+        self._limits = table_limits(settings, self._scheme)
+        self._rows = RowFiles(folder, self._scheme.width(settings.plan))
+        self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
+        self._first_time = self._stream_time = int(NO_TIME)
+
+    def __enter__(self) -> Corpus:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._database.close()
+        self._rows.close()
+
+    def add(self, batch: Batch) -> None:
+        """Add signed documents, in order of arrival."""
+        if self._first_time == NO_TIME:
+            self._first_time = int(next(iter(batch.times[batch.times != NO_TIME]), NO_TIME))
+        self._rows.append(batch)
+
+    def find(self) -> batch_join.Counts:
+        """Find what meets."""
+        scheme, limits, database = self._scheme, self._limits, self._database
+        self._rows.seal()
+        self._arrive()
+        batch_join.name_contents(database, by_content=scheme.by_content)
+        payloads = False
+        for first in range(0, self._rows.count, _ROWS):
+            contents = batch_join.contents_between(database, first, first + _ROWS)
+            for rows in self._parts(contents, contents):
+                keys = bucket_keys(self._rows.batch(rows), scheme, self.settings.plan)
+                owners = np.repeat(rows, np.diff(keys.starts))
+                batch_join.add_keys(database, owners, keys.values, keys.payloads)
+                payloads |= len(keys.payloads) > 0
+        window = min(limits.window, _ALWAYS)
+        return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
+
+    def matches(self) -> Iterator[Matches]:
+        """The pairs, as ``Matcher`` would tell them."""
+        for met in batch_join.met(self._database, _ROWS):
+            at = np.arange(len(met.newer))
+            for part in self._parts(at, met.newer, met.older):
+                yield self._judge(met.newer[part], met.older[part], met.identical[part])
+
+    def keep(self, path: str) -> None:
+        """Write the documents that a table of these settings would hold now; after ``find``."""
+        limits, count = self._limits, self._rows.count
+        first = max(0, count - limits.items)
+        if limits.window != NO_WINDOW and self._stream_time != NO_TIME:
+            horizon = self._stream_time - limits.window - limits.lateness
+            first = max(first, batch_join.window_begin(self._database, horizon))
+        time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
+        window_file.write(path, self._batches(first, count), time, self.settings.signing_fingerprint)
+
+    def _arrive(self) -> None:
+        """Tell the database of every row. Those without a time have that of the stream when they came; those before the
+        first time, that one."""
+        so_far = 0 if self._first_time == NO_TIME else self._first_time
+        for first in range(0, self._rows.count, _ARRIVALS):
+            rows = np.arange(first, min(first + _ARRIVALS, self._rows.count))
+            times = self._rows.times(rows)
+            stream_times = np.maximum(np.maximum.accumulate(times), so_far)
+            times = np.where(times == NO_TIME, stream_times, times)
+            so_far = int(stream_times[-1])
+            contents, ids = self._rows.contents(rows), self._rows.id_bytes(rows)
+            batch_join.add_arrivals(self._database, rows, times, contents, ids)
+        if self._first_time != NO_TIME:
+            self._stream_time = so_far
+
+    def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
+        settings, rows = self.settings, self._rows
+        common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
+        similarity = np.where(identical, 1.0, common.similarity)
+        related = (common.first_key >= 0) & common.conditions & (common.keys >= settings.buckets_shared_min)
+        chosen = np.flatnonzero((related | identical) & (similarity >= self._cut))
+        newer, older = newer[chosen], older[chosen]
+        newer_times, older_times = rows.times(newer), rows.times(older)
+        swap = (newer_times != NO_TIME) & (older_times != NO_TIME) & (newer_times < older_times)
+        older, newer = np.where(swap, newer, older), np.where(swap, older, newer)
+        return Matches(
+            rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
+            similarity[chosen], common.keys[chosen],
+        )  # fmt: skip
+
+    def _batches(self, first: int, end: int) -> Iterator[Batch]:
+        for at in range(first, end, _MESSAGE_ROWS):
+            rows = np.arange(at, min(at + _MESSAGE_ROWS, end))
+            yield from map(self._rows.batch, self._parts(rows, rows))
+
+    def _parts(self, items: Rows, *rows: Rows) -> Iterator[Rows]:
+        """Items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
+        sizes = sum((self._rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
+        numbers = np.cumsum(sizes) // _EVIDENCE_BYTES
+        return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
+
+
+def _write(corpus: Corpus, output: IO[bytes], report: Report, stop: Stop) -> None:
+    """Write the pairs, until there are no more or a signal asks for the end."""
+    for matches in corpus.matches():
+        report.pairs += len(matches.older)
+        write_pairs(output, encode_matches(matches))
+        if stop.signal:
+            return
+
+
+def _folder(job: Job) -> tempfile.TemporaryDirectory[str]:
+    try:
+        return tempfile.TemporaryDirectory(prefix="neardup-", dir=job.temporary, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise Failure(Exit.OUTPUT, f"cannot make a folder in {job.temporary}: {error.strerror}") from None
+
+
+def _failure(error: duckdb.Error, job: Job) -> Failure:
+    """What the database could not do, as an end of the process; what is no lack of room is a bug and stays."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        sentence = f"the database needs more than --memory-max {job.memory_max} or the disk holds: {error}"
+        return Failure(Exit.CAPACITY, sentence)
+    if isinstance(error, duckdb.IOException):
+        return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
+    if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # of the settings of the database
+        return Failure(Exit.USAGE, f"--memory-max {job.memory_max} is no size such as 512MB or 4GB: {error}")
+    raise error

@@ -1,0 +1,1 @@
+"""``neardup tune``: bands, rows and cut for a threshold and a recall."""

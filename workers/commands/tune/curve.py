@@ -1,0 +1,183 @@
+"""``neardup tune``: what settings lead to, as a table, and the S-curve as a picture."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+import numpy as np
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream.config import Config
+from stream.schemes import SCHEMES
+from stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
+from stream.theory.tuning import Tuning, curve, probabilities
+from workers.commands.tune.pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
+from workers.process.exits import Exit, Failure
+
+# Similarities of the table, as distances from the threshold.
+_AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
+
+
+# Figures of a tuning that hold where the law of candidates is known.
+_CHANCES = ("candidate_probability", "pass_probability", "recall")
+
+
+def show(config: Config, *, plot: str | None, as_json: bool) -> None:
+    """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
+    if _has_curve(config):
+        tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+    elif plot is None:
+        tell(summary(config), [_choice(config)], None, None, as_json)
+    else:
+        raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
+
+
+def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
+    """Print tables and a picture, or the same as one JSON object; and save the picture to ``plot``."""
+    if plot is not None and drawn is not None:
+        save(drawn, plot)
+    if as_json:
+        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    for table in tables:
+        console.print(table)
+    if drawn is not None:
+        typer.echo(in_characters(drawn, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
+def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
+    """A table of names, values and what they mean."""
+    table = Table(title=title, show_header=False)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_column()
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def summary(config: Config) -> dict[str, Any]:
+    """What a configuration resolves to, as plain values."""
+    tuning, scheme = config.tuning, SCHEMES[config.scheme]
+    around = [
+        {"similarity": s, "candidate_probability": candidate, "emitted_probability": emitted}
+        for s, candidate, emitted in (_around(tuning) if _has_curve(config) else ())
+    ]
+    names = {"signing": config.signing_fingerprint, "matching": config.matching_fingerprint}
+    untold = {"agreement"} if _has_curve(config) else {"agreement", *_CHANCES}
+    chosen = {name: value for name, value in tuning._asdict().items() if name not in untold}
+    return {
+        "scheme": config.scheme,
+        "guarantee": scheme.guarantee,
+        "exact": scheme.exact,
+        **chosen,
+        "rows_total": tuning.bands * tuning.rows,
+        **_shape(tuning),
+        "around": around,
+        "fingerprints": names,
+    }
+
+
+def picture(tuning: Tuning) -> Picture:
+    """The S-curve, and the errors on either side of the threshold."""
+    s, candidate, emitted = curve(tuning, POINTS)
+    x, y = s.tolist(), candidate.tolist()
+    below, beyond = s <= tuning.threshold, s >= tuning.threshold
+    met = [Curve("becomes a candidate", x, y, "braille")] if tuning.bands else []
+    areas = [
+        Area("candidates below the threshold", s[below].tolist(), [0.0] * int(below.sum()), candidate[below].tolist()),
+        Area("missed beyond it", s[beyond].tolist(), candidate[beyond].tolist(), [1.0] * int(beyond.sum())),
+    ]
+    marks = [Mark(f"threshold {tuning.threshold:g}", tuning.threshold, ":")]
+    if tuning.margin:
+        marks.append(Mark(f"cut {tuning.cut:.3f}", tuning.cut, "--"))
+    return Picture(
+        title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
+        x_label="similarity",
+        x_limits=(0.0, 1.0),
+        curves=[*met, Curve("is emitted", x, emitted.tolist(), "hd")],
+        marks=marks,
+        areas=areas if tuning.bands else [],
+    )
+
+
+def _has_curve(config: Config) -> bool:
+    """Whether it is known how likely a pair of some similarity is emitted."""
+    return config.tuning.bands > 0 or SCHEMES[config.scheme].exact
+
+
+def _shape(tuning: Tuning) -> dict[str, float]:
+    """Where the S-curve rises, and its errors; nothing where a scheme has no bands."""
+    if tuning.bands == 0:
+        return {}
+    shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
+    false_area, missed_area = error_areas(*shape, tuning.threshold, *law, tuning.bands_min)
+    return {
+        "half_point": similarity_at(half_point(*shape), *law),
+        "steep_point": similarity_at(threshold_step(*shape), *law),
+        "false_candidates_area": false_area,
+        "missed_area": missed_area,
+    }
+
+
+def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
+    """Similarity, candidate probability and probability to be emitted, at and around the threshold."""
+    near = [round(tuning.threshold + distance, 4) for distance in _AROUND]
+    s = sorted({value for value in near if 0 < value < 1} | {tuning.threshold, 1.0})
+    candidate, emitted = probabilities(tuning, np.array(s))
+    return list(zip(s, candidate.tolist(), emitted.tolist(), strict=True))
+
+
+def _choice(config: Config) -> Table:
+    tuning = config.tuning
+    title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
+    if tuning.bands == 0:
+        return facts(
+            f"Settings for threshold {tuning.threshold:g}",
+            [
+                ("guarantee", config.scheme, SCHEMES[config.scheme].guarantee),
+                ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
+            ],
+        )
+    rows_total, shape = tuning.bands * tuning.rows, _shape(tuning)
+    width = rows_total * tuning.sketch_bits // 8
+    if tuning.exact_score:
+        cut = "similarity from which a pair is emitted; the score is no estimate"
+    else:
+        cut = f"estimate from which a pair is emitted: {tuning.agreements_min} rows agree"
+    return facts(
+        title,
+        [
+            ("bands", f"{tuning.bands}", "a pair is a candidate if one band agrees whole"),
+            (
+                "rows",
+                f"{tuning.rows}",
+                f"a band; {rows_total} in all, {width} bytes of sketch",
+            ),
+            ("candidate probability", f"{tuning.candidate_probability:.4f}", "at the threshold"),
+            ("pass probability", f"{tuning.pass_probability:.4f}", "at the threshold, for the score to reach the cut"),
+            ("overall recall", f"{tuning.recall:.4f}", "at the threshold: the product of the two"),
+            ("cut", f"{tuning.cut:.4f}", cut),
+            ("margin", f"{tuning.margin:.4f}", "of the cut below the threshold, for the sampling error"),
+            ("half point", f"{shape['half_point']:.4f}", "similarity at which every second pair is a candidate"),
+            ("steep point", f"{shape['steep_point']:.4f}", "about where the S-curve is steepest"),
+            ("false candidates", f"{shape['false_candidates_area']:.4f}", "area under the S-curve below the threshold"),
+            ("missed", f"{shape['missed_area']:.4f}", "area above the S-curve beyond the threshold"),
+        ],
+    )
+
+
+def _probabilities(tuning: Tuning) -> Table:
+    table = Table(title="A pair of this similarity", caption="exact for independent rows; the recall is a lower bound")
+    for heading in ("similarity", "is a candidate", "is emitted"):
+        table.add_column(heading, justify="right")
+    for s, candidate, emitted in _around(tuning):
+        mark = " (threshold)" if s == tuning.threshold else ""
+        table.add_row(f"{s:g}{mark}", f"{candidate:.6f}", f"{emitted:.6f}")
+    return table

@@ -1,0 +1,94 @@
+"""``neardup tune --sample``: how long shingles should be for documents like those of a sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rich.table import Table
+
+from stream.documents import Document
+from stream.texts.normalize import CodePoints, NormalForm, code_points
+from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from workers.commands.tune.curve import facts, tell
+from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
+from workers.settings.files import Settings, fields_of
+from workers.sources.paths import Reader, check_paths
+
+# Documents and characters that are read of a sample: a few seconds' work.
+SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
+# Lengths measured beside those that are advised.
+_BESIDE = 2
+
+
+def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
+    """Print what a sample advises. Raises ``Failure`` for paths that cannot be read, ``ConfigError`` without a text."""
+    if fields_of(settings).kind != "text":
+        raise Failure(
+            Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
+        )
+    codes = _codes(settings, paths)
+    sample = sampled(codes)
+    least, most = enough(*sample[1:]), safe(*sample[1:])
+    found = measured(codes, range(max(least - _BESIDE, 1), most + _BESIDE))
+    values = summary(sample, found)
+    tell(values, [_advice(sample), _lengths(sample, found)], None, None, as_json)
+
+
+def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
+    """The advice as plain values."""
+    lengths = [{**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in found]
+    return {
+        "documents": sample.documents,
+        "characters_median": sample.characters,
+        "alphabet": sample.alphabet,
+        "k_enough": enough(*sample[1:]),
+        "k_safe": safe(*sample[1:]),
+        "lengths": lengths,
+    }
+
+
+def _codes(settings: Settings, paths: Sequence[str]) -> CodePoints:
+    """The normalised texts of the first documents."""
+    check_paths(list(paths))
+    form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
+    return code_points([document.text for document in _documents(settings, paths)], form)
+
+
+def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
+    """What is read until there is enough; what is no document is passed over."""
+    count = characters = 0
+    for entry in Reader(settings, fields_of(settings), Stop(), lambda _: None).read(paths):
+        if entry is None or isinstance(entry.found, str):
+            continue
+        yield entry.found
+        count, characters = count + 1, characters + len(entry.found.text)
+        if count >= SAMPLE_DOCUMENTS_MAX or characters >= SAMPLE_CHARACTERS_MAX:
+            return
+
+
+def _advice(sample: Sample) -> Table:
+    return facts(
+        "Characters a shingle, for documents like these",
+        [
+            ("documents", f"{sample.documents:,}", "read"),
+            ("length", f"{sample.characters:,.0f}", "characters in the median, normalised"),
+            ("alphabet", f"{sample.alphabet:.1f}", "characters, if all were equally likely"),
+            ("enough", f"--k {enough(*sample[1:])}", "a shingle is in a document with 1 in 1,000 at most"),
+            ("safe", f"--k {safe(*sample[1:])}", "of 100 unrelated pairs one at most shares a shingle"),
+        ],
+    )
+
+
+def _lengths(sample: Sample, found: list[Similarity]) -> Table:
+    table = Table(
+        title="With shingles of k characters",
+        caption="Language repeats itself: the last two columns are measured, on pairs of the sample.",
+    )
+    for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to"):
+        table.add_column(heading, justify="right")
+    for k, median, upper in found:
+        chance = expected(k, sample.characters, sample.alphabet)
+        table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}")
+    return table

@@ -1,0 +1,1 @@
+"""How a process restarts, stops and ends."""

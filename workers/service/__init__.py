@@ -1,0 +1,1 @@
+"""What keeps running: a worker, its roles, and the supervisor of several."""

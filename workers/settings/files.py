@@ -1,0 +1,94 @@
+"""Settings of one process that reads files: every field of the library's ``Config`` and of ``Options``.
+
+``settings_sources`` reads them from the command line, the environment and a file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from pydantic import BaseModel, Field, field_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from stream.config import Config
+from stream.json_lines import Fields
+from stream.schemes import SCHEMES
+from workers.settings.order_file import read_order
+
+ENVIRONMENT_PREFIX = "NEARDUP_"
+INPUT_FORMATS = ("auto", "lines", "documents")
+
+
+class Options(BaseModel):
+    """How input is read and refusals are told: what does not change which documents are near-duplicates."""
+
+    id_field: str = Field("id", description="name of the id in JSON Lines and tables")
+    text_field: str = Field("text", description="name of the text in JSON Lines")
+    timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
+    tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
+    vector_field: str = Field("vector", description="name of the vector in JSON Lines")
+    input_format: str = Field(
+        "auto",
+        description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents; where these "
+        "are records, .csv and .tsv are tables), lines, documents",
+    )
+    # Any text within text_characters_max fits, however it is escaped, at the default of both (12 bytes a character).
+    line_bytes_max: int = Field(
+        64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
+    )
+    hidden: bool = Field(False, description="take names that begin with a dot when walking folders")
+    walk_reports_max: int = Field(
+        10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
+    )
+    follow_seconds: float = Field(0.2, gt=0, le=3600, description="how often --follow looks for more")
+    sign_threads: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
+    )
+
+    @field_validator("input_format")
+    @classmethod
+    def _known_format(cls, value: str) -> str:
+        if value not in INPUT_FORMATS:
+            raise ValueError(f"must be one of {', '.join(INPUT_FORMATS)}")
+        return value
+
+
+class Settings(Options, Config, BaseSettings):
+    """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
+
+    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True)
+
+    @field_validator("token_order", mode="before")
+    @classmethod
+    def _read_order(cls, value: Any) -> Any:
+        """An order of tokens stands in a file; where settings are written, they hold its path."""
+        return read_order(value) if isinstance(value, str) else value
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """``load`` reads the places itself, to know which value came from where."""
+        return (init_settings,)
+
+
+def fields_of(settings: Settings) -> Fields:
+    """How lines of JSON are read: the names, and what the scheme asks of a document."""
+    names = (
+        settings.id_field,
+        settings.text_field,
+        settings.timestamp_field,
+        settings.tokens_field,
+        settings.vector_field,
+    )
+    return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan))

@@ -1,0 +1,193 @@
+"""Settings of the workers on Kafka, beside those of the library and of the input; and what they resolve to.
+
+Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; they are no option
+of the command line, which other users of the machine can read, and are refused in the settings file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, Field, SecretStr, field_validator
+
+from stream.errors import ConfigError
+from stream.partitions import PARTITIONS_MAX
+from workers.process.exits import input_failure
+from workers.settings.files import Settings
+
+# Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
+STEP_BYTES_MAX = 64 << 20
+# What names of groups, members and topics may consist of, for every broker.
+_NAME = r"^[A-Za-z0-9._-]*$"
+_NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
+STARTS = ("earliest", "latest")
+_DAY_SECONDS = 86_400
+
+
+class ConnectionOptions(BaseModel):
+    """How the broker is reached, and what the deployment calls its topics."""
+
+    bootstrap_servers: str = Field("localhost:9092", min_length=1, description="brokers to ask first, host:port,...")
+    topic_prefix: str = Field("", max_length=100, pattern=_NAME, description="beginning of the name of every topic")
+    security_protocol: str = Field(
+        "PLAINTEXT",
+        pattern="^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$",
+        description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
+    )
+    sasl_mechanism: str | None = Field(None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, ...")
+    sasl_username: str | None = Field(
+        None, description="user for SASL; the password is NEARDUP_SASL_PASSWORD in the environment, or in a file"
+    )
+    sasl_password_file: str | None = Field(None, description="file that holds the password for SASL")
+    ssl_cafile: str | None = Field(None, description="file of the certificates that are trusted")
+    ssl_certfile: str | None = Field(None, description="file of the client's certificate")
+    ssl_keyfile: str | None = Field(None, description="file of the client's key")
+    ssl_password_file: str | None = Field(
+        None, description="file that holds the password of the key; or NEARDUP_SSL_PASSWORD in the environment"
+    )
+    ssl_check_hostname: bool = Field(True, description="refuse a broker whose certificate names another host")
+    request_bytes_max: int = Field(
+        1_000_000,
+        ge=1_000_000,
+        le=1 << 28,
+        description="bytes of a message to the broker at most; the topics must take as much",
+    )
+
+
+class StreamOptions(BaseModel):
+    """How the workers share the stream, and their limits."""
+
+    bands_partitions: int = Field(
+        8,
+        ge=1,
+        le=PARTITIONS_MAX,
+        description="partitions of bands, as many as matchers at most; part of the generation",
+    )
+    group: str = Field(
+        "neardup",
+        max_length=100,
+        pattern=_NAME_REQUIRED,
+        description="beginning of the names of groups: {topic-prefix}{group}-{role}-{generation}",
+    )
+    instance: str = Field(
+        "0",
+        max_length=50,
+        pattern=_NAME_REQUIRED,
+        description="which worker of its role this is, the same after a restart and no other's at a time: member and "
+        "transactional id are {topic-prefix}{group}-{role}-{generation}-{instance}",
+    )
+    allow_gap: bool = Field(
+        False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
+    )
+    commit_interval_ms: int = Field(
+        200,
+        ge=1,
+        le=10_000,
+        description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
+    )
+    step_documents_max: int = Field(5_000, ge=1, le=1_000_000, description="documents of a signer's step at most")
+    step_messages_max: int = Field(
+        128, ge=1, le=100_000, description="messages of a matcher's step at most; each holds up to 512 KiB of documents"
+    )
+    step_bytes_max: int = Field(
+        STEP_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 34,
+        description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
+    )
+    leave_group: bool = Field(
+        True,
+        description="leave the group when stopped, so that others take over at once; off keeps the place for the "
+        "session, for a restart without a rebalance",
+    )
+    session_timeout_seconds: float = Field(
+        10.0, ge=1, le=300, description="how long the partitions of a dead worker stand idle"
+    )
+    transaction_timeout_seconds: float = Field(
+        15.0, ge=3, le=900, description="how long the open transaction of a dead worker holds up readers"
+    )
+    skew_seconds: float = Field(
+        300.0,
+        ge=0,
+        le=1e9,
+        description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
+    )
+    turn_seconds_max: float = Field(
+        120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
+    )
+    stall_seconds_max: float = Field(
+        120.0,
+        ge=1,
+        le=86_400,
+        description="how long a growing partition may not advance before the process ends itself; how long a committed "
+        "offset may be undecided before the worker starts anew, and then ends",
+    )
+    trim_interval_seconds: float = Field(
+        60.0, ge=1, le=86_400, description="how often a matcher drops what has left the windows from the log of bands"
+    )
+    health_host: str = Field(
+        "127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
+    )
+    health_port: int = Field(
+        9464, ge=0, le=65_535, description="their port; 0 takes a free one; up gives its workers this one and the next"
+    )
+
+
+class TopicOptions(BaseModel):
+    """What the topics are made with."""
+
+    documents_partitions: int = Field(
+        8, ge=1, le=PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
+    )
+    candidates_partitions: int = Field(8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
+    replication_factor: int = Field(
+        -1, ge=-1, le=100, description="replicas of each partition; -1: what the broker does"
+    )
+    retention_seconds: int = Field(
+        7 * _DAY_SECONDS, ge=60, le=10**9, description="how long documents, dead letters and candidates are kept"
+    )
+    bands_retention_seconds: int | None = Field(
+        None,
+        ge=60,
+        le=10**9,
+        description="how long bands are kept at most; by default matchers alone drop what has left the windows",
+    )
+    retention_margin_seconds: int = Field(
+        _DAY_SECONDS,
+        ge=0,
+        le=10**9,
+        description="how much longer than window and lateness bands must be kept: as long as matchers may be away",
+    )
+
+
+class Secrets(BaseModel):
+    """What comes from the environment or a file and is never shown."""
+
+    sasl_password: SecretStr | None = Field(None, description="password for SASL")
+    ssl_password: SecretStr | None = Field(None, description="password of the client's key")
+
+
+class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Settings):
+    """All settings of a worker on Kafka; a ``Config`` as well. Raises ``ConfigError`` like it."""
+
+    start: str | None = Field(None, description="earliest or latest: where a group without offsets begins (--from)")
+
+    @field_validator("start")
+    @classmethod
+    def _known_start(cls, value: str | None) -> str | None:
+        if value is not None and value not in STARTS:
+            raise ValueError(f"must be one of {', '.join(STARTS)}")
+        return value
+
+    def secret(self, name: str) -> str | None:
+        """A password, from the environment or from the file named for it; raises ``Failure``."""
+        given: SecretStr | None = getattr(self, name)
+        path: str | None = getattr(self, f"{name}_file")
+        if given is not None and path is not None:
+            raise ConfigError(f"{name} stands in the environment and {name}_file names a file: leave out one of them")
+        if path is None:
+            return None if given is None else given.get_secret_value()
+        try:
+            return Path(path).read_text().rstrip("\r\n")
+        except OSError as error:
+            raise input_failure(f"{name}_file {path}", error) from None

@@ -1,0 +1,113 @@
+"""Where settings come from: four places, of which the first that names a setting decides.
+
+The command line goes before the environment (``NEARDUP_THRESHOLD=0.9``), the environment before a TOML file
+(``threshold = 0.9``), the file before the defaults. The file is the one named by ``--config``, else ``neardup.toml``
+in the working folder if there is one. Names that are no setting are refused in each place; those of other commands
+may stand in the file and in the environment, which all commands share. Secrets are refused in the file. An empty
+variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas between.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+from pydantic import SecretStr
+from pydantic.fields import FieldInfo
+from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
+
+from stream.errors import ConfigError
+from workers.process.exits import input_failure
+from workers.settings.files import ENVIRONMENT_PREFIX, Settings
+from workers.settings.kafka import StreamSettings
+
+FILE_DEFAULT = "neardup.toml"
+
+
+class _Environment(EnvSettingsSource):
+    """The environment, with commas between the values of a list."""
+
+    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
+        """A list of the values between the commas."""
+        return [part.strip() for part in value.split(",")]
+
+
+Kind = TypeVar("Kind", bound=Settings)
+
+
+def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
+    """The settings with those of the command line in ``given`` and the TOML file ``file``.
+
+    Raises ``ConfigError`` for unknown names and values that cannot work, ``Failure`` for a file that cannot be read.
+    """
+    path = Path(file or FILE_DEFAULT)
+    known = StreamSettings.model_fields  # those of all commands
+    from_file = _from_file(path, known) if file is not None or path.is_file() else {}
+    from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
+    _refuse_unknown_variables(known)
+    from_environment = _Environment(kind)()
+    try:
+        return kind(**{**from_file, **from_environment, **given})
+    except ConfigError as error:
+        raise ConfigError(f"{error}{_places(from_file, from_environment, given, path)}") from None
+
+
+def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
+    """The settings of a worker, from all places; with ``window`` it must be bounded in time.
+
+    Raises ``ConfigError`` and ``Failure`` like ``load``.
+    """
+    settings = load(given, file, StreamSettings)
+    if window and settings.window_seconds is None:
+        raise ConfigError(
+            "window_seconds is not set, but workers on Kafka restore the window from the log, so it needs an end: "
+            "set how far apart in time two documents may be, for instance --window-seconds 86400"
+        )
+    return settings
+
+
+def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    try:
+        with path.open("rb") as opened:  # the source skips a file that is missing; a named one must be there
+            opened.read(1)
+        values = TomlConfigSettingsSource(Settings, path)()
+    except OSError as error:
+        raise input_failure(f"the settings in {path}", error) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}") from None
+    _refuse_unknown(values, str(path), known)
+    for name in values:
+        if SecretStr in get_args(known[name].annotation):
+            raise ConfigError(
+                f"{name} is a secret and stands in {path}: set {ENVIRONMENT_PREFIX}{name.upper()} in the environment, "
+                f"or name a file that holds nothing else with {name}_file"
+            )
+    return dict(values)
+
+
+def _refuse_unknown_variables(known: Mapping[str, FieldInfo]) -> None:
+    names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
+    _refuse_unknown(names, "the environment", [ENVIRONMENT_PREFIX + name.upper() for name in known])
+
+
+def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> None:
+    folded = {name.upper(): name for name in known}
+    for name in names:
+        if name in folded.values() or (place == "the environment" and name.upper() in folded):
+            continue
+        close = difflib.get_close_matches(name.upper(), folded, 1)
+        hint = f"did you mean {folded[close[0]]}?" if close else "known are: " + ", ".join(folded.values())
+        raise ConfigError(f"unknown setting {name} in {place}; {hint}")
+
+
+def _places(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
+    """Which settings came from elsewhere than the command line, for the end of a message."""
+    environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
+    file_names = [name for name in file if name not in environment and name not in given]
+    parts = [f"{', '.join(environment_names)} from the environment"] if environment_names else []
+    parts += [f"{', '.join(file_names)} from {path}"] if file_names else []
+    return f" (with {' and '.join(parts)})" if parts else ""

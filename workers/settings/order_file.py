@@ -1,0 +1,50 @@
+"""The file of a token order: a NumPy array (.npy) of ``uint64``, hashed tokens from the rarest to the most frequent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.errors import ConfigError
+from stream.tokens.token_order import TokenOrder
+from workers.process.exits import input_failure, output_failure
+
+
+def read_order(path: str) -> TokenOrder:
+    """The order in a file. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it holds no order."""
+    try:
+        with Path(path).open("rb") as file:
+            tokens = np.load(file, allow_pickle=False)
+    except OSError as error:
+        raise input_failure(f"the token order in {path}", error) from None
+    except (ValueError, EOFError):
+        raise ConfigError(f"{path} holds no NumPy array: make one with neardup learn-order") from None
+    return TokenOrder(tokens)
+
+
+@contextmanager
+def written_order(path: str) -> Iterator[Callable[[npt.NDArray[np.uint64]], None]]:
+    """A function that writes tokens to a file, which is whole from one moment to the next or stays as it was.
+
+    Raises ``Failure`` if it cannot be written: where it has no folder, before there is anything to write.
+    """
+    unfinished = f"{path}.{os.getpid()}"
+
+    def write(tokens: npt.NDArray[np.uint64]) -> None:
+        np.save(file, tokens.astype("<u8"), allow_pickle=False)
+        file.close()
+        Path(unfinished).replace(path)
+
+    try:
+        with Path(unfinished).open("wb") as file:
+            yield write
+    except OSError as error:
+        raise output_failure(f"the token order to {path}", error) from None
+    finally:
+        with suppress(OSError):
+            Path(unfinished).unlink()

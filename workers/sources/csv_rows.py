@@ -1,0 +1,148 @@
+"""Tables of records (CSV, or with tabs between the cells) -> the lines of JSON that the same rows would be.
+
+The first row that is not blank names the fields; every other row is one record. White space around names and cells is
+no part of them, an empty cell is no field, a column without a name is passed over, and of a name that stands twice the
+last column counts. A cell in double quotes may hold the delimiter, line feeds and, doubled, quotes (RFC 4180); a quote
+inside a cell that does not begin with one is a character like others.
+
+A row is bounded as a line is: one of more than ``bytes_max`` bytes comes in parts, up to where its quotes are closed.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import orjson
+
+from workers.sources.compression import plain_name
+from workers.sources.lines import BOM, IDLE, Line
+
+# Endings of names -> what stands between two cells.
+DELIMITERS: dict[str, str] = {".csv": ",", ".tsv": "\t"}
+# Characters of a cell at most, for the parser, which has one limit for all uses; the bound on a row comes first.
+_CELL_CHARACTERS_MAX = (1 << 31) - 1
+
+
+class _TooLong(Exception):
+    """The row has more bytes than may be held; ``ended`` says whether they end with a line."""
+
+    def __init__(self, ended: bool) -> None:
+        super().__init__()
+        self.ended = ended
+
+
+def delimiter_of(path: str) -> str | None:
+    """What stands between the cells of a file with such a name; ``None`` if it is no table."""
+    name = plain_name(path)
+    return next((delimiter for ending, delimiter in DELIMITERS.items() if name.endswith(ending)), None)
+
+
+def table_lines(lines: Iterable[Line], delimiter: str, bytes_max: int, number_field: str | None) -> Iterator[Line]:
+    """Each row of a table as a line of JSON, an object of strings; numbered by the line on which it begins.
+
+    The cell of ``number_field`` becomes a number if it is one in JSON. A row that is no record comes as it is, with
+    its reason: ``not_utf8``, ``row_not_csv``, ``row_length``. If it is the header, the table ends with it. A blank
+    line comes as an empty one.
+
+    >>> [line.raw for line in table_lines([Line(1, b"id, name"), Line(2, b"a, Ann")], ",", 99, None)]
+    [b'{"id":"a","name":"Ann"}']
+    """
+    csv.field_size_limit(_CELL_CHARACTERS_MAX)
+    source = iter(lines)
+    names: list[str] | None = None
+    for line in source:
+        first = line._replace(raw=line.raw.removeprefix(BOM)) if line.number == 1 else line
+        if line is IDLE:
+            yield IDLE
+        elif not line.is_part and not first.raw.strip():
+            yield line._replace(raw=b"")
+        else:
+            raw = bytearray()
+            try:
+                cells = _cells(first, raw, source, delimiter, bytes_max)
+            except _TooLong as last:
+                yield from _parts(line.number, bytes(raw), last.ended, source)
+                if names is None:
+                    return
+                continue
+            row = line._replace(raw=bytes(raw))
+            if isinstance(cells, str):
+                yield row._replace(reason=cells)
+                if names is None:
+                    return
+            elif names is None:
+                names = [cell.strip() for cell in cells]
+            else:
+                yield _record(row, names, cells, number_field)
+
+
+def _cells(first: Line, raw: bytearray, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
+    """The cells of the row that begins with a line, or its reason; ``raw`` becomes the bytes of the row."""
+    texts = _texts(first, raw, source, bytes_max)
+    try:
+        cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True))
+        "".join(cells).encode()
+    except UnicodeEncodeError:
+        return "not_utf8"
+    except csv.Error:
+        return "row_not_csv"
+    return cells
+
+
+def _texts(first: Line, raw: bytearray, source: Iterator[Line], bytes_max: int) -> Iterator[str]:
+    """The lines of a row as the parser asks for them, which it does as long as a quote is open.
+
+    Bytes that are no UTF-8 become lone surrogates, so that the row is read to its end all the same.
+    """
+    for line in chain((first,), source):
+        if line is IDLE:
+            continue
+        if line is not first:
+            raw += b"\n"
+        raw += line.raw
+        if line.is_part or len(raw) > bytes_max:
+            raise _TooLong(line.ended)
+        yield line.raw.decode(errors="surrogateescape") + "\n"
+    raise csv.Error("a quote is not closed")
+
+
+def _parts(number: int, raw: bytes, ended: bool, source: Iterator[Line]) -> Iterator[Line]:
+    """A row that is too long, as parts: what was taken, then what comes up to a line that leaves no quote open.
+
+    ``ended`` says whether what was taken ends with a line.
+    """
+    quotes = raw.count(b'"')
+    yield Line(number, raw, True, ended and quotes % 2 == 0)
+    while not ended or quotes % 2:
+        line = next(source, None)
+        if line is None:
+            return
+        if line is IDLE:
+            yield IDLE
+            continue
+        quotes += line.raw.count(b'"')
+        before, ended = b"\n" if ended else b"", line.ended
+        yield Line(number, before + line.raw, True, ended and quotes % 2 == 0)
+
+
+def _record(line: Line, names: list[str], cells: list[str], number_field: str | None) -> Line:
+    """A row as a line of JSON."""
+    if len(cells) != len(names):
+        return line._replace(reason="row_length")
+    values: dict[str, Any] = dict(zip(names, map(str.strip, cells), strict=True))
+    values = {name: cell for name, cell in values.items() if name and cell}
+    if number_field in values:
+        values[number_field] = _number(values[number_field])
+    return line._replace(raw=orjson.dumps(values))
+
+
+def _number(cell: str) -> Any:
+    """The number that a cell is in JSON, else the cell."""
+    try:
+        value = orjson.loads(cell)
+    except orjson.JSONDecodeError:
+        return cell
+    return value if type(value) is int or type(value) is float else cell

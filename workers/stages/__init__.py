@@ -1,0 +1,1 @@
+"""What a running worker does: sign, match, commit."""

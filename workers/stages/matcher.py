@@ -1,0 +1,313 @@
+"""The matcher: columnar batches in, pairs out, one table for each of its partitions, one transaction a step.
+
+A partition goes through these states; only this loop changes them:
+
+- *waiting*: assigned, paused, without position. Its committed offset is read, and with it where its window begins; as
+  long as it cannot be (a predecessor's transaction is pending, the broker is away), the next turn asks again.
+- *restoring*: the log from there to the committed offset is applied without publishing, one stretch at a time between
+  polls, so that the member keeps its place in the group and the other partitions go on.
+- *running*: its records are matched, and every step commits its pairs with its offsets.
+- *revoked*: its table is dropped, in whatever state; the next owner restores it from the log.
+
+A step, and what a crash after each part leaves behind:
+
+1. ``poll``; 2. tables take the messages, each in an open step with a journal, until these and what they lead to are
+   ``step_bytes_max``: the rest makes the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
+   leaves nothing: the next owner restores up to the offset committed before.
+4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
+
+If the transaction is known to have failed, the tables undo the step and the records are polled again. If nobody knows,
+or this member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
+whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
+every other is dropped, and restored from the log.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from stream.config import Config
+from stream.partitions import Partition
+from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
+from workers.stages.signer import told_offset
+from workers.stages.transaction import Message, in_turns, record_bytes, rewind, transact
+from workers.telemetry.observer import Observer, stage
+from workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key
+from workers.topics.names import Topics
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    Membership,
+    OffsetGoneError,
+    Producer,
+    Record,
+    Transport,
+    UnreachableError,
+)
+
+
+class MatchPlan(NamedTuple):
+    """What a matcher needs to know beside the records."""
+
+    config: Config
+    topics: Topics
+    partitions: int  # of bands
+    candidate_partitions: int
+    envelope: Envelope
+    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    allow_gap: bool  # go on when the beginning of a window is no longer in the log
+    step_bytes_max: int = STEP_BYTES_MAX
+
+
+# Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
+_SAMPLED_DOCUMENTS = 16
+_MICROSECONDS = 1e6
+
+
+class _Restore(NamedTuple):
+    table: PartitionTable
+    stretches: Iterator[list[Record]]
+    start: int
+    end: int
+
+
+class MatchWorker:
+    """The loop of one matcher; ``turn`` is one pass through it. See the module for the states."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: MatchPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport, self.consumer, self.producer = transport, consumer, producer
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.joined = False
+        self.aborted_in_row = 0
+        self.waiting: set[int] = set()
+        self.restoring: dict[int, _Restore] = {}
+        self.tables: dict[int, PartitionTable] = {}
+        self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
+        self._refused = -1  # the last partition whose committed offset could not be had
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is running."""
+        return not self.waiting and not self.restoring
+
+    @property
+    def running(self) -> set[int]:
+        """The partitions whose records are matched."""
+        return set(self.tables)
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, restore a stretch of each partition that needs it, match what came; returns the records taken.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
+        """
+        with stage(self.observer, "poll"):
+            timeout = 0.0 if self.restoring else timeout_seconds
+            polled = self.consumer.poll(timeout, records_max, self.plan.step_bytes_max)
+        self.joined = polled.membership.generation >= 0
+        for partition in polled.revoked:
+            self.waiting.discard(partition)
+            self.restoring.pop(partition, None)
+            self.tables.pop(partition, None)
+        self.waiting.update(polled.assigned)
+        if self.joined:
+            self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
+        for partition in in_turns(self.waiting, self._refused):
+            # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            try:
+                self._assign(partition, polled.membership)
+            except (UnreachableError, AbortedError):
+                self._refused = partition
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.waiting.remove(partition)
+        for partition in list(self.restoring):
+            with stage(self.observer, "restore"):
+                self._restore(partition)
+        records = polled.records
+        while records and (taken := self._step(records, polled.membership)):
+            records = records[taken:]
+        return len(polled.records) - len(records)
+
+    def _assign(self, partition: int, membership: Membership) -> None:
+        """Read what is committed, and begin to restore the window that it names.
+
+        Without anything committed, where it was told to start is committed at once: the end of today is not that of
+        the next worker, if this one dies. Under other settings than the commit's, all that the log holds is replayed.
+        """
+        topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
+        # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
+        first, _ = self.transport.bounds(topic)[partition]
+        committed = self.consumer.committed(partition)
+        kept = self.kept.pop(partition, None)
+        if kept is not None and committed is not None and kept.settle(committed):
+            self._run(partition, kept, committed.offset)
+            return
+        if committed is None:
+            end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
+            committed = Committed(end, encode_window(Window(end, None, fingerprint)))
+            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+        window, end = decode_window(committed.metadata), committed.offset
+        if window.fingerprint != fingerprint:
+            window = Window(min(first, end), None, fingerprint)
+        if window.start < first:
+            self._check_gap(partition, window.start, first)
+            window, end = window._replace(start=first), max(first, end)
+        table = PartitionTable(self.plan.config, Partition(partition, self.plan.partitions), window)
+        stretches = self.transport.read(topic, partition, window.start, end)
+        self.restoring[partition] = _Restore(table, stretches, window.start, end)
+
+    def _check_gap(self, partition: int, start: int, first: int) -> None:
+        if self.plan.allow_gap:
+            return
+        raise OffsetGoneError(
+            f"the window of partition {partition} begins at offset {start}, "
+            f"the log of {self.plan.topics.bands} at {first}: pairs with the documents between would be missed; "
+            "restore the log, or accept that with --allow-gap"
+        )
+
+    def _restore(self, partition: int) -> None:
+        """Apply what has come of one stretch of the log, which may be nothing yet; after the last one, take records."""
+        restore = self.restoring[partition]
+        try:
+            stretch = next(restore.stretches, None)
+        except UnreachableError:
+            # A reader that has failed is at its end, and so would the restore be: another one goes on where it stood.
+            again = self.transport.read(self.plan.topics.bands, partition, restore.table.next, restore.end)
+            self.restoring[partition] = restore._replace(stretches=again)
+            return
+        except OffsetGoneError:
+            # Trimmed under the restore. If this member slept and another trimmed by its commits, the next poll takes
+            # the partition away; if not, what is committed is read again, and a gap is told.
+            del self.restoring[partition]
+            self.waiting.add(partition)
+            return
+        for applied in restore.table.apply_all(stretch or (), publish=False):
+            self.observer.count("restored_documents", applied.documents)
+        restore.table.commit()
+        if stretch is not None and restore.table.next < restore.end:
+            done = (restore.table.next - restore.start) / (restore.end - restore.start)
+            self.observer.set("restore_progress_ratio", done, str(partition))
+        else:  # the last record was there, or there are only gaps up to the end
+            del self.restoring[partition]
+            restore.table.seek(restore.end)
+            restore.table.increments()  # of the replay, which are not told again
+            self._run(partition, restore.table, restore.end)
+
+    def _run(self, partition: int, table: PartitionTable, start: int) -> None:
+        """Take the records of a partition from ``start`` on."""
+        self.tables[partition] = table
+        self.consumer.seek(partition, start)
+        self.consumer.resume([partition])
+        self.observer.set("restore_progress_ratio", 1.0, str(partition))
+
+    def leave(self) -> dict[int, PartitionTable]:
+        """The tables, for the worker that is made after this one; this one is not to be called again."""
+        return {**self.kept, **self.tables}
+
+    def take(self, kept: Mapping[int, PartitionTable]) -> None:
+        """Before the first turn: what the worker before this one left."""
+        self.kept = dict(kept)
+
+    def _step(self, records: Sequence[Record], membership: Membership) -> int:
+        """Match as many records as a step holds, and publish; returns how many, 0 if it is known to have failed."""
+        messages: list[Message] = []
+        touched: dict[int, PartitionTable] = {}
+        done: list[Applied] = []
+        size = taken = 0
+        with stage(self.observer, "match"):
+            for partition, applied in self._applied(records):
+                touched[partition] = self.tables[partition]
+                done.append(applied)
+                led_to = list(self._messages(partition, applied))
+                messages += led_to
+                size += sum(map(record_bytes, records[taken : taken + applied.messages]))
+                size += sum(len(message.value) for message in led_to)
+                taken += applied.messages
+                if size >= self.plan.step_bytes_max:
+                    break
+        offsets = {partition: table.position() for partition, table in touched.items()}
+        try:
+            transact(self.producer, messages, self.plan.topics.bands, offsets, membership, self.observer)
+        except AbortedError:
+            for table in touched.values():
+                table.undo()
+            rewind(self.consumer, records)
+            self.aborted_in_row += 1
+            return 0
+        self.aborted_in_row = 0
+        for table in touched.values():
+            table.commit()
+        pairs = sum(len(applied.matches.older) for applied in done)
+        self.observer.count("pairs", pairs)
+        self.observer.count("removals", len(messages) - pairs)
+        self._report(records[:taken], touched, done)
+        return taken
+
+    def _applied(self, records: Sequence[Record]) -> Iterator[tuple[int, Applied]]:
+        """Take records into the tables of their partitions, as they are asked for; what each few of them did."""
+        for partition, run in groupby(records, lambda record: record.partition):
+            for applied in self.tables[partition].apply_all(
+                list(run), publish=True, together_bytes=self.plan.step_bytes_max
+            ):
+                yield partition, applied
+
+    def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
+        """Tell of a step that was committed."""
+        now = self.clock()
+        self.observer.count("bytes", sum(len(record.value or b"") for record in records))
+        for applied in done:
+            self.observer.count("documents", applied.documents)
+            if applied.matches.older:
+                self.observer.sample("similarity_ratio", applied.matches.similarity)
+                self.observer.sample("end_to_end_seconds", now - applied.matches.newer_times / _MICROSECONDS)
+        for partition in touched:
+            for name, amount in self.tables[partition].increments().items():
+                self.observer.count(name, amount)
+
+    def observe(self) -> None:
+        """Tell of the tables: what they hold, how far behind they are, how long the buckets of the newest are."""
+        for partition, held in self.tables.items():
+            table, label = held.matcher.table, str(partition)
+            self.observer.set("table_documents", table.documents, label)
+            self.observer.set("table_bytes", table.memory_bytes()[1], label)
+            self.observer.sample("bucket_length", table.bucket_lengths(_SAMPLED_DOCUMENTS))
+            if held.stream_time is not None:
+                self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
+
+    def _messages(self, partition: int, applied: Applied) -> Iterator[Message]:
+        """What messages of ``bands`` lead to: their pairs, and the removals that this partition announces."""
+        plan = self.plan
+        out = encode_candidates(applied.matches, plan.envelope)
+        # Every partition hears of a removal; one of them tells the readers.
+        out += [
+            encode_removal(id_, plan.envelope)
+            for id_ in applied.removed
+            if partition_of_key(id_, plan.partitions) == partition
+        ]
+        for key, value in out:
+            yield Message(plan.topics.candidates, partition_of_key(key, plan.candidate_partitions), value, key)
+
+    def trim(self) -> None:
+        """Drop the log below the committed beginning of every running window."""
+        before = {}
+        for partition in self.tables:
+            committed = self.consumer.committed(partition)
+            window = None if committed is None else decode_window(committed.metadata)
+            # Until the first commit under these settings, the window of others says nothing of what they need.
+            if window is not None and window.fingerprint == self.plan.config.matching_fingerprint:
+                before[partition] = window.start
+        if before:
+            self.transport.trim(self.plan.topics.bands, before)

@@ -1,0 +1,334 @@
+"""The signer: documents in, columnar batches out, one transaction a step. It keeps nothing between steps.
+
+A step, in this order, and what a crash after each of its parts leaves behind:
+
+1. ``poll``: records, and the membership that belongs to them. Nothing has happened. What is more than a step may hold
+   in bytes is done in several steps, one after the other.
+2. Read, clamp, sign, route: plain functions. Nothing has happened.
+3. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
+   or the transaction timeout, aborts; readers wait for that at most.
+4. ``flush``: every record is acknowledged, or the step is aborted and its records are polled again.
+5. ``send_offsets`` with the membership of 1. Refused if the partitions have moved: then another signer has them.
+6. ``commit``: output and offsets become visible together. If no answer comes, the worker starts anew from what was
+   committed, which is this step or the one before it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.bands_message import BandMessage, encode
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
+from stream.config import Config
+from stream.documents import Document
+from stream.errors import ConfigError
+from stream.json_lines import Fields, decode_document
+from stream.partitions import route
+from stream.pipeline import Signer, chunks
+from stream.schemes import SCHEMES
+from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.transaction import Message, in_turns, parts, rewind, transact
+from workers.telemetry.observer import SILENT, Observer, stage
+from workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
+from workers.topics.names import Topics
+from workers.transport.protocol import AbortedError, Committed, Consumer, Membership, Producer, Record, UnreachableError
+
+# Bytes of a message of bands at most: well below the megabyte that brokers take by default.
+MESSAGE_BYTES_MAX = 512 << 10
+# Bytes of removed ids in it beside that, at most: together, and with the one item or id too many, still below.
+REMOVED_BYTES_MAX = 256 << 10
+_MILLISECONDS = 1e3
+# First offset and end of each partition of a topic.
+Bounds = Callable[[], dict[int, tuple[int, int]]]
+
+
+class SignPlan(NamedTuple):
+    """What a signer needs to know beside the records."""
+
+    config: Config
+    fields: Fields
+    topics: Topics
+    partitions: int  # of bands
+    dead_partitions: int
+    skew_seconds: float  # how far an event time may lie ahead of its record's
+    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    step_bytes_max: int = STEP_BYTES_MAX
+
+
+class SignReport(NamedTuple):
+    """What a step did, for the metrics."""
+
+    documents: int
+    bytes: int
+    shingles: int
+    removals: int
+    clamped: int
+    refused: dict[str, int]
+
+
+class Signings(NamedTuple):
+    """What a step sends, and what it did."""
+
+    messages: list[Message]
+    report: SignReport
+
+
+class _Segment(NamedTuple):
+    """Documents, then removals of ids. So a document may meet an earlier one whose removal stood before it in the same
+    poll, as it may when the two come by different partitions; what is kept is the order of what concerns one id."""
+
+    documents: list[Document]
+    records: list[Record]
+    removed: dict[bytes, None]
+
+
+class SignWorker:
+    """The loop of one signer; ``turn`` is one pass through it."""
+
+    def __init__(
+        self,
+        consumer: Consumer,
+        producer: Producer,
+        bounds: Bounds,
+        plan: SignPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.consumer, self.producer, self.bounds = consumer, producer, bounds
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
+        self.waiting: set[int] = set()  # assigned, but where to start is not known yet
+        self.running: set[int] = set()
+        self.joined = False
+        self.aborted_in_row = 0
+        self._refused = -1  # the last partition whose committed offset could not be had
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is read."""
+        return not self.waiting
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, sign what came, publish it; returns the records taken.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        ``ConfigError`` (stop).
+        """
+        with stage(self.observer, "poll"):
+            polled = self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
+        self.joined = polled.membership.generation >= 0
+        self.running -= set(polled.revoked)
+        self.waiting = (self.waiting - set(polled.revoked)) | set(polled.assigned)
+        for partition in in_turns(self.waiting, self._refused):
+            # Where that cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            try:
+                self.consumer.seek(partition, self._start(partition, polled.membership))
+            except (UnreachableError, AbortedError):
+                self._refused = partition
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.consumer.resume([partition])
+            self.waiting.remove(partition)
+            self.running.add(partition)
+        taken = 0
+        for records in parts(polled.records, self.plan.step_bytes_max):
+            if not self._step(records, polled.membership):
+                rewind(self.consumer, polled.records[taken:])
+                break
+            taken += len(records)
+        return taken
+
+    def _step(self, records: Sequence[Record], membership: Membership) -> bool:
+        """Sign and publish; false if that is known not to have happened."""
+        signings = sign_records(records, self.signer, self.plan, self.observer, self.clock())
+        last = {record.partition: record.offset for record in records}
+        offsets = {partition: Committed(offset + 1, "") for partition, offset in last.items()}
+        try:
+            transact(self.producer, signings.messages, self.plan.topics.documents, offsets, membership, self.observer)
+        except AbortedError:
+            self.aborted_in_row += 1
+            return False
+        self.aborted_in_row = 0
+        _report(signings.report, self.observer)
+        return True
+
+    def _start(self, partition: int, membership: Membership) -> int:
+        """Where to begin in a partition: at the committed offset, else where it was told to.
+
+        The latter is committed at once: the end of today is not that of the next worker, if this one dies.
+        Raises ``ConfigError`` when the group has no offset and nothing was told: no silent beginning or end.
+        """
+        committed = self.consumer.committed(partition)
+        if committed is None:
+            committed = Committed(told_offset(self.bounds, partition, self.plan.start), "")
+            topic = self.plan.topics.documents
+            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+        return committed.offset
+
+
+def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
+    """The offset that ``earliest`` or ``latest`` names; raises ``ConfigError`` for ``None``."""
+    first, end = bounds()[partition]
+    if start is None:
+        raise ConfigError(
+            f"the group has no committed offset for partition {partition}: "
+            "say where to start with --from earliest or --from latest"
+        )
+    return {"earliest": first, "latest": end}[start]
+
+
+def _report(report: SignReport, observer: Observer) -> None:
+    observer.count("documents", report.documents)
+    observer.count("bytes", report.bytes)
+    observer.count("shingles", report.shingles)
+    observer.count("removals", report.removals)
+    observer.count("clamped", report.clamped)
+    for reason, count in report.refused.items():
+        observer.count("refused", count, reason)
+
+
+def sign_records(
+    records: Sequence[Record],
+    signer: Signer,
+    plan: SignPlan,
+    observer: Observer = SILENT,
+    now_seconds: float = math.inf,
+) -> Signings:
+    """Everything that records of ``documents`` become; deterministic, no input or output.
+
+    A time far ahead of its record's is moved back, that of a record without a time when it is far ahead of
+    ``now_seconds``; a document is refused when neither it nor its record has a time.
+    """
+    messages: list[Message] = []
+    refused: dict[str, int] = {}
+    with stage(observer, "decode"):
+        segments, clamped = _segments(records, plan, messages, refused, now_seconds)
+    with stage(observer, "sign"):
+        documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
+    size = sum(len(record.value or b"") for record in records)
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+
+
+def _sign_segments(
+    segments: Sequence[_Segment], signer: Signer, plan: SignPlan, messages: list[Message], refused: dict[str, int]
+) -> tuple[int, int, int]:
+    """Sign the segments into ``messages``; returns how many documents, shingles and removals there were."""
+    documents = shingles = removals = 0
+    for segment in segments:
+        batches = []
+        first = 0
+        for chunk in chunks(segment.documents):
+            signed = signer.sign(chunk)
+            for refusal in signed.refusals:
+                _refuse(segment.records[first + refusal.place], refusal.reason, plan, messages, refused)
+            first += len(chunk)
+            shingles += signed.shingles
+            documents += signed.batch.size
+            batches.append(signed.batch)
+        removals += len(segment.removed)
+        messages += _band_messages(batches, list(segment.removed), plan)
+    return documents, shingles, removals
+
+
+def _segments(
+    records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
+) -> tuple[list[_Segment], int]:
+    """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
+    segments = [_Segment([], [], {})]
+    clamped = 0
+    for record in records:
+        if record.value is None:
+            reason = _no_removal(record.key, plan.config.id_bytes_max)
+            if reason is not None:
+                _refuse(record, reason, plan, messages, refused)
+            elif record.key is not None:
+                segments[-1].removed[record.key] = None
+            continue
+        key = None if record.key is None else _as_text(record.key)
+        document = decode_document(record.value, plan.fields, key)
+        if isinstance(document, str):
+            _refuse(record, document, plan, messages, refused)
+            continue
+        is_timed = record.timestamp_ms >= 0  # -1: its producer left it out
+        arrived = record.timestamp_ms / _MILLISECONDS if is_timed else now_seconds
+        if document.timestamp is None:
+            if not is_timed:
+                _refuse(record, "no_time", plan, messages, refused)
+                continue
+            document = document._replace(timestamp=arrived)
+        elif arrived + plan.skew_seconds < document.timestamp < math.inf:
+            document = document._replace(timestamp=arrived + plan.skew_seconds)
+            clamped += 1
+        if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
+            segments.append(_Segment([], [], {}))
+        segments[-1].documents.append(document)
+        segments[-1].records.append(record)
+    return segments, clamped
+
+
+def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
+    """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
+    fingerprint = plan.config.signing_fingerprint
+    width = SCHEMES[plan.config.scheme].width(plan.config.plan)
+    batch = concatenate(batches) if batches else empty_batch(width)
+    keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
+    gone = _split_removed(removed)
+    for partition, rows in enumerate(route(keys, plan.partitions)):
+        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        if contents and gone:  # removals come after every document
+            contents[-1] = contents[-1]._replace(removed=gone[0])
+        nothing = take(batch, rows[:0])
+        contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
+        for content in contents:
+            yield Message(plan.topics.bands, partition, encode(content, fingerprint))
+
+
+def _split(batch: Batch, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
+    """Rows in parts of which none is longer than a message may be."""
+    if not len(rows):
+        return []
+    sizes = sizes_of(batch)[rows]
+    ends = np.cumsum(sizes)
+    part = (ends - sizes[0]) // MESSAGE_BYTES_MAX
+    return np.split(rows, np.flatnonzero(np.diff(part)) + 1)
+
+
+def _split_removed(removed: list[bytes]) -> list[list[bytes]]:
+    """Ids in lists of which none is longer than a message may be."""
+    parts: list[list[bytes]] = []
+    size = REMOVED_BYTES_MAX
+    for id_ in removed:
+        if size >= REMOVED_BYTES_MAX:
+            parts.append([])
+            size = 0
+        parts[-1].append(id_)
+        size += 2 + len(id_)
+    return parts
+
+
+def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
+    """Why the key of a tombstone names no id that can have been taken, or ``None``."""
+    if key is None:
+        return "no_id"
+    if _as_text(key) is None:
+        return "id_not_utf8"
+    return "id_too_long" if len(key) > id_bytes_max else None
+
+
+def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:
+    refused[reason] = refused.get(reason, 0) + 1
+    partition = partition_of_key(record.key or b"", plan.dead_partitions)
+    key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
+    messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))
+
+
+def _as_text(key: bytes) -> str | None:
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return None

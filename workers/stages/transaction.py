@@ -1,0 +1,126 @@
+"""The transaction of a step, the same for every worker, in the only order that loses nothing.
+
+1. ``begin``; 2. ``send`` everything; 3. ``flush``: all acknowledged; 4. ``send_offsets`` with the membership that was
+polled with the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` says what a crash after
+each of them leaves behind, ``workers.transport.kafka.producer`` what the client would do otherwise.
+
+A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends.
+
+What comes back is one of three: the step happened; it is known not to have happened (``AbortedError``: undo, seek back,
+go on); nobody knows, or somebody else has taken over (``OutcomeUnknownError``, ``FencedError``: start anew from the
+log).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from workers.telemetry.observer import SILENT, Observer, stage
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    FencedError,
+    Membership,
+    OutcomeUnknownError,
+    Producer,
+    Record,
+    TransportError,
+)
+
+# How a transaction ended that did not commit, in the words of the metrics.
+_OUTCOMES: dict[type[TransportError], str] = {
+    AbortedError: "aborted",
+    FencedError: "fenced",
+    OutcomeUnknownError: "unknown",
+}
+
+
+class Message(NamedTuple):
+    """One record to send."""
+
+    topic: str
+    partition: int
+    value: bytes
+    key: bytes | None = None
+
+
+def record_bytes(record: Record) -> int:
+    """Bytes of key and value."""
+    return len(record.value or b"") + len(record.key or b"")
+
+
+def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
+    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
+    first = size = 0
+    for end, record in enumerate(records, 1):
+        size += record_bytes(record)
+        if size >= bytes_max or end == len(records):
+            yield records[first:end]
+            first, size = end, 0
+
+
+def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
+    """Let the next poll begin at the first of these records in each of their partitions."""
+    firsts: dict[int, int] = {}
+    for record in records:
+        firsts.setdefault(record.partition, record.offset)
+    for partition, offset in firsts.items():
+        consumer.seek(partition, offset)
+
+
+def in_turns(waiting: Collection[int], last: int) -> list[int]:
+    """The partitions that wait, in the order to ask for them: after ``last``, the last one that could not be had."""
+    return sorted(waiting, key=lambda partition: (partition <= last, partition))
+
+
+def transact(
+    producer: Producer,
+    messages: Sequence[Message],
+    topic: str,
+    offsets: Mapping[int, Committed],
+    membership: Membership,
+    observer: Observer = SILENT,
+) -> None:
+    """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
+
+    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError`` as the module says. Whatever failed, ``begin``
+    and ``commit`` included, leaves a transaction that must be aborted before the next one.
+    """
+    try:
+        _publish(producer, messages, topic, offsets, membership, observer)
+    except TransportError as error:
+        observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
+        raise
+    observer.count("transactions", 1, "committed")
+    observer.count("sent_messages", len(messages))
+    observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
+
+
+def _publish(
+    producer: Producer,
+    messages: Sequence[Message],
+    topic: str,
+    offsets: Mapping[int, Committed],
+    membership: Membership,
+    observer: Observer,
+) -> None:
+    try:
+        with stage(observer, "send"):
+            producer.begin()
+            for message in messages:
+                producer.send(message.topic, message.partition, message.value, message.key)
+        with stage(observer, "flush"):
+            producer.flush()
+        with stage(observer, "commit"):
+            started = time.perf_counter()
+            producer.send_offsets(topic, offsets, membership)
+            producer.commit()
+            observer.sample("commit_seconds", [time.perf_counter() - started])
+    except OutcomeUnknownError:
+        raise
+    except TransportError:
+        producer.abort()  # raises OutcomeUnknownError if even that cannot be told
+        raise

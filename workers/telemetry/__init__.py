@@ -1,0 +1,1 @@
+"""What a worker exports: counts, metrics, health."""

@@ -1,0 +1,109 @@
+"""What a worker says of itself over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
+
+*Alive*: the loop has turned within the limit, or the start, which has a limit of its own, is not over it; while the
+broker is away the loop turns too, for it waits there in short naps.
+*Ready*: the group has taken the worker in, and every partition it was given is restored and running; a spare worker
+without partitions is ready. One thread per request, none of which keeps the process from ending.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from socketserver import ThreadingMixIn
+from typing import Any, NamedTuple
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
+
+from prometheus_client import CollectorRegistry, make_wsgi_app
+
+from workers.process.exits import Exit, Failure
+
+# What a start may take: the kernels are compiled or read, then it waits for the broker several times, each within
+# limits of the transport.
+START_SECONDS_MAX = 300.0
+# A client that sends nothing holds its thread this long.
+_REQUEST_SECONDS = 5.0
+_OK, _NOT = "200 OK", "503 Service Unavailable"
+
+
+class Answer(NamedTuple):
+    """Whether something holds, and the sentence that says why."""
+
+    holds: bool
+    text: str
+
+
+class Health:
+    """What the loop knows of itself; the loop writes, the server's threads read."""
+
+    def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
+        self._turn_seconds_max, self._now = turn_seconds_max, now
+        self._ready = Answer(False, "starting")
+        self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life, and until when it counts
+
+    def start(self) -> None:
+        """A start begins, the first one or another."""
+        self._sign = ("the start began", self._now(), START_SECONDS_MAX)
+
+    def beat(self, ready: Answer) -> None:
+        """The loop has turned; ``ready`` says how it stands."""
+        self._ready = ready
+        self._sign = ("the loop turned", self._now(), self._turn_seconds_max)
+
+    def alive(self) -> Answer:
+        """Whether the last sign of life is within its limit."""
+        what, at, seconds_max = self._sign
+        ago = self._now() - at
+        return Answer(ago <= seconds_max, f"{what} {ago:.1f} s ago")
+
+    def ready(self) -> Answer:
+        """Whether the worker does its part; not without being alive."""
+        alive = self.alive()
+        return self._ready if alive.holds else alive
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Handler(WSGIRequestHandler):
+    timeout = _REQUEST_SECONDS
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Probes come every few seconds and are not worth a line."""
+
+
+def application(registry: CollectorRegistry, health: Health) -> Callable[..., Iterable[bytes]]:
+    """The three paths as a WSGI application."""
+    metrics = make_wsgi_app(registry)
+    answers = {"/healthz": health.alive, "/readyz": health.ready}
+
+    def answer(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        path = environ.get("PATH_INFO", "/")
+        if path == "/metrics":
+            body: Iterable[bytes] = metrics(environ, start_response)
+            return body
+        if path in answers:
+            holds, text = answers[path]()
+            status = _OK if holds else _NOT
+        else:
+            status, text = "404 Not Found", f"there are {', '.join(['/metrics', *answers])}"
+        start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
+        return [f"{text}\n".encode()]
+
+    return answer
+
+
+def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> int:
+    """Serve until the process ends; returns the port. Raises ``Failure`` where it cannot be had."""
+    try:
+        server = make_server(host, port, application(registry, health), _Server, _Handler)
+    except (OSError, OverflowError) as error:
+        raise Failure(
+            Exit.USAGE,
+            f"cannot serve health and metrics on {host}:{port}: {error}; choose another --health-port (0: any that is "
+            "free) or --health-host",
+        ) from None
+    threading.Thread(target=server.serve_forever, name="health", daemon=True).start()
+    return int(server.server_port)

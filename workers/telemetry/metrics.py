@@ -1,0 +1,209 @@
+"""Every metric, in one table: name, kind, unit, who has it, what it tells, its label. And their export to Prometheus.
+
+Loops use the names as they stand here; Prometheus sees ``neardup_`` before them and ``_total`` behind counters. Units
+are Prometheus' base units, and seconds, bytes and ratios end the name. A metric has at most one label, and its values
+are listed here, or are the numbers of the partitions that the worker holds.
+
+Histograms that are fed by the step take whole arrays, so what a metric costs does not grow with the documents.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+
+from stream.documents import REASONS
+from workers.telemetry.observer import Values
+from workers.topics.names import MATCH, SIGN
+
+PREFIX = "neardup_"
+BOTH = (SIGN, MATCH)
+STAGES = ("poll", "decode", "sign", "restore", "match", "send", "flush", "commit")
+OUTCOMES = ("committed", "aborted", "fenced", "unknown")
+CAUSES = ("fenced", "unknown", "unreachable", "aborted", "waited")
+_PARTITION = "partition"
+# Seconds. The first ones tell transactions apart, the last ones an outage from a backfill.
+_COMMIT_BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_END_TO_END_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0)
+_SIMILARITY_BOUNDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
+# Postings; the default of bucket_candidates_max is among them.
+_BUCKET_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0)
+
+
+class Row(NamedTuple):
+    """One metric. ``values`` are all values of ``label``; none with a label means the partitions held."""
+
+    name: str
+    kind: str
+    unit: str
+    roles: tuple[str, ...]
+    help: str
+    label: str = ""
+    values: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    @property
+    def exported(self) -> str:
+        """The name that Prometheus sees."""
+        return f"{PREFIX}{self.name}_total" if self.kind == "counter" else f"{PREFIX}{self.name}"
+
+
+_ONE = (SIGN,)
+_OTHER = (MATCH,)
+_ROWS = (
+    # What went through.
+    Row("documents", "counter", "documents", BOTH,
+        "Documents signed; of a matcher: documents taken into its tables, once for each partition they reach."),
+    Row("bytes", "counter", "bytes", BOTH, "Bytes of the messages taken, as the client gave them."),
+    Row("shingles", "counter", "shingles", _ONE, "Shingles of the documents signed."),
+    Row("removals", "counter", "removals", BOTH,
+        "Tombstones read; of a matcher: removal notices published."),
+    Row("clamped", "counter", "documents", _ONE,
+        "Documents whose time lay further ahead of their message's than skew_seconds, and was moved back."),
+    Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
+        tuple(REASONS)),
+    Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
+    Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
+    Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
+    Row("candidates", "counter", "candidates", _OTHER,
+        "Candidates met in a bucket and scored, identical contents not counted."),
+    Row("copies", "counter", "documents", _OTHER, "Documents that met an identical content in the window."),
+    Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
+    # Limits that were reached.
+    Row("cuts", "counter", "buckets", _OTHER, "Buckets cut at bucket_candidates_max: pairs may have been missed."),
+    Row("evicted", "counter", "documents", _OTHER,
+        "Documents pushed out by window_documents before their time: pairs may have been missed."),
+    Row("late", "counter", "documents", _OTHER,
+        "Documents that came later than lateness_seconds: outside of what is promised."),
+    Row("expired", "counter", "documents", _OTHER, "Documents that left the window by age."),
+    # The tables.
+    Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),
+    Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a partition.", _PARTITION),
+    Row("bucket_length", "histogram", "postings", _OTHER,
+        "Lengths of the buckets that the newest documents stand in, sampled at intervals.", bounds=_BUCKET_BOUNDS),
+    Row("similarity_ratio", "histogram", "ratio", _OTHER, "Similarity of the pairs published.",
+        bounds=_SIMILARITY_BOUNDS),
+    # Time.
+    Row("stage_seconds", "counter", "seconds", BOTH,
+        "Seconds spent in each stage; poll is the time without work, and match includes the decoding of columns.",
+        "stage", STAGES),
+    Row("commit_seconds", "histogram", "seconds", BOTH, "Seconds to commit the offsets and the transaction of a step.",
+        bounds=_COMMIT_BOUNDS),
+    Row("end_to_end_seconds", "histogram", "seconds", _OTHER,
+        "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
+    Row("event_time_lag_seconds", "gauge", "seconds", _OTHER,
+        "From the greatest event time seen in a partition to now.", _PARTITION),
+    # Kafka.
+    Row("transactions", "counter", "transactions", BOTH, "Transactions, by how they ended.", "outcome", OUTCOMES),
+    Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",
+        _PARTITION),
+    Row("assigned_partitions", "gauge", "partitions", BOTH, "Partitions that the group has given to this worker."),
+    Row("connected", "gauge", "boolean", BOTH, "1 while the worker is joined to its group and the broker answers."),
+    Row("ready", "gauge", "boolean", BOTH, "1 while every assigned partition is restored and running."),
+    Row("restarts", "counter", "restarts", BOTH,
+        "Times that the worker started anew from the committed offsets, by cause.", "cause", CAUSES),
+    # Restoring.
+    Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a partition is restored.",
+        _PARTITION),
+    Row("restored_documents", "counter", "documents", _OTHER, "Documents taken from the log to restore windows."),
+    Row("worker", "info", "", BOTH, "Which worker this is."),
+)  # fmt: skip
+METRICS: dict[str, Row] = {row.name: row for row in _ROWS}
+
+
+class _Histogram:
+    """Counts between bounds (the last is infinity), and the sum."""
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = np.array(bounds)
+        self.counts = np.zeros(len(bounds) + 1, np.int64)
+        self.sum = 0.0
+
+    def add(self, values: Values) -> None:
+        array = np.asarray(values, np.float64)
+        places = np.searchsorted(self.bounds, array)
+        self.counts += np.bincount(places, minlength=len(self.counts))
+        self.sum += float(array.sum())
+
+    def buckets(self) -> list[tuple[str, float]]:
+        names = [*(str(bound) for bound in self.bounds.tolist()), "+Inf"]
+        return list(zip(names, np.cumsum(self.counts).astype(float).tolist(), strict=True))
+
+
+class Metrics:
+    """An ``Observer`` that Prometheus can scrape: the metrics of one role, in a registry of its own.
+
+    Counters with listed labels are there from the start, at 0. One thread observes, another one may collect.
+    """
+
+    def __init__(self, role: str, info: Mapping[str, str] | None = None) -> None:
+        self._rows = [row for row in METRICS.values() if role in row.roles]
+        self._info = dict(info or {})
+        self._lock = threading.Lock()
+        self._numbers: dict[str, dict[str, float]] = {
+            row.name: dict.fromkeys(row.values or ("",), 0.0) if row.kind == "counter" else {} for row in self._rows
+        }
+        self._histograms = {row.name: _Histogram(row.bounds) for row in self._rows if row.kind == "histogram"}
+        self.registry = CollectorRegistry()
+        self.registry.register(self)
+        ProcessCollector(registry=self.registry)
+
+    def count(self, name: str, amount: float = 1, label: str = "") -> None:
+        """Add to a counter."""
+        with self._lock:
+            values = self._numbers[name]
+            values[label] = values.get(label, 0.0) + amount
+
+    def set(self, name: str, value: float, label: str = "") -> None:
+        """Set a gauge."""
+        with self._lock:
+            self._numbers[name][label] = value
+
+    def sample(self, name: str, values: Values, label: str = "") -> None:
+        """Add values to a histogram."""
+        with self._lock:
+            self._histograms[name].add(values)
+
+    def forget(self, label: str) -> None:
+        """Drop every gauge of a label value."""
+        with self._lock:
+            for row in self._rows:
+                if row.kind == "gauge" and row.label:
+                    self._numbers[row.name].pop(label, None)
+
+    def value(self, name: str, label: str = "") -> float:
+        """The present value of a counter or a gauge; how many values a histogram has taken."""
+        with self._lock:
+            if name in self._histograms:
+                return float(self._histograms[name].counts.sum())
+            return self._numbers[name].get(label, 0.0)
+
+    def collect(self) -> Iterable[Metric]:
+        """The metrics in the form of the Prometheus client, for its registry."""
+        with self._lock:
+            return [self._family(row) for row in self._rows]
+
+    def _family(self, row: Row) -> Metric:
+        name = PREFIX + row.name
+        labels = [row.label] if row.label else []
+        if row.kind == "info":
+            return InfoMetricFamily(name, row.help, value=self._info)
+        if row.kind == "histogram":
+            histogram = self._histograms[row.name]
+            return HistogramMetricFamily(name, row.help, buckets=histogram.buckets(), sum_value=histogram.sum)
+        kind = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}[row.kind]
+        family: CounterMetricFamily | GaugeMetricFamily = kind(name, row.help, labels=labels)
+        for label, value in self._numbers[row.name].items():
+            family.add_metric([label] if row.label else [], value)
+        return family

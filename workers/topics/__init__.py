@@ -1,0 +1,1 @@
+"""The topics: their names, their messages, the rules for their settings."""

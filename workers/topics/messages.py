@@ -1,0 +1,94 @@
+"""The topics, their names and their messages other than ``bands`` (for that one see ``stream.bands_message``).
+
+``documents``: JSON in, keyed by id where removals are wanted; a null value removes the id of its key.
+``documents.dead``: what could not be read, with reason and origin. ``bands-<generation>``: signed documents, one topic
+for each configuration of signing and number of partitions. ``candidates``: pairs and removal notices out, keyed by the
+newer id.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import NamedTuple
+
+import mmh3
+import numpy as np
+import orjson
+
+from stream.documents import REASONS
+from stream.json_lines import SIMILARITY_DIGITS
+from stream.pipeline import Matches
+from workers.transport.protocol import Record
+
+# A dead letter carries at most this much of the document; its origin tells where the whole one stands.
+DEAD_BYTES_MAX = 128 << 10
+# And of its key, which is the letter's own key as well: a record may be all key, and the letter must fit a message.
+DEAD_KEY_BYTES_MAX = 64 << 10
+_MICROSECONDS = 1e6
+
+
+class Envelope(NamedTuple):
+    """What every candidate says of its origin: the scheme and the generation."""
+
+    scheme: str
+    generation: str
+
+
+def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
+    """Keys (the newer ids) and values of the messages of pairs; times in seconds since the epoch."""
+    columns = zip(
+        matches.older,
+        matches.newer,
+        np.round(matches.similarity, SIMILARITY_DIGITS).tolist(),
+        matches.buckets.tolist(),
+        (matches.older_times / _MICROSECONDS).tolist(),
+        (matches.newer_times / _MICROSECONDS).tolist(),
+        strict=True,
+    )
+    return [
+        (
+            newer.encode(),
+            orjson.dumps(
+                {
+                    "older": older,
+                    "newer": newer,
+                    "similarity": similarity,
+                    "buckets": buckets,
+                    "scheme": envelope.scheme,
+                    "older_timestamp": older_time,
+                    "newer_timestamp": newer_time,
+                    "generation": envelope.generation,
+                }
+            ),
+        )
+        for older, newer, similarity, buckets, older_time, newer_time in columns
+    ]
+
+
+def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
+    """Key and value of the notice that an id was removed, so that readers can forget its pairs."""
+    return id_, orjson.dumps({"removed": id_.decode(), "generation": envelope.generation})
+
+
+def encode_dead(record: Record, topic: str, reason: str) -> bytes:
+    """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64."""
+    key, value = record.key or b"", record.value or b""
+    return orjson.dumps(
+        {
+            "reason": reason,
+            "message": REASONS[reason],
+            "topic": topic,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp_ms": record.timestamp_ms,
+            "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
+            "key_bytes": len(key),
+            "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
+            "value_bytes": len(value),
+        }
+    )
+
+
+def partition_of_key(key: bytes, partitions: int) -> int:
+    """Where a message of this key goes: the same for equal keys; 0 to ``partitions - 1``."""
+    return mmh3.hash(key, signed=False) % partitions

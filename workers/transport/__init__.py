@@ -1,0 +1,1 @@
+"""How topics are reached: the protocol, Kafka, and its twin in memory."""

@@ -1,0 +1,195 @@
+"""Topics of Kafka as such: what they are, where they begin and end, and their making. No records pass here.
+
+One client is made at the first call, kept, and made anew in a forked child, whose copy has lost its thread (rule
+9). Calls from several threads take turns. Each is repeated until ``request_timeout_seconds`` are over while the
+broker is away.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec, TopicPartition
+from kafka import errors as client_errors
+from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
+
+from stream.errors import ConfigError
+from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
+from workers.transport.protocol import OffsetGoneError, UnknownTopicError
+
+_T = TypeVar("_T")
+
+_RETRY_SECONDS = 0.1
+_BROKER_DEFAULT = -1
+_UNKNOWN_TOPIC = 3  # an error code of the broker
+
+
+class TopicSpec(NamedTuple):
+    """A topic to make; ``replication`` -1 is the broker's default, ``configs`` are Kafka's names and texts."""
+
+    name: str
+    partitions: int
+    replication: int = _BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+class TopicDescription(NamedTuple):
+    """A topic as it is, with every setting in effect."""
+
+    name: str
+    partitions: int
+    replication: int
+    configs: Mapping[str, str]
+
+
+class KafkaAdmin:
+    """Calls about topics; raises ``UnreachableError`` when no broker answers."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._client: KafkaAdminClient | None = None
+        self._process = 0
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; raises ``UnknownTopicError``."""
+        return len(self._partitions(topic))
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+        places = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
+        return self._bounds(places, IsolationLevel.READ_COMMITTED)
+
+    def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """First offset and end of a partition; the end counts what is not committed yet."""
+        return self._bounds([TopicPartition(topic, partition)], IsolationLevel.READ_UNCOMMITTED)[partition]
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """Drop the records below the given offsets; raises ``OffsetGoneError`` for one beyond the end."""
+        offsets = {TopicPartition(topic, partition): offset for partition, offset in before.items()}
+        if not offsets:
+            return
+        try:
+            self._call(f"trim {topic!r} to {dict(before)}", lambda client: client.delete_records(offsets))
+        except client_errors.OffsetOutOfRangeError as error:
+            raise OffsetGoneError(
+                f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to offsets that were read"
+            ) from error
+
+    def leave(self, group: str, instance: str) -> None:
+        """Take an instance out of its group, if it is in."""
+        members = [MemberToRemove(group_instance_id=instance)]
+        self._call(f"take {instance!r} out of {group!r}", lambda client: client.remove_group_members(group, members))
+
+    def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
+        """Make the topics that do not exist; returns their names. Those that do exist are left as they are.
+
+        Raises ``ConfigError`` for settings that the broker refuses.
+        """
+        made = []
+        for spec in specs:
+            try:
+                self._call(f"create {spec.name!r}", partial(_create, spec))
+                made.append(spec.name)
+            except client_errors.TopicAlreadyExistsError:
+                continue
+            except _REFUSED as error:
+                raise ConfigError(f"the broker refuses to create {spec}: {error}") from error
+        return made
+
+    def describe(self, topic: str) -> TopicDescription:
+        """Partitions, replicas and every setting in effect; raises ``UnknownTopicError``."""
+        partitions = self._partitions(topic)
+        resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+        found = self._call(
+            f"describe {topic!r}", lambda client: client.describe_configs([resource], config_filter="all")
+        )
+        configs = {name: one["value"] for name, one in found["topic"][topic].items() if one["value"] is not None}
+        return TopicDescription(topic, len(partitions), len(partitions[0]["replica_nodes"]), configs)
+
+    def close(self) -> None:
+        """Free the client; never raises. The next call makes a new one."""
+        with self._lock:
+            self._drop()
+
+    def _partitions(self, topic: str) -> list[dict[str, Any]]:
+        (found,) = self._call(f"describe {topic!r}", lambda client: client.describe_topics([topic]))
+        if found["error_code"] == _UNKNOWN_TOPIC:
+            raise UnknownTopicError(f"topic {topic!r} does not exist; create it first")
+        if found["error_code"]:
+            error = client_errors.for_code(found["error_code"])()
+            raise as_transport_error(f"describe {topic!r}", error)
+        partitions: list[dict[str, Any]] = found["partitions"]
+        return partitions
+
+    def _bounds(self, places: list[TopicPartition], isolation: IsolationLevel) -> dict[int, tuple[int, int]]:
+        def ask(client: KafkaAdminClient) -> dict[int, tuple[int, int]]:
+            firsts = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST), isolation)
+            ends = client.list_partition_offsets(dict.fromkeys(places, OffsetSpec.LATEST), isolation)
+            return {place.partition: (firsts[place].offset, ends[place].offset) for place in places}
+
+        try:
+            return self._call(f"bounds of {places[0].topic!r}", ask)
+        except client_errors.UnknownTopicOrPartitionError as error:
+            raise UnknownTopicError(
+                f"{places} do not all exist: create the topic anew with enough partitions"
+            ) from error
+
+    def _call(self, what: str, ask: Callable[[KafkaAdminClient], _T]) -> _T:
+        """Ask once more while the broker is away; the errors named in ``_TOLD`` go through to the caller."""
+        deadline = time.monotonic() + self._settings.request_timeout_seconds
+        with self._lock:
+            while True:
+                try:
+                    return ask(self._connected())
+                except _TOLD:
+                    raise
+                except Exception as error:
+                    if not is_passing(error):
+                        raise as_transport_error(f"cannot {what}", error) from error
+                    self._drop()
+                    if time.monotonic() > deadline:
+                        raise as_transport_error(f"cannot {what}", error) from error
+                time.sleep(_RETRY_SECONDS)
+
+    def _connected(self) -> KafkaAdminClient:
+        if self._client is None or self._process != os.getpid():
+            self._client = KafkaAdminClient(**self._settings.options(), client_id="neardup-admin")
+            self._process = os.getpid()
+        return self._client
+
+    def _drop(self) -> None:
+        client, self._client = self._client, None
+        if client is not None and self._process == os.getpid():
+            with suppress(Exception):
+                client.close()
+
+
+def _create(spec: TopicSpec, client: KafkaAdminClient) -> None:
+    settings = {
+        "num_partitions": spec.partitions,
+        "replication_factor": spec.replication,
+        "configs": dict(spec.configs),
+    }
+    client.create_topics({spec.name: settings}, wait_for_metadata=True)
+
+
+_REFUSED = (
+    client_errors.InvalidConfigurationError,
+    client_errors.InvalidPartitionsError,
+    client_errors.InvalidReplicationFactorError,
+    client_errors.InvalidTopicError,
+    client_errors.PolicyViolationError,
+)
+_TOLD = (
+    *_REFUSED,
+    client_errors.OffsetOutOfRangeError,
+    client_errors.TopicAlreadyExistsError,
+    client_errors.UnknownTopicOrPartitionError,
+)

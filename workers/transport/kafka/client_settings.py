@@ -1,0 +1,177 @@
+"""How to reach Kafka, the limits of every wait, and what the client's errors mean in the words of the protocol.
+
+The waits nest, and ``KafkaSettings`` refuses values that do not: a request may be lost and sent again before the
+flush gives up, the flush gives up before the broker ends the transaction, and a heartbeat may be lost without
+losing the session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaConsumer
+from kafka import errors as client_errors
+
+from stream.errors import ConfigError
+from workers.transport.kafka.connection_errors import refusal
+from workers.transport.protocol import FencedError, TransportError, UnreachableError
+
+# Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
+_MESSAGE_OVERHEAD_BYTES = 256
+# The client's default of 30 s would keep a worker away from a broker that is long back.
+_RECONNECT_BACKOFF_MILLISECONDS_MAX = 1_000
+# Security options pass through; every other option of the client is decided here.
+_SECURITY_OPTIONS = tuple(
+    name
+    for name in KafkaConsumer.DEFAULT_CONFIG
+    if name.startswith(("ssl_", "sasl_")) or name in ("security_protocol", "proxy_url")
+)
+# Another producer of the same transactional id, or the broker because the transaction took too long.
+_PRODUCER_FENCED = (client_errors.ProducerFencedError, client_errors.InvalidProducerEpochError)
+_FENCED = (
+    *_PRODUCER_FENCED,
+    client_errors.FencedInstanceIdError,
+    client_errors.CommitFailedError,
+    client_errors.UnknownMemberIdError,
+    client_errors.IllegalGenerationError,
+)
+_CHAIN_LENGTH_MAX = 16
+
+
+@dataclass(frozen=True)
+class KafkaSettings:
+    """Addresses, limits and sizes; ``client`` holds the security options: ``security_protocol``, ``ssl_*``, ``sasl_*``.
+
+    ``repr`` leaves ``client`` out and no message shows a value of it. Raises ``ConfigError``.
+    """
+
+    bootstrap_servers: str
+    session_timeout_seconds: float = 10.0  # a dead member's partitions stand idle this long
+    heartbeat_seconds: float = 3.0
+    # Between two polls at most, also how long a rebalance waits for a member. Kernels may compile in the first step.
+    poll_interval_seconds_max: float = 60.0
+    request_timeout_seconds: float = 6.0
+    flush_timeout_seconds: float = 13.0  # also the delivery timeout of each record
+    # A killed producer's open transaction holds readers this long.
+    transaction_timeout_seconds: float = 15.0
+    commit_timeout_seconds: float = 15.0  # of sending offsets, commit and abort, each
+    committed_timeout_seconds: float = 5.0
+    connect_timeout_seconds: float = 10.0
+    read_timeout_seconds: float = 30.0  # without progress
+    close_timeout_seconds: float = 2.0
+    # Longer than a step takes to hand in its records, which would else share the interpreter with the sending of the
+    # first of them; flush does not wait for it.
+    linger_milliseconds: int = 100
+    batch_bytes: int = 512 << 10
+    compression: str | None = "lz4"
+    # Below the broker's message.max.bytes (1,048,588), which holds for the compressed batch: what passes here fits
+    # there.
+    request_bytes_max: int = 1_000_000
+    # Twice as much, and the allocator gives the memory of each answer back and takes it anew: a third of a poll's cost.
+    fetch_bytes_max: int = 16 << 20
+    fetch_partition_bytes_max: int = 2 << 20
+    client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        for name in self.client:
+            if name not in _SECURITY_OPTIONS:
+                raise ConfigError(
+                    f"{name!r} is no security option of the Kafka client: use {', '.join(sorted(_SECURITY_OPTIONS))}"
+                )
+        rising = (
+            ("heartbeat_seconds", "session_timeout_seconds"),
+            ("request_timeout_seconds", "flush_timeout_seconds"),
+            ("flush_timeout_seconds", "transaction_timeout_seconds"),
+            ("session_timeout_seconds", "poll_interval_seconds_max"),
+        )
+        for lower, upper in rising:
+            if not 0 < getattr(self, lower) <= getattr(self, upper):
+                raise ConfigError(
+                    f"{lower} is {getattr(self, lower)} and {upper} is {getattr(self, upper)}: "
+                    "the first must be above 0 and not above the second"
+                )
+        if self.request_bytes_max <= _MESSAGE_OVERHEAD_BYTES:
+            raise ConfigError(
+                f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}"
+            )
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Bytes of key and value that one record may have together."""
+        return self.request_bytes_max - _MESSAGE_OVERHEAD_BYTES
+
+    def options(self) -> dict[str, Any]:
+        """What every client is made with."""
+        return {
+            **self.client,
+            "bootstrap_servers": self.bootstrap_servers,
+            "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
+            "request_timeout_ms": milliseconds(self.request_timeout_seconds),
+            "reconnect_backoff_max_ms": _RECONNECT_BACKOFF_MILLISECONDS_MAX,
+        }
+
+    def consumer_options(self) -> dict[str, Any]:
+        """What every consumer is made with, in a group or not: read-committed, without deserializers (rule 3).
+
+        A deserializer that raises would make the next ``poll`` of the client spin for ever, so bytes go out as they
+        came.
+        """
+        return {
+            **self.options(),
+            "isolation_level": "read_committed",
+            "enable_auto_commit": False,
+            "auto_offset_reset": "none",
+            "allow_auto_create_topics": False,
+            "retry_backoff_ms": 50,
+            "fetch_max_bytes": self.fetch_bytes_max,
+            "max_partition_fetch_bytes": self.fetch_partition_bytes_max,
+            "metrics_enabled": False,
+        }
+
+
+def milliseconds(seconds: float) -> int:
+    """Whole milliseconds, at least one."""
+    return max(1, round(seconds * 1000))
+
+
+def is_fenced(error: BaseException | None) -> bool:
+    """Whether the error, or one that it wraps, says that another one took this place, in the group or as producer."""
+    return is_producer_fenced(error) or any(isinstance(one, _FENCED) for one in _chain(error))
+
+
+def is_producer_fenced(error: BaseException | None) -> bool:
+    """Whether it says that the producer's epoch is over. The client often keeps only the text of that error."""
+    names = [kind.__name__ for kind in _PRODUCER_FENCED]
+    return any(isinstance(one, _PRODUCER_FENCED) or any(name in str(one) for name in names) for one in _chain(error))
+
+
+def is_passing(error: BaseException) -> bool:
+    """Whether trying again may help: the broker is away, busy or moving."""
+    return isinstance(error, client_errors.RetriableError | OSError)
+
+
+def as_transport_error(what: str, error: BaseException) -> TransportError:
+    """The error in the words of the protocol; ``what`` says what was tried, on what."""
+    if is_fenced(error):
+        return FencedError(f"{what}: another one took this place ({error}); start anew from the committed offsets")
+    reason, is_login = refusal(error)
+    if is_login:
+        return TransportError(
+            f"{what}: the broker refuses the login ({reason or error}); see sasl_mechanism, sasl_username, and where "
+            "the password comes from"
+        )
+    if is_passing(error):
+        told = f"{error}: {reason}" if reason else str(error)
+        return UnreachableError(f"{what}: no answer in time ({told}); see whether the broker is up and try again")
+    return TransportError(f"{what}: {error}")
+
+
+def _chain(error: BaseException | None) -> list[BaseException]:
+    chain: list[BaseException] = []
+    while error is not None and len(chain) < _CHAIN_LENGTH_MAX:
+        chain.append(error)
+        chain += [argument for argument in error.args if isinstance(argument, BaseException)]
+        error = error.__cause__
+    return chain

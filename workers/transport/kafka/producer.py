@@ -1,0 +1,301 @@
+"""A transactional producer that neither loses a record in silence nor hangs: the one safe order, with deadlines.
+
+A step is committed by this list; the client allows other orders, and each of them has lost data:
+
+1. ``begin``. A crash from here to 5: the transaction stays open, readers wait before it; it ends when the next producer
+   of the same id starts, or by its timeout. Nothing of the step happened.
+2. ``send`` to explicit partitions. The client acknowledges later, on its own thread.
+3. ``flush``: every record must have been acknowledged. The client's own flush returns normally when some were not, and
+   its commit then succeeds without them (rule 1); so each record's future is looked at.
+4. ``send_offsets`` with the membership of the ``poll`` that gave the records; generation -1 is refused here,
+   because the broker accepts it (rule 2).
+5. ``commit``. No answer within the deadline: nobody knows, the producer is lost. A crash after the broker has it: the
+   step happened, and the next ``committed`` says so.
+
+Theory of operation. ``ready -> open -> ready``, with two more states.
+
+    ready --begin--> open --commit, abort--> ready
+    open --a send, flush or the offsets failed--> failed --abort--> ready
+    open --no answer to commit, fenced--> lost          every call but close raises from then on
+
+Out of ``failed`` a commit is refused. As long as no commit was sent the step cannot happen, so ``abort`` need not wait
+for ever: without an answer it leaves the client behind and is done. A client that was left behind, or that failed to
+deliver, is *stale*: its count of records per partition may not be the broker's any more. The next ``begin`` makes a
+new one, whose start ends whatever is still open; where the broker cannot be reached that ``begin`` fails, and the
+worker aborts and tries again, like with any other step.
+
+The client's own commit waits without a limit, and when the coordinator's connection was refused it waits for ever
+(rule 5). Its three lines are therefore repeated here with a deadline: enqueue the request, wake the sender, wait.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Literal
+
+from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
+from kafka import errors as client_errors
+
+from workers.transport.kafka.client_settings import (
+    KafkaSettings,
+    as_transport_error,
+    is_fenced,
+    is_producer_fenced,
+    milliseconds,
+)
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    FencedError,
+    Membership,
+    OutcomeUnknownError,
+    TooLargeError,
+    TransportError,
+    UnknownTopicError,
+    UnreachableError,
+)
+
+_log = logging.getLogger(__name__)
+
+# The client's default of 100 ms is slept once a transaction, while the broker ends the one before: 112 ms instead
+# of 10.
+_RETRY_BACKOFF_MILLISECONDS = 4
+# The broker refuses, for good, 4,097 characters.
+METADATA_CHARACTERS_MAX = 4000
+
+
+class KafkaTransactionalProducer:
+    """See ``workers.transport.protocol.Producer`` and the theory of operation above. Used by one thread.
+
+    ``partitions`` tells how many a topic has. Raises ``UnreachableError`` when no broker answers. A call that the state
+    does not allow is a bug of the caller: ``AssertionError``.
+    """
+
+    def __init__(self, settings: KafkaSettings, transactional_id: str, partitions: Callable[[str], int]) -> None:
+        self._settings = settings
+        self._id = transactional_id
+        self._partitions = partitions
+        self._state: Literal["ready", "open", "failed", "lost"] = "ready"
+        self._failure: TransportError | None = None
+        self._stale = False  # make a new client at the next begin
+        self._left = False  # the client was let go: ask it nothing more
+        self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
+        self._futures: list[Any] = []
+        self.message_bytes_max = settings.message_bytes_max
+        try:
+            self._client = self._connect()
+        except client_errors.KafkaError as error:
+            raise as_transport_error(f"producer {transactional_id!r} cannot start", error) from error
+
+    def begin(self) -> None:
+        """Open a transaction; ``AbortedError`` when the client has to be made anew and no broker answers."""
+        self._expect("begin", "ready")
+        self._state = "open"
+        try:
+            if self._stale:
+                self._leave_behind()
+                self._client = self._connect()
+                self._stale = False
+            self._client.begin_transaction()
+        except client_errors.KafkaError as error:
+            raise self._fail("begin", error) from error
+
+    def send(
+        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+    ) -> None:
+        """Append to the transaction; what goes wrong on the way is told by ``flush``.
+
+        Raises ``UnknownTopicError`` and ``TooLargeError`` at once, without harm to the transaction.
+        """
+        self._expect("send", "open", "failed")
+        if value is None and key is None:
+            raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
+        bytes_sent = len(value or b"") + len(key or b"")
+        if bytes_sent > self.message_bytes_max:
+            raise TooLargeError(
+                f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"
+                " send less at once, or raise request_bytes_max and the topic's own limit"
+            )
+        if self._state == "failed":
+            return
+        try:
+            count = self._counts.get(topic) or self._learn(topic)
+            if not 0 <= partition < count:
+                raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
+            self._futures.append(
+                self._client.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms)
+            )
+        except (client_errors.KafkaError, UnreachableError) as error:
+            self._fail(f"send to {topic}-{partition}", error)
+
+    def flush(self) -> None:
+        """Wait until every record is acknowledged (rule 1, and rule 6: the client buffers without a limit)."""
+        self._expect("flush", "open", "failed")
+        self._raise_failure()
+        futures, self._futures = self._futures, []
+        try:
+            self._client.flush(timeout=self._settings.flush_timeout_seconds)
+            for future in futures:
+                if not future.succeeded():
+                    raise future.exception or client_errors.KafkaTimeoutError("a record was not acknowledged")
+        except client_errors.KafkaError as error:
+            raise self._fail("flush", error) from error
+
+    def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
+        """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2).
+
+        Raises ``FencedError`` for an older membership; the transaction can then be aborted.
+        """
+        self._expect("send_offsets", "open", "failed")
+        self._raise_failure()
+        found = {}
+        for partition, committed in offsets.items():
+            if len(committed.metadata) > METADATA_CHARACTERS_MAX:
+                raise AssertionError(
+                    f"metadata of {topic}-{partition} has {len(committed.metadata)} characters; the limit is "
+                    f"{METADATA_CHARACTERS_MAX}"
+                )
+            found[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
+        manager = self._client._transaction_manager
+        try:
+            if membership.generation < 0:
+                raise client_errors.CommitFailedError("the member is in no generation")
+            self._wait(manager.send_offsets_to_transaction(found, membership.handle), self._commit_seconds)
+        except client_errors.KafkaError as error:
+            raise self._fail(f"send_offsets of {membership.group!r}", error) from error
+
+    def commit(self) -> None:
+        """Make the transaction visible, if all of it arrived; after anything has failed in it, that failure again.
+
+        ``FencedError`` is what the last answer said. If an earlier one was lost on the way the step may have
+        happened, so after either error start anew from the committed offsets.
+        """
+        self._expect("commit", "open", "failed")
+        self._raise_failure()
+        if self._futures:
+            self.flush()
+        try:
+            result = self._client._transaction_manager.begin_commit()
+        except client_errors.KafkaError as error:
+            raise self._fail("commit", error) from error
+        try:
+            self._wait(result, self._commit_seconds)
+        except Exception as error:
+            self._state = "lost"
+            self._leave_behind()
+            kind: type[TransportError] = FencedError if is_fenced(error) else OutcomeUnknownError
+            self._failure = kind(
+                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step touched and"
+                " start anew from the committed offsets"
+            )
+            raise self._failure from error
+        self._state = "ready"
+
+    def abort(self) -> None:
+        """Undo the transaction; without an answer it is left to the broker, which can only undo it.
+
+        Raises ``FencedError`` where another producer of the id took over.
+        """
+        self._expect("abort", "open", "failed")
+        self._futures.clear()
+        if not self._left:
+            try:
+                self._wait(self._client._transaction_manager.begin_abort(), self._settings.request_timeout_seconds)
+            except Exception as error:
+                if self._is_fenced(error):
+                    raise self._fail("abort", error) from error
+                _log.warning("producer %r: no answer to an abort (%s); the next transaction ends it", self._id, error)
+                self._leave_behind()
+        self._state, self._failure = "ready", None
+
+    def close(self) -> None:
+        """Abort what is open, if the broker answers soon, and free the client; never raises."""
+        if self._state in ("open", "failed") and not self._left:
+            with suppress(Exception):
+                self._wait(self._client._transaction_manager.begin_abort(), self._settings.close_timeout_seconds)
+        self._state = "lost"
+        self._leave_behind()
+        self._client._sender.join(self._settings.close_timeout_seconds)
+
+    @property
+    def _commit_seconds(self) -> float:
+        return self._settings.commit_timeout_seconds
+
+    def _connect(self) -> KafkaProducer:
+        """A client of our id, and with it the end of what any earlier one left open (rule 8: the id is stable)."""
+        settings = self._settings
+        client = KafkaProducer(
+            **settings.options(),
+            client_id=f"neardup-{self._id}",
+            transactional_id=self._id,
+            transaction_timeout_ms=milliseconds(settings.transaction_timeout_seconds),
+            delivery_timeout_ms=milliseconds(settings.flush_timeout_seconds),
+            max_block_ms=milliseconds(settings.connect_timeout_seconds),
+            retry_backoff_ms=_RETRY_BACKOFF_MILLISECONDS,
+            linger_ms=settings.linger_milliseconds,
+            batch_size=settings.batch_bytes,
+            compression_type=settings.compression,
+            max_request_size=settings.request_bytes_max,
+            allow_auto_create_topics=False,
+            metrics_enabled=False,
+        )
+        self._counts.clear()
+        try:
+            client.init_transactions()
+        except BaseException:
+            _let_go(client)
+            raise
+        self._left = False
+        return client
+
+    def _learn(self, topic: str) -> int:
+        """Ask for the topic once: a send to one that the client has not heard of would wait for it."""
+        count = self._partitions(topic)
+        self._client.partitions_for(topic)
+        self._counts[topic] = count
+        return count
+
+    def _wait(self, result: Any, seconds: float) -> None:
+        """Let the sender work on a request and wait for its end, but not for ever (rule 5)."""
+        self._client._sender.wakeup()
+        if not result.wait(timeout_ms=milliseconds(seconds)):
+            raise client_errors.KafkaTimeoutError(f"no answer in {seconds:g} s")
+
+    def _leave_behind(self) -> None:
+        self._stale = self._left = True
+        _let_go(self._client)
+
+    def _fail(self, call: str, error: Exception) -> TransportError:
+        """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""
+        self._stale = True
+        if self._is_fenced(error):
+            self._state = "lost"
+            self._leave_behind()
+        else:
+            self._state = "failed"
+        kind: type[TransportError] = FencedError if self._state == "lost" or is_fenced(error) else AbortedError
+        self._failure = kind(f"{call}, producer {self._id!r}: {error}; nothing of the step was committed")
+        return self._failure
+
+    def _is_fenced(self, error: BaseException) -> bool:
+        return is_producer_fenced(error) or is_producer_fenced(self._client._transaction_manager.last_error)
+
+    def _expect(self, call: str, *states: str) -> None:
+        if self._state == "lost":
+            self._raise_failure()
+            raise OutcomeUnknownError(f"{call}: producer {self._id!r} was closed; make a new one")
+        if self._state not in states:
+            raise AssertionError(f"{call} is not allowed when producer {self._id!r} is {self._state}")
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise type(self._failure)(str(self._failure)) from self._failure
+
+
+def _let_go(client: KafkaProducer) -> None:
+    """Stop a client's sender, which then frees its sockets by itself: its own close flushes first, and may raise."""
+    client._closed = True
+    client._unregister_cleanup()
+    client._sender.force_close()

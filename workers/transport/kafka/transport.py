@@ -1,0 +1,143 @@
+"""The transport on Apache Kafka, through kafka-python; only the modules named ``kafka*`` of this folder import it.
+
+``KafkaTransport(settings)`` holds no connection until it is asked for something, so it may be made before a fork;
+clients are made after it (rule 9). The parts: ``kafka_settings`` (limits, errors), ``kafka_consumer`` (a member of
+a group), ``kafka_records`` (the reading of what a fetch brings), ``kafka_producer`` (the safe order of a transaction),
+``kafka_admin`` (topics). ``read`` makes a client of its own, so that a restore may run on a thread beside the member
+that polls.
+
+The numbers of rules in docstrings are those of the list in ``docs/ARCHITECTURE.md``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as client_errors
+
+from workers.transport.kafka import records as kafka_records
+from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
+from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
+from workers.transport.kafka.consumer import KafkaGroupConsumer
+from workers.transport.kafka.producer import KafkaTransactionalProducer
+from workers.transport.protocol import Consumer, OffsetGoneError, Producer, Record, UnreachableError
+
+__all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
+
+# A position that moves past control records alone shows only between two of the client's polls. Short, for several
+# partitions are read in turns: while one waits for its first answer, another one's records lie there.
+_READ_SLICE_MILLISECONDS = 5
+_READ_RECORDS_MAX = 10_000
+
+
+class KafkaTransport:
+    """Topics of one Kafka cluster; see ``workers.transport.protocol.Transport``."""
+
+    def __init__(self, settings: KafkaSettings) -> None:
+        self._settings = settings
+        self.admin = KafkaAdmin(settings)
+
+    @property
+    def message_bytes_max(self) -> int:
+        """Bytes of key and value that one record may have together."""
+        return self._settings.message_bytes_max
+
+    def partitions(self, topic: str) -> int:
+        """How many partitions a topic has; raises ``UnknownTopicError``, ``UnreachableError``."""
+        return self.admin.partitions(topic)
+
+    def consumer(self, topic: str, group: str, instance: str) -> Consumer:
+        """Join ``group`` as ``instance`` (by the first poll); without a name it is a member that leaves on close.
+
+        Raises ``UnknownTopicError``, for the client would wait for the topic in silence.
+        """
+        self.admin.partitions(topic)
+        return KafkaGroupConsumer(self._settings, topic, group, instance)
+
+    def producer(self, transactional_id: str) -> Producer:
+        """A producer that fences every earlier one of the same id, and ends its transaction."""
+        return KafkaTransactionalProducer(self._settings, transactional_id, self.admin.partitions)
+
+    def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
+        """The committed records of ``[start, end)``, until the position has reached ``end``; empty lists as it waits.
+
+        Never until "the last record was ``end`` - 1": control and aborted records leave gaps. Raises
+        ``OffsetGoneError``, and ``UnreachableError`` without progress for ``read_timeout_seconds``, be the broker
+        away or a transaction open before ``end``.
+        """
+        if start >= end:
+            return
+        place = TopicPartition(topic, partition)
+        self._check_range(place, start, end)
+        client = self._reader(place, start)
+        try:
+            yield from self._read(client, place, end)
+        finally:
+            with suppress(Exception):
+                client.close(autocommit=False)
+
+    def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
+        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+        return self.admin.bounds(topic)
+
+    def configs(self, topic: str) -> Mapping[str, str]:
+        """The settings of a topic in effect; empty for a user who may not see them."""
+        return self.admin.describe(topic).configs
+
+    def trim(self, topic: str, before: Mapping[int, int]) -> None:
+        """Drop the records below the given offsets."""
+        self.admin.trim(topic, before)
+
+    def leave(self, group: str, instance: str) -> None:
+        """Give up the place of an instance that has closed; the client does not when it closes."""
+        self.admin.leave(group, instance)
+
+    def close(self) -> None:
+        """Free what is held; never raises. Consumers and producers are closed by who made them."""
+        self.admin.close()
+
+    def _check_range(self, place: TopicPartition, start: int, end: int) -> None:
+        first, log_end = self.admin.log_bounds(place.topic, place.partition)
+        if start < first or end > log_end:
+            raise OffsetGoneError(
+                f"{start} to {end} of {place.topic}-{place.partition} is outside its log, which holds {first} to"
+                f" {log_end}; start where it begins, if what was trimmed may be missed"
+            )
+
+    def _reader(self, place: TopicPartition, start: int) -> KafkaConsumer:
+        try:
+            options = self._settings.consumer_options()
+            client = kafka_records.consumer(**options, client_id="neardup-reader", group_id=None)
+        except client_errors.KafkaError as error:
+            raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
+        client.assign([place])
+        client.seek(place, start)
+        return client
+
+    def _read(self, client: KafkaConsumer, place: TopicPartition, end: int) -> Iterator[list[Record]]:
+        what = f"cannot read {place.topic}-{place.partition} to {end}"
+        position = client.position(place, timeout_ms=0)
+        moved = time.monotonic()
+        while position < end:
+            try:
+                found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
+                now = client.position(place, timeout_ms=0)
+            except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
+                raise OffsetGoneError(f"{what}: {position} was trimmed meanwhile") from error
+            except client_errors.RetriableError:
+                found, now = {}, position
+            except Exception as error:
+                raise as_transport_error(what, error) from error
+            if not found:
+                yield []
+            for records in found.values():
+                yield records if records[-1].offset < end else [record for record in records if record.offset < end]
+            if now != position:
+                position, moved = now, time.monotonic()
+            elif time.monotonic() - moved > self._settings.read_timeout_seconds:
+                raise UnreachableError(
+                    f"{what}: at {position} for {self._settings.read_timeout_seconds:g} s; see whether the broker is up"
+                )

@@ -1,0 +1,1 @@
+"""The transport in memory, with the semantics of Kafka."""

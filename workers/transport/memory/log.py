@@ -1,0 +1,111 @@
+"""A partition of the twin in memory: the log, open transactions and what a read-committed reader sees.
+
+Theory of operation. A log is its records in offset order, each with the transaction that wrote it; ``end`` is the
+offset that the next one takes. A transaction is *open* in a log from its first record until its end; then a
+**control record** takes one offset there, which no reader ever gets, so offsets have gaps. Records of an aborted
+transaction stay where they are and are passed over. Readers stop at the **stable end**: the first record of the
+oldest transaction still open, else ``end``. So what was committed later may have to wait for what began earlier,
+and a record's visibility never changes once a reader has passed it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from enum import Enum
+
+from workers.transport.protocol import Committed, OffsetGoneError, Record
+
+
+class Outcome(Enum):
+    """How a transaction stands."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+
+
+class Transaction:
+    """What one producer writes at once: the logs it touched, and the offsets that groups are to have after it."""
+
+    def __init__(self, transactional_id: str, started_seconds: float) -> None:
+        self.transactional_id = transactional_id
+        self.started_seconds = started_seconds
+        self.outcome = Outcome.OPEN
+        self.logs: dict[PartitionLog, None] = {}  # a set that keeps its order, so that runs repeat
+        self.offsets: dict[tuple[str, str, int], Committed] = {}  # (group, topic, partition) -> position
+
+
+class PartitionLog:
+    """One partition. ``first`` is moved up by ``trim`` only."""
+
+    def __init__(self, topic: str, partition: int) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.first = 0
+        self.end = 0
+        self._records: list[Record] = []
+        self._writers: list[Transaction | None] = []  # of each record; None wrote outside of transactions
+        self._open: dict[Transaction, int] = {}  # -> offset of its first record here
+
+    @property
+    def stable_end(self) -> int:
+        """Where a read-committed reader stops."""
+        return max(self.first, min(self._open.values(), default=self.end))
+
+    def append(self, value: bytes | None, key: bytes | None, timestamp_ms: int, writer: Transaction | None) -> int:
+        """Append one record and return its offset."""
+        offset = self.end
+        self._records.append(Record(self.partition, offset, timestamp_ms, key, value))
+        self._writers.append(writer)
+        self.end += 1
+        if writer is not None:
+            self._open.setdefault(writer, offset)
+            writer.logs[self] = None
+        return offset
+
+    def append_control(self, writer: Transaction) -> None:
+        """Let the transaction end here: its control record takes an offset."""
+        del self._open[writer]
+        self.end += 1
+
+    def check(self, offset: int) -> None:
+        """Raise ``OffsetGoneError`` for an offset outside of the log."""
+        if not self.first <= offset <= self.end:
+            raise OffsetGoneError(
+                f"offset {offset} of {self.topic}-{self.partition} is outside its log, which holds"
+                f" {self.first} to {self.end}; start where it begins, if what was trimmed may be missed"
+            )
+
+    def read(self, start: int, records_max: int, end: int | None = None) -> tuple[list[Record], int]:
+        """Committed records from ``start`` up to ``end`` or the stable end, and the position after them.
+
+        Raises ``OffsetGoneError`` when ``start`` lies outside the log.
+        """
+        self.check(start)
+        stop = self.stable_end if end is None else min(end, self.stable_end)
+        found: list[Record] = []
+        for at in range(bisect_left(self._records, start, key=_offset), len(self._records)):
+            record, writer = self._records[at], self._writers[at]
+            if record.offset >= stop:
+                break
+            if writer is not None and writer.outcome is not Outcome.COMMITTED:
+                continue
+            if len(found) == records_max:
+                return found, record.offset
+            found.append(record)
+        return found, max(start, stop)
+
+    def trim(self, before: int) -> None:
+        """Drop what lies below ``before``; raises ``OffsetGoneError`` beyond the end."""
+        if before > self.end:
+            raise OffsetGoneError(
+                f"cannot trim {self.topic}-{self.partition} to {before}: its log ends at {self.end};"
+                " trim to an offset that was read"
+            )
+        self.first = max(self.first, before)
+        dropped = bisect_left(self._records, self.first, key=_offset)
+        del self._records[:dropped], self._writers[:dropped]
+
+
+def _offset(record: Record) -> int:
+    return record.offset

@@ -1,1 +1,0 @@
-"""Where documents come from, one module a kind of source."""
