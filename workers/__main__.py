@@ -1,8 +1,9 @@
 """The program: the command ``neardup``, and ``python -m workers``.
 
 Loading the command line and the library takes up to some seconds. A worker that is asked to end meanwhile has nothing
-to end yet, so it leaves at once, as stopped; ``workers.process.stop.Stop`` takes the signals over when there is. Without
-a handler the exit code would say that it was killed, and the first process of a container would not hear of it at all.
+to end yet, so it leaves at once, as stopped; ``workers.process.stop.Stop`` takes the signals over when there is.
+Without a handler the exit code would say that it was killed, and the first process of a container would not hear of it
+at all.
 """
 
 from __future__ import annotations
