@@ -100,11 +100,11 @@ def random_stream(
 
 # Reasons that a text is never refused with -> the tests that meet them.
 SCHEME_REASONS: dict[str, str] = {
-    "no_tokens": "test_codecs.py",
-    "tokens_type": "test_codecs.py",
-    "no_vector": "test_codecs.py",
-    "vector_type": "test_codecs.py",
-    "vector_base64": "test_codecs.py",
+    "no_tokens": "test_json_lines.py",
+    "tokens_type": "test_json_lines.py",
+    "no_vector": "test_json_lines.py",
+    "vector_type": "test_json_lines.py",
+    "vector_base64": "test_json_lines.py",
     "evidence_too_large": "test_pipeline.py",
     "tokens_empty": "test_elements.py",
     "tokens_too_many": "test_elements.py",

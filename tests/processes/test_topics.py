@@ -20,10 +20,9 @@ from workers.topics.messages import (
     encode_candidates,
     encode_dead,
     encode_removal,
-    generation,
     partition_of_key,
-    topic_names,
 )
+from workers.topics.names import generation, topic_names
 from workers.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
