@@ -52,7 +52,7 @@ LAYERS: list[set[str]] = [
     {"records.blocking", "signatures.partial_banding"},
     {"parameters"},
     {"scheme_interface"},
-    {"partitions", "schemes.grid_functions"},
+    {"partitions", "pair_rule", "schemes.grid_functions"},
     {"schemes.sets", "schemes.identical", "schemes.records", "schemes.grids"},
     {"schemes.partial_sets", "schemes.prefix", "schemes.vector_measures"},
     {"schemes.vectors"},
