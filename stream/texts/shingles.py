@@ -93,21 +93,21 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
 
 
 @kernel
-def _double(grams, further, power, out):  # type: ignore[no-untyped-def]
+def _double(grams, further, power, out):
     """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
 @kernel
-def _append(grams, units):  # type: ignore[no-untyped-def]
+def _append(grams, units):
     """Grams longer by one unit, in place."""
     for i in range(len(units)):
         grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
 
 
 @kernel
-def _kgrams(units, k, scratch, out):  # type: ignore[no-untyped-def]
+def _kgrams(units, k, scratch, out):
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
 
     A pass reads one buffer and writes the other: in place, the compiler could not know that it may work in vectors.
@@ -136,7 +136,7 @@ def _kgrams(units, k, scratch, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):  # type: ignore[no-untyped-def]
+def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
         if is_wide[i]:
@@ -147,7 +147,7 @@ def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts): 
 
 
 @kernel
-def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):  # type: ignore[no-untyped-def]
+def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):
     tokens, scratch = scratch_rows[0], scratch_rows[1]
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
@@ -169,7 +169,7 @@ def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows
 
 
 @kernel
-def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):  # type: ignore[no-untyped-def]
+def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
         if is_wide[i]:

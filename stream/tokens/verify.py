@@ -72,7 +72,7 @@ def _ratio(common: Counts, whole: Counts) -> Floats:
 
 
 @kernel
-def _common(values_a, starts_a, values_b, starts_b, out):  # type: ignore[no-untyped-def]
+def _common(values_a, starts_a, values_b, starts_b, out):
     for pair in range(len(out)):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
         i, j, common = 0, 0, 0
