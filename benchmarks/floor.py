@@ -23,7 +23,7 @@ from stream.kernels.hashing import BASE, mix64
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
 from stream.texts.normalize import CodePoints, code_points
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 
 SEED = 5
 ID = "S5-floor"
@@ -83,7 +83,7 @@ def run(size: Size) -> Iterator[Result]:
     size_bytes = sum(int(code.lengths.sum()) for code in codes)
 
     def cut(texts: CodePoints) -> Features:
-        return SHINGLES[plan.shingles](texts, plan.k, plan.languages)
+        return TEXT_SHINGLES[plan.shingles](texts, plan.k, plan.languages)
 
     twos, fours = np.empty(_BLOCK + 2, np.uint64), np.empty(_BLOCK, np.uint64)
     sums: dict[str, int] = {}
