@@ -14,7 +14,7 @@ log).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -50,16 +50,6 @@ class Message(NamedTuple):
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
-
-
-def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
-    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
-    first = size = 0
-    for end, record in enumerate(records, 1):
-        size += record_bytes(record)
-        if size >= bytes_max or end == len(records):
-            yield records[first:end]
-            first, size = end, 0
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:

@@ -86,6 +86,8 @@ _ROWS = (
         "Documents pushed out by window_documents before their time: pairs may have been missed."),
     Row("late", "counter", "documents", _OTHER,
         "Documents that came later than lateness_seconds: outside of what is promised."),
+    Row("unaligned", "counter", "records", _ONE,
+        "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
     Row("expired", "counter", "documents", _OTHER, "Documents that left the window by age."),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),
@@ -104,6 +106,10 @@ _ROWS = (
         "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
     Row("event_time_lag_seconds", "gauge", "seconds", _OTHER,
         "From the greatest event time seen in a partition to now.", _PARTITION),
+    Row("align_behind_seconds", "gauge", "seconds", _ONE,
+        "From the record time of the next record to sign in a partition to now; 0 when there is none.", _PARTITION),
+    Row("align_wait_seconds", "gauge", "seconds", _ONE,
+        "For how long a signer has had records at hand and may sign none, because other partitions are behind."),
     # Kafka.
     Row("transactions", "counter", "transactions", BOTH, "Transactions, by how they ended.", "outcome", OUTCOMES),
     Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",

@@ -95,12 +95,17 @@ class Membership(NamedTuple):
 
 
 class Polled(NamedTuple):
-    """What one ``poll`` gave. ``assigned`` came new (paused), ``revoked`` went away, since the last poll."""
+    """What one ``poll`` gave. ``assigned`` came new (paused), ``revoked`` went away, since the last poll.
+
+    ``is_joining``: a rebalance is under way in which this member takes part; a commit may be refused until a later poll
+    says how it ended.
+    """
 
     records: list[Record]
     membership: Membership
     assigned: tuple[int, ...]
     revoked: tuple[int, ...]
+    is_joining: bool = False
 
 
 class Consumer(Protocol):
@@ -138,6 +143,13 @@ class Consumer(Protocol):
         """The offset of the next record to take, of each assigned partition that has a position; asks nobody.
 
         It passes what is not for readers too: control records, and those of aborted transactions.
+        """
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records would stop, of each assigned partition where the client knows; asks
+        nobody.
+
+        A partition whose position is at its end is listed only when the client has looked since it got there.
         """
 
     def close(self) -> None:
@@ -195,6 +207,12 @@ class Transport(Protocol):
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed, of each partition that it has committed; empty for an unknown group.
+
+        It never waits: what an open transaction holds does not count yet.
+        """
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings of a topic in effect, by Kafka's names; empty where they are not to be seen.

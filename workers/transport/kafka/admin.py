@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
 from stream.errors import ConfigError
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
-from workers.transport.protocol import OffsetGoneError, UnknownTopicError
+from workers.transport.protocol import Committed, OffsetGoneError, UnknownTopicError
 
 _T = TypeVar("_T")
 
@@ -86,6 +86,15 @@ class KafkaAdmin:
         """Take an instance out of its group, if it is in."""
         members = [MemberToRemove(group_instance_id=instance)]
         self._call(f"take {instance!r} out of {group!r}", lambda client: client.remove_group_members(group, members))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed of a topic; an admin's question does not wait for open transactions."""
+        found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
+        return {
+            place.partition: Committed(at.offset, at.metadata or "")
+            for place, at in found.items()
+            if place.topic == topic and at.offset >= 0
+        }
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Make the topics that do not exist; returns their names. Those that do exist are left as they are.

@@ -59,6 +59,8 @@ _SLICE_SECONDS = 0.1
 _SILENCE_SECONDS = 1.0
 # Keys and values of a poll come to about this many bytes at most: what a step touches stays in memory that is mapped.
 _ENOUGH_BYTES = 16 << 20
+# A fetch that finds nothing is answered after half a second, and the next one is under way by then.
+_FETCHED_SECONDS = 1.0
 # Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
 _AWAY_SECONDS = 2.0
 
@@ -85,9 +87,12 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
+        self._ends: dict[int, int] = {}  # where readers of committed records stop, as the last fetch said
+        self._reached: dict[int, tuple[int, float]] = {}  # position at such an end, and since when it is being fetched
         self._record_bytes = float(settings.request_bytes_max)  # of the last records, on average
         try:
             self._client = kafka_records.consumer(
+                self._ends,
                 **settings.consumer_options(),
                 client_id=self._client_id,
                 group_id=group,
@@ -140,12 +145,15 @@ class KafkaGroupConsumer:
                     records += batch
             changed = kept != self._held or kept != held_before
             joins = bool(records) and self._client._coordinator.rejoin_needed
-            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
+            is_over = left <= 0 and not (found and kafka_records.has_parked(self._client))
+            if changed or joins or is_over or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_place(bool(records))
         self._watch()
+        self._note_reached()
         assigned, revoked = self._held - kept, held_before - kept
-        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
+        joining = self._client._coordinator._join_task is not None
+        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining)
 
     def committed(self, partition: int) -> Committed | None:
         """What the group has committed; waits for a pending transaction, as only a read-committed client does (rule 8).
@@ -175,6 +183,8 @@ class KafkaGroupConsumer:
     def pause(self, partitions: Sequence[int]) -> None:
         """Take no records of these until ``resume``; what was fetched ahead is kept."""
         self._client.pause(*[self._place(partition) for partition in partitions])
+        for partition in partitions:
+            self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Take records of these again; they must have a position."""
@@ -198,6 +208,22 @@ class KafkaGroupConsumer:
         places = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
         found = {partition: self._position(place) for partition, place in places.items()}
         return {partition: position for partition, position in found.items() if position is not None}
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records stops, as the last fetch of each placed partition said; asks nobody.
+
+        A fetch may have come before a pause. So the end of a partition that stands there is listed when the partition
+        has been fetched for ``_FETCHED_SECONDS`` since: by then a fetch was answered if there was anything to read.
+        """
+        now = time.monotonic()
+        found = {}
+        for partition, position in self.positions().items():
+            end = self._ends.get(partition)
+            if end is None:
+                continue
+            if position < end or now - self._reached.get(partition, (-1, now))[1] >= _FETCHED_SECONDS:
+                found[partition] = end
+        return found
 
     def close(self) -> None:
         """Stop; never raises. An instance keeps its place until its session ends."""
@@ -234,6 +260,7 @@ class KafkaGroupConsumer:
         By itself the client asks for more only when all that came of every partition is taken. Asked here for those of
         which nothing is left, it fetches while the worker is in its step.
         """
+        kafka_records.free_slot(self._client)
         try:
             found: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
@@ -262,6 +289,16 @@ class KafkaGroupConsumer:
             self._record_bytes = max(1.0, size / count)
         return size
 
+    def _note_reached(self) -> None:
+        """Note since when each partition stands at its end and is being fetched."""
+        now = time.monotonic()
+        paused = {place.partition for place in self._client.paused()}
+        for partition, position in self.positions().items():
+            if partition in paused or position < self._ends.get(partition, position + 1):
+                self._reached.pop(partition, None)
+            elif self._reached.get(partition, (-1, now))[0] != position:
+                self._reached[partition] = (position, now)
+
     def _position(self, place: TopicPartition) -> int | None:
         try:
             found: int | None = self._client.position(place, timeout_ms=0)
@@ -276,6 +313,9 @@ class KafkaGroupConsumer:
             change = self._notes.changes.pop(0)
             gone |= change.partitions
             self._placed -= change.partitions
+            for partition in change.partitions:
+                self._ends.pop(partition, None)
+                self._reached.pop(partition, None)
             if change.came:
                 self._held |= change.partitions
             else:

@@ -35,10 +35,24 @@ _RECEIVED_BYTES = 256 << 10
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
-def consumer(**options: Any) -> KafkaConsumer:
-    """A client whose polls give our records. Connections that it has made by now read as before."""
+def consumer(ends: dict[int, int] | None = None, **options: Any) -> KafkaConsumer:
+    """A client whose polls give our records. Connections that it has made by now read as before.
+
+    ``ends`` is kept up to date, by partition: where a reader of committed records stops, as the last answer said.
+    """
     client = KafkaConsumer(**options)
     client._fetcher.PartitionRecords = _PartitionRecords
+    parse = client._fetcher._parse_fetched_data
+
+    def parsed(fetch: Any) -> Any:
+        found = parse(fetch)
+        if found is not None and ends is not None:
+            data = fetch.partition_data
+            stable = data.last_stable_offset
+            ends[fetch.topic_partition.partition] = data.high_watermark if stable is None or stable < 0 else stable
+        return found
+
+    client._fetcher._parse_fetched_data = parsed
     connect = client._manager._build_transport
 
     async def connected(*arguments: Any, **options: Any) -> Any:
@@ -49,6 +63,21 @@ def consumer(**options: Any) -> KafkaConsumer:
 
     client._manager._build_transport = connected
     return client
+
+
+def free_slot(client: KafkaConsumer) -> None:
+    """Let the records of a partition that was paused be read again.
+
+    The client parks them, and takes them back only when the slot of the records being read is ``None``: once it has
+    read some others to their end, which leaves them there, it would wait for the next fetch, if there is one.
+    """
+    if not client._fetcher._next_partition_records:
+        client._fetcher._next_partition_records = None
+
+
+def has_parked(client: KafkaConsumer) -> bool:
+    """Whether the client has records of partitions that were paused and are not any more: it reads one such a poll."""
+    return any(not client._subscription.is_paused(place) for place in client._fetcher._paused_partition_records)
 
 
 def receive(connection: Any) -> tuple[bytes, Exception | None]:

@@ -98,6 +98,12 @@ class MemoryTransport:
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
             return {log.partition: (log.first, log.stable_end) for log in logs}
 
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What the group has committed; pending offsets do not count."""
+        with self._cluster.lock:
+            self._cluster.check("group_offsets")
+            return dict(self._cluster.group(group, topic).offsets)
+
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings that the topic was created with."""
         with self._cluster.lock:
@@ -165,7 +171,8 @@ class MemoryConsumer:
                 if over or self._available() >= records_max:
                     name = self._member or ""
                     membership = Membership(self._group.name, self._generation, name, self._instance)
-                    return Polled(self._take(records_max, bytes_max), membership, assigned, revoked)
+                    joining = self._group.is_joining(name)
+                    return Polled(self._take(records_max, bytes_max), membership, assigned, revoked, joining)
             if self._wait is not None:
                 self._wait(WAIT_SECONDS)
             waited += WAIT_SECONDS
@@ -210,6 +217,11 @@ class MemoryConsumer:
         """The offset of the next record to take, of each partition that has a position."""
         with self._cluster.lock:
             return self._positions()
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records stops, of each partition that has a position."""
+        with self._cluster.lock:
+            return {partition: self._end(partition) for partition in self._positions()}
 
     def close(self) -> None:
         """Stop. An instance keeps its place until its session ends; a member without a name leaves at once."""
