@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
 from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
+from stream.scheme_interface import Plan
 from stream.schemes import SCHEMES
 from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
 from stream.signatures.hyperplanes import PLANES
@@ -77,14 +78,15 @@ class Config(Parameters):
         return self
 
     @functools.cached_property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """What the functions of the scheme need to know; see ``Scheme.plan``."""
-        return SCHEMES[self.scheme].plan(self)
+        plan: Plan = SCHEMES[self.scheme].plan(self)
+        return plan
 
     @property
     def tuning(self) -> Tuning:
         """Bands, rows, margin and cut that these settings resolve to."""
-        return SCHEMES[self.scheme].tuning(self.plan)
+        return self.plan.tuning
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:

@@ -54,6 +54,7 @@ class VectorPlan(NamedTuple):
     component_max: int
     tuning: Tuning
     seed: int
+    kind: str = "vector"
 
     @property
     def rows(self) -> int:
@@ -64,6 +65,34 @@ class VectorPlan(NamedTuple):
     def unit(self) -> float:
         """What kept numbers are in units of: those of half precision are stored in units of the scale."""
         return 1.0 if self.kept == "float16" else self.scale
+
+    @property
+    def sketch_bytes(self) -> int:
+        """Bytes of a sketch."""
+        tuning = self.tuning
+        if tuning.sketch_bits == BIT_ROW:
+            return packed_bits.width(tuning.bands, tuning.rows)
+        return self.rows * tuning.sketch_bits // 8
+
+    @property
+    def stored_type(self) -> np.dtype[np.generic]:
+        """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
+        if MEASURES[self.measure].packed or 0 < self.component_max < 256:
+            return np.dtype("u1")
+        return np.dtype("<u2" if self.component_max else "<f2" if self.kept == "float16" else "<f4")
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the vector as it is kept."""
+        if self.kept == "sketch":
+            return 0
+        components = -(-self.dimension // 8) if MEASURES[self.measure].packed else self.dimension
+        return components * self.stored_type.itemsize
+
+    @property
+    def width(self) -> int:
+        """Bytes of a sketch and of the vector."""
+        return self.sketch_bytes + self.stored_bytes
 
 
 class Measure(NamedTuple):
