@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.minwise import Numbers, bias, first_shares, linear_family
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
 from stream.documents import Features
@@ -24,7 +25,6 @@ from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
 from stream.schemes.sets import SetPlan
 from stream.signatures import minhash, permutation
-from stream.signatures.minwise import Numbers, bias, first_shares, linear_family
 
 SEED = 6
 ID, EXACT_ID, MINWISE_ID = "S6-recall-generated", "S6-recall-exact", "S6-minwise"

@@ -20,7 +20,7 @@ from stream.errors import ConfigError
 from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
 from stream.scheme_interface import Plan
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
+from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES
 from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.texts.words import stop_languages
@@ -121,7 +121,7 @@ _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: tuple(SHINGLES),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: (None, *SET_MEASURES, *MEASURES),
+    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
     "planes": lambda: tuple(PLANES),

@@ -1,7 +1,7 @@
 """Schemes of vectors: sketches find the candidates, the vectors themselves score them.
 
 Evidence is the sketch and, unless ``vector_evidence`` is ``sketch``, the vector after it: then the similarity is the
-true one, and no pair below the threshold is emitted. What differs between measures stands in ``MEASURES``.
+true one, and no pair below the threshold is emitted. What differs between measures stands in ``VECTOR_MEASURES``.
 
 Source: Mining of Massive Datasets, 3.7.
 """
@@ -18,7 +18,7 @@ from stream.documents import Document, Features
 from stream.errors import ConfigError
 from stream.parameters import Parameters
 from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import MEASURES, Values, VectorPlan
+from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from stream.signatures import banding
 from stream.theory.tuning import Tuning, chosen, complete
 
@@ -47,7 +47,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
         if measure not in measures:
             raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
         _check(p, measure)
-        row = MEASURES[measure]
+        row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
             measure=measure,
             dimension=p.dimension or 0,
@@ -66,7 +66,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
 
 def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
     """The vectors, of those documents whose vector can be used."""
-    rows = MEASURES[plan.measure].read([document.vector for document in documents], plan)
+    rows = VECTOR_MEASURES[plan.measure].read([document.vector for document in documents], plan)
     count, width = rows.values.shape
     return Reading(Features(rows.values.reshape(-1), np.arange(count + 1) * width), rows.refused, 0)
 
@@ -79,7 +79,7 @@ def contents(features: Features) -> npt.NDArray[np.uint64]:
 
 def evidence(features: Features, plan: VectorPlan) -> Evidence:
     """The sketch of each vector and, if it is kept, the vector."""
-    row, values = MEASURES[plan.measure], _rows(features)
+    row, values = VECTOR_MEASURES[plan.measure], _rows(features)
     sketch = row.sketch(values, plan)
     if plan.kept == "sketch":
         return fixed_evidence(sketch)
@@ -95,7 +95,7 @@ def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
 
 def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
     """First common band, number of common bands; the true similarity, or its estimate if no vector is kept."""
-    row, at, count = MEASURES[plan.measure], plan.sketch_bytes, len(a.fixed)
+    row, at, count = VECTOR_MEASURES[plan.measure], plan.sketch_bytes, len(a.fixed)
     first, together = np.empty((2, count), np.int32)
     similarity = np.empty(count)
     pairs = max(1, _SCORED_BYTES // a.fixed.shape[1])
@@ -113,7 +113,7 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
 def signing(plan: VectorPlan) -> tuple[object, ...]:
     """What decides sketches, bands and what is kept of a vector."""
     tuning = plan.tuning
-    scale = plan.scale if MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
+    scale = plan.scale if VECTOR_MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
     parts = plan.measure, plan.dimension, plan.kept, plan.planes, scale, plan.segment_width, plan.component_max
     return (*parts, tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
 
@@ -125,7 +125,7 @@ def scoring(plan: VectorPlan) -> tuple[object, ...]:
 
 def _check(p: Parameters, measure: str) -> None:
     """Raises ``ConfigError`` for what the measure needs and is not set, and for what does not go together."""
-    row = MEASURES[measure]
+    row = VECTOR_MEASURES[measure]
     for name in row.required:
         if getattr(p, name) is None:
             raise ConfigError(f"{name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}")
@@ -154,7 +154,7 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
-    row = MEASURES[plan.measure]
+    row = VECTOR_MEASURES[plan.measure]
     return chosen(
         p.threshold,
         p.recall,
@@ -179,7 +179,7 @@ def _rows(features: Features) -> Values:
 def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
     values = np.ascontiguousarray(kept).view(plan.stored_type)
-    return values if MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
+    return values if VECTOR_MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
 
 
 _Q = "candidate with probability 1 - (1 - q^r)^b, where q "
