@@ -124,9 +124,8 @@ MUTANTS = (
     ),
     Mutant(
         "a failed producer is used again", "broker", PRODUCER,
-        '        """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""\n'
-        "        self._stale = True\n",
-        '        """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""\n',
+        "        self._stale = True\n        if self._is_fenced(error):\n",
+        "        if self._is_fenced(error):\n",
         (GUARDS,),
     ),
 )  # fmt: skip

@@ -32,7 +32,7 @@ def lose_one_in_silence(producer: Any) -> None:
 
 
 def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness) -> None:
-    """Rule 1: the client's flush and commit succeed without it; each future is looked at, so the step does not happen."""
+    """Rule 1: the client's flush and commit succeed without it; the look at each future stops the step."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
@@ -49,7 +49,7 @@ def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness
 
 
 def test_a_producer_that_failed_goes_on_with_another_client(harnesses: MakeHarness) -> None:
-    """What failed to deliver may count records other than the broker does: the next transaction has a client of its own."""
+    """What failed to deliver may count records otherwise than the broker: the next transaction gets a new client."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer: Any = transport.producer(harness.name("writer"))
