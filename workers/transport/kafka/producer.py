@@ -152,7 +152,7 @@ class KafkaTransactionalProducer:
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
         if self._futures:
-            raise AssertionError(f"producer {self._id!r} has {len(self._futures)} records without a flush: flush first")
+            raise AssertionError(f"{len(self._futures)} records of {self._id!r} have had no flush: flush first")
         found = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:

@@ -319,9 +319,7 @@ class MemoryProducer:
             self._expect("send_offsets", "open", "failed")
             self._raise_failure()
             if self._unflushed:
-                raise AssertionError(
-                    f"producer {self._id!r} has {self._unflushed} records without a flush: flush first"
-                )
+                raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
             self._try("send_offsets")
             try:
                 self._cluster.write_offsets(self._key, topic, offsets, membership)
