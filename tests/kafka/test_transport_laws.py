@@ -24,6 +24,14 @@ def harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarn
     made.close()
 
 
+@pytest.fixture
+def slow_harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarness]:
+    """The client reads sockets, batches and fetches as it does for everybody."""
+    made = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=False)
+    yield made
+    made.close()
+
+
 def law_name(law: Callable[[Harness], None]) -> str:
     return law.__name__.removeprefix("law_")
 
@@ -32,3 +40,9 @@ def law_name(law: Callable[[Harness], None]) -> str:
 def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> None:
     """Each law of ``transport_laws`` and ``transport_group_laws`` holds."""
     law(harness)
+
+
+@pytest.mark.parametrize("law", transport_laws.LAWS, ids=law_name)
+def test_kafka_obeys_without_the_fast_path(law: Callable[[Harness], None], slow_harness: KafkaHarness) -> None:
+    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, and the records are the client's, made ours."""
+    law(slow_harness)
