@@ -15,19 +15,13 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rich.table import Table
 
 from stream.documents import REASONS
+from stream.table import COUNTERS
 from workers.process.exits import output_failure
 from workers.sources.paths import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
-# Counters of the table that a summary shows, and what they mean there.
-_COUNTS = {
-    "candidates": "candidates",
-    "copies": "identical copies",
-    "late": "too late for the window",
-    "expired": "left the window by age",
-    "evicted": "evicted by window_documents",
-    "cuts": "buckets cut at bucket_candidates_max",
-}
+# The counts of a table that a summary shows, and their words there.
+_COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
 
 
 class Rejects:

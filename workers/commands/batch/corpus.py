@@ -27,7 +27,7 @@ from stream.json_lines import encode_matches
 from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
-from stream.table import NO_TIME, NO_WINDOW
+from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.report import Rejects, Report
@@ -117,7 +117,7 @@ def run(job: Job, settings: Settings) -> Exit:
     finally:
         report.end_bar()
         rejects.close()
-    found = {**counts._asdict(), "late": 0, "expired": 0, "evicted": 0}
+    found = dict.fromkeys(COUNTERS, 0) | counts._asdict()
     summary = report.summary(reader.bytes, reader.blank_lines, found, ended.name.lower())
     report.tell(summary)
     write_summary(job.summary_json, summary)
