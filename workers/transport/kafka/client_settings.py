@@ -37,6 +37,9 @@ _FENCED = (
     client_errors.UnknownMemberIdError,
     client_errors.IllegalGenerationError,
 )
+# How the client words the end of a request of its producer to which no response came. It keeps only the text of what
+# happened, for instance "RequestTimedOutError".
+_NO_RESPONSE = "Could not execute transactional request for unknown reasons"
 _CHAIN_LENGTH_MAX = 16
 
 
@@ -148,8 +151,8 @@ def is_producer_fenced(error: BaseException | None) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether trying again may help: the broker is away, busy or moving."""
-    return isinstance(error, client_errors.RetriableError | OSError)
+    """Whether trying again may help: the broker is away, busy or moving, or its response did not come."""
+    return isinstance(error, client_errors.RetriableError | OSError) or _NO_RESPONSE in str(error)
 
 
 def as_transport_error(what: str, error: BaseException) -> TransportError:
