@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from functools import partial
 
 import pytest
 from crc32c import crc32c
@@ -17,7 +18,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from workers.transport.kafka import records as kafka_records
-from workers.transport.protocol import Record
+from workers.transport.kafka.decompression import UnknownCodecError
+from workers.transport.protocol import Record, RefusedBatch, UnreadableError
 
 PLACE = TopicPartition("documents", 3)
 LOG_APPEND_TIME = 0x08
@@ -77,7 +79,7 @@ def both(data, fetch_offset=0, aborted=()):
     """The client's records as ours, and ours."""
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
     theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
-    ours = read(kafka_records._PartitionRecords, data, fetch_offset, aborted)
+    ours = read(partial(kafka_records._PartitionRecords, kafka_records.Limits()), data, fetch_offset, aborted)
     assert all(type(one) is Record for one in ours[0])
     return (theirs, at, raised), ours
 
@@ -128,6 +130,59 @@ def test_batches_of_an_older_format_are_read_by_the_client():
     theirs, ours = both(built([(5, b"k", b"v", []), (6, None, b"w", [])], old=True))
     assert ours == theirs
     assert [one.value for one in ours[0]] == [b"v", b"w"]
+
+
+def test_a_compressed_batch_of_an_older_format_is_refused():
+    """The client would unpack it whole, whatever it holds."""
+    part = kafka_records._PartitionRecords(
+        kafka_records.Limits(), 0, PLACE, MemoryRecords(built([(5, b"k", b"v", [])], "gzip", old=True))
+    )
+    with pytest.raises(UnreadableError, match=r"documents-3 are compressed in format 1.*newer producer"):
+        part.take(1)
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec):
+    """It has the last offset, so that the reader goes on behind the batch; the batches around it are read."""
+    small = [(0, None, b"small", [])]
+    large = [(i, b"key", b"x" * 10_000, []) for i in range(20)]
+    packed = built(large, codec, base=1)
+    data = built(small, codec) + packed + built(small, codec, base=21)
+    limits = kafka_records.Limits(batch_bytes_max=200_000)
+    found, at, raised = read(partial(kafka_records._PartitionRecords, limits), data)
+    assert [(one.offset, one.value, one.refused) for one in found] == [
+        (0, b"small", None), (20, None, RefusedBatch(1, len(packed))), (21, b"small", None),
+    ]  # fmt: skip
+    assert (at, raised) == (22, False)
+    limits = kafka_records.Limits(batch_bytes_max=210_000)
+    assert len(read(partial(kafka_records._PartitionRecords, limits), data)[0]) == 22
+
+
+def test_a_refused_batch_begins_where_the_reader_stood():
+    """What was taken of it under another limit is no part of the letter."""
+    data = built([(0, None, b"x" * 10_000, [])] * 5, "gzip", base=100)
+    part = partial(kafka_records._PartitionRecords, kafka_records.Limits(batch_bytes_max=9_000))
+    assert read(part, data, fetch_offset=103)[0][0].refused == RefusedBatch(103, len(data))
+
+
+def test_a_codec_that_nobody_knows_is_refused_by_name():
+    """No restart mends it: its own error, with the offset and the remedy."""
+    batch = bytearray(built([(0, b"k", b"v", [])], "gzip", base=7))
+    batch[ATTRIBUTES + 1] = 5
+    part = kafka_records._PartitionRecords(kafka_records.Limits(), 0, PLACE, MemoryRecords(sealed(bytes(batch))))
+    with pytest.raises(UnreadableError, match="the batch at offset 7 of documents-3 is packed by codec 5"):
+        part.take(1)
+    with pytest.raises(UnknownCodecError):
+        kafka_records.read_batch(0, DefaultRecordBatch(bytes(batch)))
+
+
+def test_a_poll_ends_with_the_record_that_uses_up_its_bytes():
+    """Records are not counted alone: a few large ones are as much memory as many small ones."""
+    limits = kafka_records.Limits(left_bytes=250)
+    part = kafka_records._PartitionRecords(limits, 0, PLACE, MemoryRecords(built([(0, b"k", b"v" * 99, [])] * 9)))
+    assert [len(part.take(100)), limits.left_bytes] == [3, -50]
+    limits.left_bytes = 100
+    assert [len(part.take(100)), part.next_fetch_offset] == [1, 4]
 
 
 def test_a_wrong_checksum_is_corrupt():

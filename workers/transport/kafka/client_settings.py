@@ -15,6 +15,7 @@ from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from stream.errors import ConfigError
+from workers.settings.kafka import BATCH_BYTES_MAX
 from workers.transport.kafka.connection_errors import refusal
 from workers.transport.protocol import FencedError, TransportError, UnreachableError
 
@@ -75,6 +76,8 @@ class KafkaSettings:
     # Twice as much, and the allocator gives the memory of each answer back and takes it anew: a third of a poll's cost.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
+    # What a compressed batch may unpack to. More is refused, so that 60 kB in the log do not fill the memory.
+    batch_bytes_max: int = BATCH_BYTES_MAX
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +101,11 @@ class KafkaSettings:
         if self.request_bytes_max <= _MESSAGE_OVERHEAD_BYTES:
             raise ConfigError(
                 f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}"
+            )
+        if self.batch_bytes_max < self.request_bytes_max:
+            raise ConfigError(
+                f"batch_bytes_max is {self.batch_bytes_max}: it must not be below request_bytes_max "
+                f"({self.request_bytes_max}), or readers refuse what was sent"
             )
 
     @property

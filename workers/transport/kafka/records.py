@@ -6,14 +6,15 @@ each time and waiting for it again. Only that is replaced, client by client: che
 transaction hides stay with the client. Headers are passed over.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
-bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold batches of the
-formats before it; the client reads those.
+bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
+formats before it; the client reads those that are not compressed, the others are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -26,7 +27,8 @@ from kafka.protocol.consumer import IsolationLevel
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from stream.kernels.compile import kernel
-from workers.transport.protocol import Record
+from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
+from workers.transport.protocol import UNBOUNDED, Record, RefusedBatch, UnreadableError
 
 _COMPILED_FORMAT = 2
 # Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value.
@@ -35,10 +37,26 @@ _RECEIVED_BYTES = 256 << 10
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
-def consumer(**options: Any) -> KafkaConsumer:
-    """A client whose polls give our records. Connections that it has made by now read as before."""
+@dataclass
+class Limits:
+    """How much the polls of a client may give; ``left_bytes`` are those of the next poll, which counts them down."""
+
+    batch_bytes_max: int = UNBOUNDED
+    left_bytes: int = UNBOUNDED
+
+
+def consumer(limits: Limits, **options: Any) -> KafkaConsumer:
+    """A client whose polls give our records within limits. Connections that it has made by now read as before."""
     client = KafkaConsumer(**options)
-    client._fetcher.PartitionRecords = _PartitionRecords
+    fetcher = client._fetcher
+    fetcher.PartitionRecords = partial(_PartitionRecords, limits)
+    append = fetcher._append
+
+    def appended(drained: Any, part: Any, records_max: int, update_offsets: bool) -> int:
+        taken: int = append(drained, part, records_max, update_offsets)
+        return taken if limits.left_bytes > 0 else records_max  # which ends the poll
+
+    fetcher._append = appended
     connect = client._manager._build_transport
 
     async def connected(*arguments: Any, **options: Any) -> Any:
@@ -63,7 +81,29 @@ def receive(connection: Any) -> tuple[bytes, Exception | None]:
 
 
 class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # the client has no types
-    """What the client holds of one partition of a fetch; it calls the one method here for the records."""
+    """What the client holds of one partition of a fetch; it calls the methods here for the records."""
+
+    def __init__(self, limits: Limits, *arguments: Any, **options: Any) -> None:
+        self._limits = limits
+        super().__init__(*arguments, **options)
+
+    def take(self, n: int) -> list[Record]:
+        """The next records, up to the one that uses up the bytes that are left; as the client's own otherwise."""
+        self._maybe_raise_next_inline_exception()
+        records: list[Record] = []
+        left = self._limits.left_bytes
+        try:
+            for record in self.record_iterator:
+                records.append(record)
+                left -= len(record.value or b"") + len(record.key or b"")
+                if left <= 0 or len(records) == n:
+                    break
+        except Exception as error:
+            if not records:
+                raise
+            self._next_inline_exception = error  # for the next call
+        self._limits.left_bytes = left
+        return records
 
     def _unpack_records(self, place: Any, records: Any, *_: Any) -> Iterator[Record]:
         while (batch := records.next_batch()) is not None:
@@ -72,13 +112,26 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # the 
             is_compiled = batch.magic == _COMPILED_FORMAT
             if not is_compiled or self._is_visible(batch):
                 self.bytes_read += batch.size_in_bytes
-                for record in read_batch(place.partition, batch) if is_compiled else _read_old(place.partition, batch):
+                for record in self._read(place, batch) if is_compiled else _read_old(place, batch):
                     self.records_read += 1
                     self.next_fetch_offset = record.offset + 1
                     yield record
             if is_compiled:  # the log may have lost the last records of a batch, never their offsets
                 self.next_fetch_offset = batch.next_offset
         self.drain()
+
+    def _read(self, place: Any, batch: DefaultRecordBatch) -> list[Record]:
+        """The records of a batch, or the one that stands for it."""
+        try:
+            return read_batch(place.partition, batch, self._limits.batch_bytes_max)
+        except TooLargeToUnpackError:
+            refused = RefusedBatch(max(batch.base_offset, self.fetch_offset), batch.size_in_bytes)
+            return [Record(place.partition, batch.last_offset, batch.max_timestamp, None, None, refused)]
+        except UnknownCodecError as error:
+            raise UnreadableError(
+                f"the batch at offset {batch.base_offset} of {place.topic}-{place.partition} is packed by {error}, "
+                "which is none of gzip, snappy, lz4 and zstd: let its producer use one of these, and start beyond it"
+            ) from error
 
     def _is_visible(self, batch: DefaultRecordBatch) -> bool:
         """Whether a batch is data that this reader may see, as the client tells it."""
@@ -92,24 +145,33 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # the 
         return not batch.is_control_batch
 
 
-def read_batch(number: int, batch: DefaultRecordBatch) -> list[Record]:
-    """The records of a batch of partition ``number``; raises the client's ``CorruptRecordError`` if they are none."""
-    batch._maybe_uncompress()
-    buffer, count = np.frombuffer(batch._buffer, np.uint8), batch.records_count
+def read_batch(number: int, batch: DefaultRecordBatch, bytes_max: int = UNBOUNDED) -> list[Record]:
+    """The records of a batch of partition ``number``, which unpack to ``bytes_max`` at most.
+
+    Raises the client's ``CorruptRecordError`` if they are none, and what ``unpack`` raises.
+    """
+    content, at = batch._buffer, batch._pos
+    if batch.compression_type != batch.CODEC_NONE:
+        try:
+            content, at = unpack(batch.compression_type, bytes(memoryview(content)[at:]), bytes_max), 0
+        except DamagedError as error:
+            raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset}: {error}") from error
+    buffer, count = np.frombuffer(content, np.uint8), batch.records_count
     spans = np.empty((count if 0 <= count <= len(buffer) else 0, _COLUMNS), np.int64)
-    if len(spans) != count or _find(buffer, batch._pos, spans) != len(buffer):
+    if len(spans) != count or _find(buffer, at, spans) != len(buffer):
         raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset} is not made of records")
     if batch.timestamp_type == batch.LOG_APPEND_TIME:
         spans[:, 0] = batch.max_timestamp
     else:
         spans[:, 0] += batch.first_timestamp
     spans[:, 1] += batch.base_offset
-    data = memoryview(batch._buffer)
+    data = memoryview(content)
     return [
         _AS_RECORD((
             number, offset, time,
             data[key:key_end].tobytes() if key >= 0 else None,
             data[value:value_end].tobytes() if value >= 0 else None,
+            None,
         ))
         for time, offset, key, key_end, value, value_end in spans.tolist()
     ]  # fmt: skip
@@ -122,9 +184,15 @@ def warm() -> None:
     read_batch(0, DefaultRecordBatch(bytes(builder.build())))
 
 
-def _read_old(number: int, batch: Any) -> Iterator[Record]:
+def _read_old(place: Any, batch: Any) -> Iterator[Record]:
+    if batch.compression_type:
+        raise UnreadableError(
+            f"the messages at offset {batch.base_offset} of {place.topic}-{place.partition} are compressed in format "
+            f"{batch.magic}, that of Kafka before 0.11, which is not read: copy the topic with a newer producer, or "
+            "start beyond them"
+        )
     for record in batch:
-        yield Record(number, record.offset, record.timestamp, record.key, record.value)
+        yield Record(place.partition, record.offset, record.timestamp, record.key, record.value)
 
 
 @kernel
