@@ -17,7 +17,7 @@ import numpy as np
 import orjson
 
 from stream.documents import Document
-from stream.pipeline import Matches
+from stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
 SIMILARITY_DIGITS = 4

@@ -15,7 +15,7 @@ from vector_streams import COMPONENT_MAX, DIMENSION, NORM_MAX, vector_stream
 
 from stream import Config, Document
 from stream.schemes import SCHEMES
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 from stream.tokens.token_order import TokenOrder
 
 # Schemes that sign sets of shingles and estimate their similarity from sketches, without an infinite row.
@@ -100,11 +100,11 @@ def random_stream(
 
 # Reasons that a text is never refused with -> the tests that meet them.
 SCHEME_REASONS: dict[str, str] = {
-    "no_tokens": "test_codecs.py",
-    "tokens_type": "test_codecs.py",
-    "no_vector": "test_codecs.py",
-    "vector_type": "test_codecs.py",
-    "vector_base64": "test_codecs.py",
+    "no_tokens": "test_json_lines.py",
+    "tokens_type": "test_json_lines.py",
+    "no_vector": "test_json_lines.py",
+    "vector_type": "test_json_lines.py",
+    "vector_base64": "test_json_lines.py",
     "evidence_too_large": "test_pipeline.py",
     "tokens_empty": "test_elements.py",
     "tokens_too_many": "test_elements.py",
@@ -190,7 +190,7 @@ SETS_CASES = [
         url_stream if shingles == "urls" else random_stream,
     )
     for scheme in SKETCHED
-    for shingles in SHINGLES
+    for shingles in TEXT_SHINGLES
 ]
 RECORD_CASES = [
     Case("records exact", {"scheme": "records", "threshold": 0.7}, record_stream),

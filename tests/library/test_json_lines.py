@@ -9,7 +9,7 @@ import pytest
 
 from stream.documents import REASONS, Document
 from stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
-from stream.pipeline import Matches
+from stream.pair_rule import Matches
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")

@@ -53,7 +53,8 @@ def test_no_option_stands_twice():
 def test_the_help_of_the_command_shows_commands_and_exit_codes_without_loading_kernels():
     """Who asks for help does not wait for a compiler."""
     code = (
-        "import sys; from workers import cli\ntry: cli.main()\nfinally: sys.stderr.write(str('numba' in sys.modules))"
+        "import sys; from workers.cli.app import main\n"
+        "try: main()\nfinally: sys.stderr.write(str('numba' in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, "--help"],

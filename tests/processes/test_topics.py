@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stream import Config
 from stream.documents import REASONS
-from stream.pipeline import Matches
+from stream.pair_rule import Matches
 from workers.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,
@@ -20,10 +20,9 @@ from workers.topics.messages import (
     encode_candidates,
     encode_dead,
     encode_removal,
-    generation,
     partition_of_key,
-    topic_names,
 )
+from workers.topics.names import generation, topic_names
 from workers.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")

@@ -27,8 +27,9 @@ from stream.bands_message import BandMessage, WireError, decode
 from stream.batches import concatenate
 from stream.config import Config
 from stream.errors import ConfigError
+from stream.pair_rule import Matches
 from stream.partitions import Partition
-from stream.pipeline import Matcher, Matches
+from stream.pipeline import Matcher
 from stream.table import NO_TIME
 from workers.stages.transaction import record_bytes
 from workers.topics.messages import refused_batch_sentence

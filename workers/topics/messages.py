@@ -17,7 +17,7 @@ import orjson
 
 from stream.documents import REASONS
 from stream.json_lines import SIMILARITY_DIGITS
-from stream.pipeline import Matches
+from stream.pair_rule import Matches
 from workers.transport.protocol import Record
 
 # A dead letter carries at most this much of the document; its origin tells where the whole one stands.

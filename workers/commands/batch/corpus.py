@@ -24,7 +24,8 @@ import numpy.typing as npt
 
 from stream.batches import Batch, bucket_keys
 from stream.json_lines import encode_matches
-from stream.pipeline import Matches, Signer, table_limits
+from stream.pair_rule import Matches, judge, orient
+from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW
 from workers.commands import window_file
@@ -131,7 +132,7 @@ class Corpus:
 
     def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB", *, candidates: bool = False) -> None:
         self.settings = settings
-        self._cut = 0.0 if candidates else settings.tuning.cut
+        self._score_min = 0.0 if candidates else settings.tuning.cut
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
         self._rows = RowFiles(folder, self._scheme.width(settings.plan))
@@ -203,17 +204,14 @@ class Corpus:
     def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
         settings, rows = self.settings, self._rows
         common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
-        similarity = np.where(identical, 1.0, common.similarity)
-        related = (common.first_key >= 0) & common.conditions & (common.keys >= settings.buckets_shared_min)
-        chosen = np.flatnonzero((related | identical) & (similarity >= self._cut))
-        newer, older = newer[chosen], older[chosen]
-        newer_times, older_times = rows.times(newer), rows.times(older)
-        swap = (newer_times != NO_TIME) & (older_times != NO_TIME) & (newer_times < older_times)
-        older, newer = np.where(swap, newer, older), np.where(swap, older, newer)
-        return Matches(
+        judged = judge(common, identical, self._score_min, settings.buckets_shared_min)
+        pairs = np.flatnonzero(judged.is_pair)
+        newer, older = newer[pairs], older[pairs]
+        arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
-            similarity[chosen], common.keys[chosen],
+            judged.similarity[pairs], common.keys[pairs],
         )  # fmt: skip
+        return orient(arrived)
 
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):
