@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable
 from typing import IO
 
+from stream.json_lines import escape_unprintable
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
@@ -70,7 +71,7 @@ def follow(
             if record.refused is not None:
                 raise Failure(Exit.TOPIC, refused_batch_sentence(record, topic))
             if record.value is not None and (removals or not record.value.startswith(_REMOVAL)):
-                output.write(record.value + b"\n")
+                output.write(escape_unprintable(record.value) + b"\n")
                 lines += 1
         if polled.records:
             output.flush()
