@@ -62,6 +62,9 @@ class ConnectionOptions(BaseModel):
         description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
         "letters",
     )
+    fast_fetch: bool = Field(
+        True, description="read records by our own compiled code; off reads them as the Kafka client does, slower"
+    )
 
 
 class StreamOptions(BaseModel):

@@ -16,6 +16,7 @@ from kafka import errors as client_errors
 
 from stream.errors import ConfigError
 from workers.settings.kafka import BATCH_BYTES_MAX
+from workers.transport.kafka.client_internals.connections import connections
 from workers.transport.kafka.connection_errors import refusal
 from workers.transport.protocol import FencedError, TransportError, UnreachableError
 
@@ -78,6 +79,8 @@ class KafkaSettings:
     fetch_partition_bytes_max: int = 2 << 20
     # What a compressed batch may unpack to. More is refused, so that 60 kB in the log do not fill the memory.
     batch_bytes_max: int = BATCH_BYTES_MAX
+    # Off: the client reads sockets and records itself, and fetches only when the worker has taken all that came.
+    fast_fetch: bool = True
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -117,6 +120,7 @@ class KafkaSettings:
         """What every client is made with."""
         return {
             **self.client,
+            "kafka_client": connections(is_fast=False),
             "bootstrap_servers": self.bootstrap_servers,
             "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
             "request_timeout_ms": milliseconds(self.request_timeout_seconds),
@@ -131,6 +135,7 @@ class KafkaSettings:
         """
         return {
             **self.options(),
+            "kafka_client": connections(is_fast=self.fast_fetch),
             "isolation_level": "read_committed",
             "enable_auto_commit": False,
             "auto_offset_reset": "none",

@@ -73,7 +73,7 @@ class KafkaTransport:
             return
         place = TopicPartition(topic, partition)
         self._check_range(place, start, end)
-        limits = kafka_records.Limits(self._settings.batch_bytes_max)
+        limits = kafka_records.Limits(batch_bytes_max=self._settings.batch_bytes_max)
         client = self._reader(limits, place, start)
         try:
             yield from self._read(client, limits, place, end)
@@ -112,7 +112,9 @@ class KafkaTransport:
     def _reader(self, limits: kafka_records.Limits, place: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
-            client = kafka_records.consumer(limits, **options, client_id="neardup-reader", group_id=None)
+            client = kafka_records.consumer(
+                self._settings.fast_fetch, limits, **options, client_id="neardup-reader", group_id=None
+            )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
         client.assign([place])
@@ -132,8 +134,8 @@ class KafkaTransport:
                 now = client.position(place, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
                 raise OffsetGoneError(f"{what}: {position} was trimmed meanwhile") from error
-            except UnreadableError:
-                raise
+            except UnreadableError as error:
+                raise UnreadableError(f"{what}: {error}") from error
             except client_errors.RetriableError:
                 found, now = {}, position
             except Exception as error:
