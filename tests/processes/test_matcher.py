@@ -296,16 +296,6 @@ def test_a_message_of_another_generation_stops_the_worker() -> None:
     assert world.committed() == before
 
 
-def test_a_batch_of_bands_that_is_not_unpacked_stops_the_worker() -> None:
-    """No signer writes such a batch, and a window must not miss one."""
-    world = World()
-    one = world.worker()
-    world.cluster.batch_bytes_max = 100
-    world.cluster.append_batch(TOPICS.bands, 1, [b"x" * 60] * 2, packed_bytes=20)
-    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 1 of bands .* raise batch_bytes_max"):
-        turns(one)
-
-
 def test_offsets_of_another_program_are_refused() -> None:
     """A group that something else has committed for is not taken over."""
     world = World()

@@ -353,33 +353,6 @@ def test_a_step_is_bounded_in_bytes() -> None:
     assert world.signed() == {"long", *(f"d{i}" for i in range(12))}
 
 
-def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
-    """It names partition, offsets and reason, counts each document, and what stands around the batch is signed."""
-    cluster = MemoryCluster(batch_bytes_max=1_000)
-    for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 2), (TOPICS.bands, 4)):
-        cluster.create(topic, partitions)
-    document = f'{{"id": "%s", {TEXT}, "timestamp": 1}}'
-    cluster.append(TOPICS.documents, 0, (document % "before").encode())
-    cluster.append_batch(TOPICS.documents, 0, [b"x" * 400] * 3, packed_bytes=70)
-    cluster.append_batch(TOPICS.documents, 0, [(document % "after").encode()], packed_bytes=70)
-    transport = MemoryTransport(cluster)
-    observer = mock.Mock(spec=Silent)
-    consumer, producer = transport.consumer(TOPICS.documents, "signers", "0"), transport.producer("0")
-    worker = SignWorker(consumer, producer, lambda: transport.bounds(TOPICS.documents), PLAN, observer)
-    for _ in range(3):
-        worker.turn(0.0, 100)
-    [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]
-    found = {name: letter[name] for name in ("reason", "topic", "partition", "offset", "offset_last", "batch_bytes")}
-    assert found == {
-        "reason": "batch_too_large", "topic": "documents", "partition": 0, "offset": 1, "offset_last": 3,
-        "batch_bytes": 70,
-    }  # fmt: skip
-    assert mock.call("refused", 3, "batch_too_large") in observer.count.call_args_list
-    messages = [decode(record.value or b"", CONFIG.signing_fingerprint) for record in cluster.records(TOPICS.bands)]
-    assert {id_ for batch, _ in messages for id_ in batch.ids_at(np.arange(batch.size))} == {"before", "after"}
-    assert cluster.group("signers", TOPICS.documents).offsets[0].offset == 5
-
-
 def test_a_part_of_a_poll_that_is_aborted_is_polled_again_with_what_stood_behind_it() -> None:
     """What was committed before it stays, and nothing is signed twice."""
     world = World()
