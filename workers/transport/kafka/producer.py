@@ -147,10 +147,13 @@ class KafkaTransactionalProducer:
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2).
 
-        Raises ``FencedError`` for an older membership; the transaction can then be aborted.
+        Raises ``FencedError`` for an older membership; the transaction can then be aborted. Records without a flush are
+        a bug of the caller.
         """
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
+        if self._futures:
+            raise AssertionError(f"{len(self._futures)} records of {self._id!r} have had no flush: flush first")
         found = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
