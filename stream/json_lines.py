@@ -36,6 +36,10 @@ _DATE = re.compile(r"\d{8}", re.ASCII)
 _RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
 # A JSON string, or what is left of one that does not end.
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+# In UTF-8: DEL and the C1 controls, which a terminal obeys, and what reorders or breaks the text around it: marks,
+# embeddings, overrides and isolates of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the
+# separators of lines and paragraphs. JSON needs no escape for them.
+_UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Brackets that are counted at a time, so that a line of nothing else needs no more memory than itself.
 _DEPTH_BLOCK = 1 << 20
@@ -144,7 +148,10 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
 
 
 def encode_matches(matches: Matches) -> bytes:
-    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets."""
+    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets.
+
+    They are safe to show, see ``escape_unprintable``.
+    """
     rows = zip(
         matches.older,
         matches.newer,
@@ -152,7 +159,20 @@ def encode_matches(matches: Matches) -> bytes:
         matches.buckets.tolist(),
         strict=True,
     )
-    return b"".join([_encode_pair(*row) for row in rows])
+    return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
+
+
+def escape_unprintable(json_lines: bytes) -> bytes:
+    """The same JSON with escapes for characters that a terminal obeys, or that change the direction of text.
+
+    The values stay the same. Letters, also those that are not ASCII, stay as they are.
+
+    >>> escape_unprintable('{"id":"\u202ea\x9b é"}'.encode()).decode()
+    '{"id":"\\\\u202ea\\\\u009b é"}'
+    """
+    if json_lines.isascii() and b"\x7f" not in json_lines:
+        return json_lines
+    return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found.group().decode()), json_lines)
 
 
 def _encode_pair(older: str, newer: str, similarity: float, buckets: int) -> bytes:

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stream.documents import REASONS, Document
 from stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
@@ -13,6 +15,12 @@ from stream.pair_rule import Matches
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")
+
+
+# What a terminal obeys, and what changes the direction of text.
+UNPRINTABLE = [
+    *map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)])
+]
 
 
 def line(**values):
@@ -145,6 +153,17 @@ def test_pairs_are_compact_json_in_a_fixed_order():
         '{"older":"a","newer":"b","similarity":0.3333,"buckets":4}\n'
         '{"older":"q\\"\\n","newer":"ü","similarity":1.0,"buckets":18}\n'
     )
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from(UNPRINTABLE), max_size=20))
+def test_pairs_hold_no_character_that_a_terminal_obeys_and_every_id_is_read_back(id_):
+    """C0, DEL, C1 and marks of direction are escapes of JSON; letters of every script stay as they are."""
+    columns = {"similarity": np.array([1.0]), "buckets": np.array([1])}
+    columns |= {"older_times": np.array([0]), "newer_times": np.array([0])}
+    encoded = encode_matches(Matches(older=[id_], newer=["ü ع"], **columns))
+    assert orjson.loads(encoded)["older"] == id_
+    assert not set(encoded.decode().rstrip("\n")) & set(UNPRINTABLE)
+    assert "ü ع" in encoded.decode()
 
 
 @needs_data

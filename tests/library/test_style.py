@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,6 @@ LAYERS: list[set[str]] = [
         "signatures.bit_sampling",
         "signatures.hyperplanes",
         "signatures.minhash",
-        "signatures.minwise",
         "signatures.one_permutation",
         "signatures.p_stable",
         "signatures.partial",
@@ -172,23 +170,6 @@ def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
             assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
 
 
-def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
-    """Imports inside functions count; and only the command line and commands know commands."""
-    folder = ROOT / "workers"
-    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(folder.rglob("*.py"))}
-    graph: dict[str, set[str]] = {name: set() for name in files}
-    for name, path in files.items():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-                graph[name] |= found & set(files)
-    list(TopologicalSorter(graph).static_order())
-    fronts = {"workers.cli.app", "workers.cli.kafka"}
-    for name, found in graph.items():
-        known = {other for other in found if other.startswith("workers.commands.")}
-        assert not known or name in fronts or name.startswith("workers.commands."), (name, known)
-
-
 @pytest.mark.parametrize("path", LIBRARY, ids=named)
 def test_the_library_touches_nothing_of_the_world(path: Path) -> None:
     """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
@@ -210,6 +191,38 @@ def test_every_public_name_is_documented(path: Path) -> None:
                 setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
                 where = f"{named(path)}:{node.lineno}: {node.name}"
                 assert setter or ast.get_docstring(node), f"{where} has no docstring"
+
+
+COMPILED = {"kernel", "raw_kernel", "inlined", "machine_code"}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
+def test_a_function_without_types_is_compiled(path: Path) -> None:
+    """The type checker lets kernels go without annotations, so this test holds every other function to them."""
+    module = tree(path)
+    compiled: set[ast.AST] = set()
+    generated = {
+        argument.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "machine_code"
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
+            if decorators & COMPILED:
+                compiled |= set(ast.walk(node))
+            inner = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
+            if any(one.name in generated for one in inner):  # functions that generate code stand in one that names it
+                compiled |= set(inner)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node not in compiled:
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            untyped = [one.arg for one in arguments if one.annotation is None and one.arg not in ("self", "cls")]
+            where = f"{named(path)}:{node.lineno}: {node.name}"
+            assert not untyped, f"{where} has no types for {', '.join(untyped)}: annotate it, or compile it"
+            assert node.returns, f"{where} has no type for what it returns: annotate it, or compile it"
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=named)

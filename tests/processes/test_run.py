@@ -212,6 +212,18 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     assert "refused: 9" in told
 
 
+def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
+    """In pairs the id is the same when it is read back; reports show it with escapes."""
+    id_ = "\x9b2J\u202egpj.exe\x7f"
+    lines = [json.dumps({"id": name, "text": WORDS}, ensure_ascii=False) for name in (id_, "b")]
+    done = neardup("run", "-", stdin="\n".join(lines).encode())
+    assert json.loads(done.stdout)["older"] == id_
+    missing = neardup("run", id_)
+    assert "\\x9b2J\\u202egpj.exe" in missing.stderr.decode()
+    for output in (done.stdout, done.stderr, missing.stderr):
+        assert output.decode().replace("\n", "").isprintable()
+
+
 def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
     """The rest is counted."""
     (tmp_path / "f").mkdir()

@@ -16,6 +16,7 @@ import typer
 from workers.cli.kafka import register
 from workers.cli.options import SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
+from workers.process.printable import printable
 
 _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -342,7 +343,7 @@ def _library_code(error: Exception) -> Exit | None:
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    typer.echo(f"neardup: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
     return code
 
 

@@ -16,6 +16,7 @@ from rich.table import Table
 
 from stream.documents import REASONS
 from workers.process.exits import output_failure
+from workers.process.printable import printable
 from workers.sources.reader import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
@@ -167,8 +168,7 @@ class Report:
             self._progress = None
 
     def _say(self, text: str) -> None:
-        # Not through markup, and ids are anyone's: control characters would speak to the terminal.
-        safe = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+        safe = printable(text)  # and not through markup
         if self._progress is not None:
             self._progress.console.print(safe, markup=False, soft_wrap=True)
         else:

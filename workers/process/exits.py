@@ -34,7 +34,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.OUTPUT: "an output cannot be written",
     Exit.CAPACITY: "a limit that the design fixes was reached; the message says how to stay below it",
     Exit.BROKER: "the broker refuses what was asked, or does not answer a command that does not wait for it",
-    Exit.TOPIC: "a topic is missing, has not the partitions that it must have, or has settings that lose live state",
+    Exit.TOPIC: "a topic is missing, has not the partitions that it must have, has settings that lose live state, or "
+    "holds batches in a format that is not read",
     Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
     Exit.GENERATION: "a message of bands was signed under another configuration",
     Exit.FENCED: "another process took this worker's place again and again: give each its own --instance",

@@ -17,7 +17,6 @@ from pydantic_settings import (
 
 from stream.config import Config
 from stream.json_lines import UNITS, Fields
-from stream.schemes import SCHEMES
 from workers.settings.order_file import read_order
 from workers.sources.formats import AUTO, FORMATS
 
@@ -98,4 +97,4 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan), settings.timestamp_unit)
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit)
