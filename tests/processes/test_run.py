@@ -112,15 +112,16 @@ def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
 
 
 def test_interrupted_it_tells_the_summary(start):
-    """Everything read is answered, and the exit code says how it ended."""
+    """Everything read is answered, a line that is not whole yet is no refusal, and the exit code says how it ended."""
     process = start("run")
-    process.stdin.write(lines(doc("a"), doc("b")))
+    process.stdin.write(lines(doc("a"), doc("b")) + lines(doc("c"))[:40])
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.INTERRUPTED
     assert told.decode().splitlines()[0] == "documents: 2"
+    assert "refused: 0" in told.decode().splitlines()
     assert "ended: interrupted" in told.decode()
     assert b"Traceback" not in told
 
@@ -141,10 +142,13 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     (tmp_path / "new").write_bytes(lines(doc("d")))
     os.replace(tmp_path / "new", path)
     assert json.loads(next_line(process))["newer"] == "d"
+    with path.open("ab") as log:
+        log.write(lines(doc("e"))[:50])
     process.terminate()
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.TERMINATED
     assert told.decode().splitlines()[0] == "documents: 4"
+    assert "refused: 0" in told.decode().splitlines()
 
 
 def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
@@ -187,7 +191,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     bad = [
         b"\xff\xfe",
         b"[" * 50_000,
-        b'{"id":1,"text":"t"}',
+        b'{"id":1.5,"text":"t"}',
         b'{"id":"a","text":"\\ud800"}',
         b'{"id":"a","text":"' + b"x" * 300_000 + b'"}',
         b'{"id":"a","text":"t","timestamp":1e999}',

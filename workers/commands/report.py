@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,7 +18,7 @@ from stream.documents import REASONS
 from stream.table import COUNTERS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
-from workers.sources.paths import FILE_REASONS, Entry
+from workers.sources.reader import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
 # The counts of a table that a summary shows, and their words there.
@@ -118,7 +118,7 @@ class Report:
             pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
             self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
 
-    def summary(self, bytes_read: int, blank_lines: int, counts: dict[str, int], ended: str) -> dict[str, Any]:
+    def summary(self, bytes_read: int, blank_lines: int, counts: Mapping[str, int], ended: str) -> dict[str, Any]:
         """The summary as plain values; ``ended`` says why the run ended."""
         seconds = time.monotonic() - self._started
         return {
@@ -149,6 +149,11 @@ class Report:
         for row in rows:
             table.add_row(*row)
         self._console.print(table)
+
+    def say(self, text: str) -> None:
+        """A sentence on standard error, unless quiet."""
+        if not self._quiet:
+            self._say(text)
 
     def end_bar(self) -> None:
         """Take the bar away, so that what follows stands below it."""

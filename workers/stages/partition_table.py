@@ -9,8 +9,8 @@ fingerprint of the matching settings, are the metadata of every committed offset
 - ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
   ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
   stands at the committed position is the function of the log up to there.
-- A new owner makes an empty table with ``restored``, applies the messages of ``[from, committed)`` without publishing,
-  and holds then what the old owner held when it committed.
+- A new owner makes an empty table with the ``Window`` of the committed metadata, applies the messages of
+  ``[from, committed)`` without publishing, and then holds what the old owner held when it committed.
 
 Per message in the window the table remembers its offset, the slots after it, and the stream time before it.
 """
