@@ -126,11 +126,12 @@ class _Seen:
 
 class Step(NamedTuple):
     """Records to sign in one transaction, in order, and their times. ``unaligned``: how many only an overdue partition
-    would have held back."""
+    would have held back. ``offsets``: where their partitions stood before."""
 
     records: list[Record]
     times: list[int]
     unaligned: int
+    offsets: dict[int, int]
 
 
 class _Limits:
@@ -239,6 +240,7 @@ class Alignment:
         heapq.heapify(heap)
         fresh_ms = now_ms - self.span_ms
         settled = {partition: self.lanes[partition].settled_end(limits.settled_at) for _, partition in heap}
+        offsets = {partition: self.lanes[partition].offset for _, partition in heap}
         taken: list[Record] = []
         times: list[int] = []
         size = unaligned = 0
@@ -266,7 +268,7 @@ class Alignment:
                 heapq.heappop(heap)
                 self._limit_by_lane(limits, lane)
         self._note_wait(bool(taken), at)
-        return Step(taken, times, unaligned)
+        return Step(taken, times, unaligned, offsets)
 
     def put_back(self, step: Step) -> None:
         """Undo a ``take`` whose step did not happen: the next one begins with these records."""
@@ -274,7 +276,8 @@ class Alignment:
             lane = self.lanes[record.partition]
             lane.hand.appendleft((time, record))
             lane.hand_bytes += record_bytes(record)
-            lane.offset = record.offset
+        for partition, offset in step.offsets.items():
+            self.lanes[partition].offset = offset
 
     def commits(self, stamp: int) -> dict[int, Committed]:
         """Offset and claim of every own partition, as they stand after what was taken."""

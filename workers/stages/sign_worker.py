@@ -219,7 +219,7 @@ class SignWorker:
         if self.alignment.is_alone or not self.alignment.lanes:
             return
         if self._committed_at is None or self.now() - self._committed_at >= RENEW_SECONDS:
-            self._commit([], membership, Step([], [], 0))
+            self._commit([], membership, Step([], [], 0, {}))
 
     def _commit(self, messages: list[Message], membership: Membership, step: Step) -> bool:
         """Publish with the offsets of all own partitions; false if it is known that nothing happened."""
