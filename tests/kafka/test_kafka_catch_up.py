@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 import orjson
-from kafka_world import World
+from kafka_world import World, reached
 
 from stream import Document
 from workers.topics.names import MATCH, SIGN
@@ -59,8 +59,8 @@ def test_the_pairs_of_a_backlog_are_those_of_an_undisturbed_stream(worlds: World
     for role in (SIGN, MATCH):
         for instance in ("0", "1"):
             world.place(role, instance)
-    world.run(lambda: all(place.generation() >= 0 for place in world.places), "all have joined", records_max=1)
-    world.run(lambda: not world.unread(SIGN), "the backlog is signed", seconds_max=120.0)
+    signers, ends = world.places[:2], world.ends(world.topics.documents)
+    world.run(lambda: reached(signers, ends), "the backlog is signed", seconds_max=120.0)
     world.settle()
     found = world.pairs()
     assert (len(expected), len(set(expected) - set(found)), sorted(set(found) - set(expected))) == (
