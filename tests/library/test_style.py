@@ -20,7 +20,7 @@ FUNCTION_LINES_MAX = 60
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
     {"errors", "kernels", "kernels.compile", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
-    {"table.pages", "table.admit"},
+    {"table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
     {"table.step", "table.views"},

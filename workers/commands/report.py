@@ -15,6 +15,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rich.table import Table
 
 from stream.documents import REASONS
+from stream.table import COUNTERS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
 from workers.sources.lines import BOM
@@ -25,15 +26,8 @@ _SENTENCES = {**REASONS, **FILE_REASONS}
 _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
 # Characters of those names in a report.
 _FIELDS_CHARACTERS = 300
-# Counters of the table that a summary shows, and what they mean there.
-_COUNTS = {
-    "candidates": "candidates",
-    "copies": "identical copies",
-    "late": "too late for the window",
-    "expired": "left the window by age",
-    "evicted": "evicted by window_documents",
-    "cuts": "buckets cut at bucket_candidates_max",
-}
+# The counts of a table that a summary shows, and their words there.
+_COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
 
 
 class Rejects:
