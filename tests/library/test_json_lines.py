@@ -59,8 +59,10 @@ def test_the_names_of_the_fields_can_be_chosen():
         (b'{"id":"a","text":null}', "text_type"),
         (b'{"id":"a","text":["t"]}', "text_type"),
         (b'{"text":"t"}', "no_id"),
-        (b'{"id":7,"text":"t"}', "id_type"),
-        (b'{"id":null,"text":"t"}', "id_type"),
+        (b'{"id":7.5,"text":"t"}', "id_type"),
+        (b'{"id":true,"text":"t"}', "id_type"),
+        (b'{"id":123456789012345678901234567890,"text":"t"}', "id_type"),
+        (b'{"id":null,"text":"t"}', "no_id"),
         (b'{"id":"a","text":"t","timestamp":true}', "timestamp_type"),
         (b'{"id":"a","text":"t","timestamp":"soon"}', "timestamp_type"),
         (b'{"id":"a","text":"t","timestamp":[1]}', "timestamp_type"),
@@ -108,14 +110,32 @@ def test_a_lone_surrogate_matters_only_where_it_is_used():
         (b'"1970-01-01T00:00:01Z"', 1.0),
         (b'"1970-01-01T01:00:00+01:00"', 0.0),
         (b'"1970-01-01 00:00:00.25"', 0.25),
+        (b'"1700000000"', 1.7e9),
+        (b'"1700000000.5"', 1_700_000_000.5),
+        (b'"1.7e9"', 1.7e9),
+        (b'"19700102"', 86400.0),
+        (b'"Fri, 02 Jan 1970 00:00:01 GMT"', 86401.0),
+        (b'"2 Jan 1970 01:00:00 +0100"', 86400.0),
         (b"1e400", float("inf")),
         (b"9" * 5000, float("inf")),
         (b"12345678901234567890123", 12345678901234567890123.0),
     ],
 )
-def test_a_timestamp_is_seconds_or_iso_8601(stamp, seconds):
+def test_a_timestamp_is_a_number_or_a_date(stamp, seconds):
     """Without a zone it is UTC; what no double holds is infinite, and the signer refuses it."""
     assert decode_document(b'{"id":"a","text":"t","timestamp":' + stamp + b"}") == Document("a", "t", seconds)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "unit"),
+    [(b"1700000000000", "ms"), (b'"1712010112345"', "ms"), (b"1.7e15", "us"), (b"1700000000000000000", "ns")],
+)
+def test_a_time_in_a_smaller_unit_is_refused_until_the_unit_is_set(stamp, unit):
+    """As seconds it would lie thousands of years ahead, and close every window."""
+    raw = b'{"id":"a","text":"t","timestamp":' + stamp + b"}"
+    assert decode_document(raw) == "timestamp_unit"
+    found = decode_document(raw, Fields(timestamp_unit=unit))
+    assert 1.69e9 < found.timestamp < 1.72e9
 
 
 def test_pairs_are_compact_json_in_a_fixed_order():

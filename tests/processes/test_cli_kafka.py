@@ -16,7 +16,7 @@ from typer.main import get_command
 from stream.errors import ConfigError
 from workers.cli.app import app
 from workers.commands.load import Loader
-from workers.commands.report import Report
+from workers.commands.session import Job, Session
 from workers.commands.tail import follow
 from workers.commands.topics import describe
 from workers.process.exits import Exit, Failure
@@ -241,9 +241,9 @@ class Wakeful(Stop):
 
 def loader_of(bench, **changes):
     """A loader on the bench's cluster, with what it reports."""
-    report = Report(quiet=True, walk_reports_max=0)
     settings = bench.settings.model_copy(update=changes)
-    return Loader(MemoryTransport(bench.cluster), settings, report, Wakeful()), report
+    session = Session(settings, Job([], quiet=True), stop=Wakeful())
+    return Loader(MemoryTransport(bench.cluster), settings, session), session.report
 
 
 def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path):

@@ -20,6 +20,8 @@ class Exit(IntEnum):
     GENERATION = 9
     FENCED = 10
     STUCK = 11
+    UNUSABLE = 12
+    REFUSED = 13
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -38,6 +40,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.GENERATION: "a message of bands was signed under another configuration",
     Exit.FENCED: "another process took this worker's place again and again: give each its own --instance",
     Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
+    Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
+    Exit.REFUSED: "--strict: a document was refused, and the reading ended there",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }
