@@ -156,23 +156,16 @@ class Cluster:
             place.worker.take(place.kept)
             place.kept = {}
 
-    def turn(self, place: Place, records_max: int = 500) -> int:
-        """One turn of a worker as its process would do it; returns the records taken."""
-
-        def turn() -> int:
+    def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
+        """One turn of a worker as its process would do it, or its trim; returns the records taken."""
+        try:
             if place.worker is None:
                 self.start(place)
             assert place.worker is not None
+            if trims:
+                place.worker.trim()  # type: ignore[union-attr]
+                return 0
             taken = place.worker.turn(0.0, records_max)
-            place.taken += taken
-            return taken
-
-        return self._act(place, turn)
-
-    def _act(self, place: Place, act: Callable[[], int]) -> int:
-        """Let a worker do something, and what its process does after each of its errors; returns what it returned."""
-        try:
-            return act()
         except Crash:
             self.crash(place)
             self.events["crash in a call"] += 1
@@ -193,6 +186,9 @@ class Cluster:
             self.crash(place)
             place.kept = kept
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
+        else:
+            place.taken += taken
+            return taken
         return 0
 
     def crash(self, place: Place) -> None:
@@ -226,9 +222,8 @@ class Cluster:
     def trim(self, place: Place) -> None:
         """What a matcher does from time to time."""
         self.record()
-        worker = place.worker
-        if isinstance(worker, MatchWorker):
-            self._act(place, lambda: worker.trim() or 0)
+        if isinstance(place.worker, MatchWorker):
+            self.turn(place, trims=True)
 
     def settle(self, records_max: int = 500) -> None:
         """Everybody runs until nothing has moved for longer than session and transaction timeout together."""
