@@ -144,7 +144,10 @@ def free_slot(client: KafkaConsumer) -> None:
 
 
 def has_resumed(client: KafkaConsumer) -> bool:
-    """Whether the client has records of partitions that are paused no more; a poll takes back those of one."""
+    """Whether the client has records of partitions that are paused no more; a poll takes back those of one.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
+    """
     return any(not client._subscription.is_paused(place) for place in client._fetcher._paused_partition_records)
 
 
