@@ -17,15 +17,16 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
-from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
+from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
+from stream.scheme_interface import Plan
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
+from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES
 from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.texts.words import stop_languages
 from stream.theory.tuning import SKETCH_BITS, Tuning
 from stream.tokens.elements import RATINGS
-from stream.tokens.verify import VERIFIED
+from stream.tokens.verify import SET_MEASURES
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
 SIGNING_VERSION = 1
@@ -52,7 +53,7 @@ class Config(Parameters):
             except ValidationError as error:
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Config:
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Config:
         """The configuration with other values, validated, and with a tuning and fingerprints of its own."""
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
@@ -77,14 +78,15 @@ class Config(Parameters):
         return self
 
     @functools.cached_property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """What the functions of the scheme need to know; see ``Scheme.plan``."""
-        return SCHEMES[self.scheme].plan(self)
+        plan: Plan = SCHEMES[self.scheme].plan(self)
+        return plan
 
     @property
     def tuning(self) -> Tuning:
         """Bands, rows, margin and cut that these settings resolve to."""
-        return SCHEMES[self.scheme].tuning(self.plan)
+        return self.plan.tuning
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:
@@ -117,9 +119,9 @@ def _digest(parts: list[Any]) -> str:
 
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
-    "shingles": lambda: (*SHINGLES, TOKENS),
+    "shingles": lambda: tuple(SHINGLES),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: (None, *VERIFIED, *MEASURES),
+    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
     "planes": lambda: tuple(PLANES),

@@ -27,8 +27,9 @@ from stream.batches import (
 )
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal
+from stream.pair_rule import NO_MATCHES, Matches, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import Common, Evidence, Scheme, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -48,26 +49,6 @@ class Signed(NamedTuple):
     refusals: list[Refusal]
     characters: int
     shingles: int
-
-
-class Matches(NamedTuple):
-    """Emitted pairs of a batch as columns, in order of arrival: ids, event times in microseconds (``NO_TIME`` for
-    none), similarity in [0, 1], number of common bands."""
-
-    older: list[str]
-    newer: list[str]
-    older_times: npt.NDArray[np.int64]
-    newer_times: npt.NDArray[np.int64]
-    similarity: npt.NDArray[np.float64]
-    buckets: npt.NDArray[np.int32]
-
-    def pairs(self) -> list[Pair]:
-        """The columns as pairs."""
-        return list(map(Pair, self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()))
-
-
-_NO_TIMES = np.empty(0, np.int64)
-_NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
 
 
 class Signer:
@@ -132,28 +113,30 @@ class Matcher:
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
         self.config = config
         self.partition = partition or WHOLE
-        self.cut = 0.0 if candidates else config.tuning.cut
+        self.score_min = 0.0 if candidates else config.tuning.cut
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
-        self.table = BandTable(self._scheme.width(config.plan), table_limits(config, self._scheme))
+        self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
         keys = bucket_keys(batch, self._scheme, self.config.plan)
         met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
         if not len(met.items):
-            return _NO_MATCHES
+            return NO_MATCHES
         common = self._common(batch, met)
-        similarity = np.where(met.identical, 1.0, common.similarity)
-        first_key = np.where(met.identical, 0, common.first_key)
-        # Two different keys share a chain with probability 2^-41: then the evidence knows no common key.
-        related = (first_key >= 0) & common.conditions & (common.keys >= self.config.buckets_shared_min)
-        emitted = (related | met.identical) & (similarity >= self.cut)
+        judged = judge(common, met.identical, self.score_min, self.config.buckets_shared_min)
+        emitted = judged.is_pair
         if self.partition.of > 1:
-            owners = partitions_of(keys.values[keys.starts[met.items] + first_key], self.partition.of)
-            emitted &= owners == self.partition.number
-        chosen = np.flatnonzero(emitted)
-        return self._orient(batch, met.items[chosen], met.slots[chosen], similarity[chosen], common.keys[chosen])
+            owners = partitions_of(keys.values[keys.starts[met.items] + judged.first_key], self.partition.of)
+            emitted = emitted & (owners == self.partition.number)
+        rows = np.flatnonzero(emitted)
+        items, slots = met.items[rows], met.slots[rows]
+        arrived = Matches(
+            self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
+            judged.similarity[rows], common.keys[rows],
+        )  # fmt: skip
+        return orient(arrived, ties_by_id=self._ties_by_id)
 
     def _common(self, batch: Batch, met: Candidates) -> Common:
         """What items have in common with what they met; a part at a time, for evidence may be large."""
@@ -169,33 +152,9 @@ class Matcher:
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
         id_bytes, id_starts = id_columns([id_])
-        evidence = fixed_evidence(np.zeros((1, self._scheme.width(self.config.plan)), np.uint8))
+        evidence = fixed_evidence(np.zeros((1, self.config.plan.width), np.uint8))
         batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), evidence)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
-
-    def _orient(
-        self,
-        batch: Batch,
-        at: npt.NDArray[np.int32],
-        slots: npt.NDArray[np.int64],
-        similarity: npt.NDArray[np.float64],
-        buckets: npt.NDArray[np.int32],
-    ) -> Matches:
-        """Which of the two is older: by event time; ties and items without a time by arrival, or by id."""
-        newer, older = batch.ids_at(at), self.table.ids(slots)
-        newer_times, older_times = batch.times[at], self.table.times(slots)
-        timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
-        swap = timed & (newer_times < older_times)
-        if self._ties_by_id:
-            ties = np.flatnonzero(~timed | (newer_times == older_times))
-            swap[ties] = [newer[i] < older[i] for i in ties.tolist()]
-        for i in np.flatnonzero(swap).tolist():
-            newer[i], older[i] = older[i], newer[i]
-        newer_times, older_times = (
-            np.where(swap, older_times, newer_times),
-            np.where(swap, newer_times, older_times),
-        )
-        return Matches(older, newer, older_times, newer_times, similarity, buckets)
 
 
 class Deduplicator:
@@ -283,7 +242,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def table_limits(config: Config, scheme: Scheme) -> Limits:
+def table_limits(config: Config, scheme: AnyScheme) -> Limits:
     """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
     window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
     return Limits(

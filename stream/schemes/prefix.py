@@ -32,9 +32,10 @@ from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, ragged_evidence, ragged_values
+from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from stream.schemes import sets
 from stream.table.admit import payload_of
+from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import Tuning, complete
 from stream.tokens import verify
 from stream.tokens.bags import sorted_sets
@@ -69,6 +70,17 @@ class PrefixPlan(NamedTuple):
     order: TokenOrder
     threshold: float
     seed: int
+    width: int = 0  # evidence has no part of fixed width
+
+    @property
+    def kind(self) -> str:
+        """What the sets are made of."""
+        return self.reading.kind
+
+    @property
+    def tuning(self) -> Tuning:
+        """No pair at the threshold is missed, and no pair below it is emitted."""
+        return complete(self.threshold)
 
 
 class Shared(NamedTuple):
@@ -130,11 +142,6 @@ def plan(parameters: Parameters) -> PrefixPlan:
     )
 
 
-def kind(plan: PrefixPlan) -> str:
-    """What the sets are made of."""
-    return sets.kind(plan.reading)
-
-
 def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
     """The tokens, as the other schemes of sets read them."""
     return sets.features(documents, plan.reading)
@@ -143,12 +150,6 @@ def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
 def evidence(features: Features, plan: PrefixPlan) -> Evidence:
     """The strings, eight bytes a token."""
     return ragged_evidence(*strings(features.values, features.starts, plan.order))
-
-
-def width(plan: PrefixPlan) -> int:
-    """There is no part of fixed width."""
-    del plan
-    return 0
 
 
 def keys(evidence: Evidence, plan: PrefixPlan) -> Keys:
@@ -168,13 +169,18 @@ def signing(plan: PrefixPlan) -> tuple[object, ...]:
     return (*sets.signing(plan.reading), plan.order.digest, plan.threshold, plan.seed)
 
 
-def tuning(plan: PrefixPlan) -> Tuning:
-    """No pair at the threshold is missed, and no pair below it is emitted."""
-    return complete(plan.threshold)
+SCHEME = Scheme(
+    plan, features, sets.bag_contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=True,
+    guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+    sample=lambda text, plan: sets.sample(text, plan.reading),
+    examples=tuple({"shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),
+)  # fmt: skip
 
 
 @inlined
-def _prefix_length(length, threshold):  # type: ignore[no-untyped-def]
+def _prefix_length(length, threshold):
     """One more than the greatest i with (length - i) / length >= threshold, as ``float64`` has it."""
     left = np.int64(np.ceil(threshold * length))
     while left > 1 and (left - 1) * 1.0 / length >= threshold:
@@ -185,13 +191,13 @@ def _prefix_length(length, threshold):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _prefix_lengths(lengths, threshold, out):  # type: ignore[no-untyped-def]
+def _prefix_lengths(lengths, threshold, out):
     for i in range(len(lengths)):
         out[i] = _prefix_length(lengths[i], threshold)
 
 
 @kernel
-def _prefix_keys(values, starts, seed, keys, key_starts, payloads):  # type: ignore[no-untyped-def]
+def _prefix_keys(values, starts, seed, keys, key_starts, payloads):
     token_seed = derive_seed(seed, _TOKEN_PURPOSE)
     for i in range(len(starts) - 1):
         first, length, at = starts[i], starts[i + 1] - starts[i], key_starts[i]
@@ -201,7 +207,7 @@ def _prefix_keys(values, starts, seed, keys, key_starts, payloads):  # type: ign
 
 
 @kernel
-def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):  # type: ignore[no-untyped-def]
+def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):
     for pair in range(len(firsts)):
         first_a, first_b = starts_a[pair], starts_b[pair]
         a = values_a[first_a : first_a + _prefix_length(starts_a[pair + 1] - first_a, threshold)]

@@ -4,9 +4,10 @@ With everything on, a text becomes NFKC, case folded, NFKC once more (folding ca
 blank, stripped. White space is what ``str.isspace`` says, 0x1C to 0x1F included. Lone surrogates are refused in every
 mode: they have no encoding, so no two systems would agree on their hash.
 
-ASCII texts skip the Unicode machinery: NFKC leaves them alone and case folding is 32 added to A to Z, so one kernel
-over their bytes does all of it. A property test holds the two paths equal. The result is columnar: all texts of a
-batch in two buffers, one of bytes (ASCII results) and one of 32-bit code points (the rest).
+Two compiled paths do this. ASCII texts need no table: NFKC leaves them alone and case folding is 32 added to A to Z.
+All other texts go through a table of every code point (``stream.texts.unicode_fold``). Both give what the chain of
+Python's own functions gives (``normalize``); property tests compare them. The result is columnar: all texts of a batch
+in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
 """
 
 from __future__ import annotations
@@ -45,8 +46,7 @@ class CodePoints(NamedTuple):
     """Normalised texts of one batch.
 
     Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else
-    of
-    ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
+    of ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
     ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0.
     """
 
@@ -185,7 +185,7 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
 
 
 @kernel
-def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
+def _place(starts, lengths, is_wide):
     """Starts of the texts in their two buffers."""
     narrow = 0
     wide = 0
@@ -199,7 +199,7 @@ def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_narrow(codes, fold_case, fold_space, out):  # type: ignore[no-untyped-def]
+def _fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
     n = len(codes)
     for p in range(n):
@@ -212,7 +212,7 @@ def _fold_narrow(codes, fold_case, fold_space, out):  # type: ignore[no-untyped-
 
 
 @kernel
-def _fold_blanks_of(codes):  # type: ignore[no-untyped-def]
+def _fold_blanks_of(codes):
     """Leave one blank of each run, none at the ends, in place; returns the new length. Most texts have no run."""
     n = len(codes)
     if n == 0:
@@ -227,7 +227,7 @@ def _fold_blanks_of(codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_runs(codes):  # type: ignore[no-untyped-def]
+def _fold_runs(codes):
     """Leave one blank of each run, none at the ends, in place; returns the new length."""
     j = 0
     before = _BLANK  # a run at the start is dropped, later ones leave one blank
@@ -240,7 +240,7 @@ def _fold_runs(codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_ascii(raw, starts, lengths, is_wide, fold_case, fold_space, out):  # type: ignore[no-untyped-def]
+def _fold_ascii(raw, starts, lengths, is_wide, fold_case, fold_space, out):
     """Fold case and white space of the ASCII texts; each keeps its start and gets its new length."""
     for i in range(len(starts)):
         if not is_wide[i]:
@@ -249,7 +249,7 @@ def _fold_ascii(raw, starts, lengths, is_wide, fold_case, fold_space, out):  # t
 
 
 @kernel
-def _fold_blanks(codes, starts, lengths):  # type: ignore[no-untyped-def]
+def _fold_blanks(codes, starts, lengths):
     """Fold runs of blanks of texts of code points; each keeps its start and gets its new length."""
     for i in range(len(starts)):
         lengths[i] = _fold_blanks_of(codes[starts[i] : starts[i] + lengths[i]])

@@ -41,6 +41,9 @@ _BLOCK = 128
 # Longer runs of marks go to ``unicodedata``: sorting by insertion takes quadratic time.
 _RUN_MAX = 32
 _ONE = np.uint32(1)
+# Counters that go to other kernels begin as a number of this type: a plain 0 is a type of its own, and each kernel
+# would be compiled twice.
+_ZERO = np.int64(0)
 _NOTHING = np.uint32(0)
 _SECOND_BITS = np.uint64(21)
 _MULTIPLIER = np.uint64(PAIR_MULTIPLIER)
@@ -52,7 +55,7 @@ _INTERACTS = SPECIAL | MARK | SECOND
 
 
 @raw_kernel
-def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):  # type: ignore[no-untyped-def]
+def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):
     """Normalise n texts but for their general stretches.
 
     Text i is ``raw[starts[i]:starts[i] + lengths[i]]`` (``uint32``). Its result is written to ``out`` (``uint32``), one
@@ -62,8 +65,7 @@ def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):  # type
 
     Returns the number of stretches, or ``NO_ROOM``; then the contents of ``starts`` and ``lengths`` are undefined.
     """
-    count = 0
-    at = 0
+    count, at = _ZERO, _ZERO
     for i in range(len(starts)):
         codes = raw[starts[i] : starts[i] + lengths[i]]
         length, found = _fold_text(codes, table, out[at:], stretches, count, i)
@@ -81,7 +83,7 @@ def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):  # type
 
 
 @raw_kernel
-def gather_stretches(raw, starts, stretches, count, out):  # type: ignore[no-untyped-def]
+def gather_stretches(raw, starts, stretches, count, out):
     """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many.
 
     ``starts`` are those of the raw texts.
@@ -98,7 +100,7 @@ def gather_stretches(raw, starts, stretches, count, out):  # type: ignore[no-unt
 
 
 @raw_kernel
-def splice(folded, starts, lengths, stretches, count, results, entries, out):  # type: ignore[no-untyped-def]
+def splice(folded, starts, lengths, stretches, count, results, entries, out):
     """Put the results of the stretches, each with a separator after it, into their places of ``folded``, in ``out``.
 
     ``starts`` and ``lengths`` are those of the texts in ``folded``, and then those in ``out``. White space in a result
@@ -126,20 +128,19 @@ def splice(folded, starts, lengths, stretches, count, results, entries, out):  #
 
 
 @raw_kernel
-def _copy(codes, out, at):  # type: ignore[no-untyped-def]
+def _copy(codes, out, at):
     for p in range(len(codes)):
         out[at + p] = codes[p]
     return at + len(codes)
 
 
 @raw_kernel
-def _fold_text(codes, table, out, stretches, count, text):  # type: ignore[no-untyped-def]
+def _fold_text(codes, table, out, stretches, count, text):
     """Normalise one text; returns its length and the new number of stretches."""
-    n = len(codes)
+    n = np.int64(len(codes))
     entries = table.entries
     before = _NOTHING  # the entry of the last code point of the output
-    i = 0
-    j = 0
+    i, j = _ZERO, _ZERO
     while i < n:
         end = min(i + _BLOCK, n)
         if j + n - i > len(out):
@@ -173,7 +174,7 @@ def _fold_text(codes, table, out, stretches, count, text):  # type: ignore[no-un
 
 
 @raw_kernel
-def _interacts(before, entry):  # type: ignore[no-untyped-def]
+def _interacts(before, entry):
     """Whether a code point needs more than a look-up: a second after a first or a mark, a mark after one of a higher
     class, or a special code point. Not 0 if so."""
     after_mark = before & MARK
@@ -182,7 +183,7 @@ def _interacts(before, entry):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def _fold_block(codes, before, entries, out):  # type: ignore[no-untyped-def]
+def _fold_block(codes, before, entries, out):
     """Map a block, which is not empty; returns whether nothing in it interacts. All loops compile to vector code."""
     n = len(codes)
     for p in range(n):
@@ -197,13 +198,13 @@ def _fold_block(codes, before, entries, out):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def _length(entry):  # type: ignore[no-untyped-def]
+def _length(entry):
     """Code points of an expansion."""
     return np.int64(entry & _LENGTH_MASK)
 
 
 @raw_kernel
-def _expand(entry, expansions, out):  # type: ignore[no-untyped-def]
+def _expand(entry, expansions, out):
     """Write an expansion; returns its length."""
     first = np.int64((entry & PAYLOAD) >> EXPANSION_LENGTH_BITS)
     for p in range(_length(entry)):
@@ -212,7 +213,7 @@ def _expand(entry, expansions, out):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def _insert(mark, entry, entries, out, j):  # type: ignore[no-untyped-def]
+def _insert(mark, entry, entries, out, j):
     """Put a mark that never composes into its place among the marks before ``out[j]``; returns whether it is near."""
     at = j
     while at > 0 and at > j - _RUN_MAX:
@@ -226,12 +227,12 @@ def _insert(mark, entry, entries, out, j):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def _is_boundary(entry):  # type: ignore[no-untyped-def]
+def _is_boundary(entry):
     return entry & _INTERACTS == _NOTHING or entry & EXPANDS != _NOTHING or entry == SPECIAL | _SURROGATE
 
 
 @raw_kernel
-def _fold_run(codes, i, table, out, j, stretches, count, text):  # type: ignore[no-untyped-def]
+def _fold_run(codes, i, table, out, j, stretches, count, text):
     """Normalise the unit around place ``i``: from the boundary before it to the next one.
 
     Returns the end of the unit, the new length of ``out`` (or ``NO_ROOM``) and the new number of stretches. Between the
@@ -268,12 +269,12 @@ def _fold_run(codes, i, table, out, j, stretches, count, text):  # type: ignore[
 
 
 @raw_kernel
-def _rank(entry):  # type: ignore[no-untyped-def]
+def _rank(entry):
     return (entry >> RANK_SHIFT) & RANK_MASK
 
 
 @raw_kernel
-def _compose(codes, table, out):  # type: ignore[no-untyped-def]
+def _compose(codes, table, out):
     """Sort and compose a simple code point and the marks and seconds after it; returns the number of code points.
 
     Returns 0 if a second sorts into the decomposition of the simple code point: that is left to ``unicodedata``.
@@ -313,7 +314,7 @@ def _compose(codes, table, out):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def _composite(first, second, table):  # type: ignore[no-untyped-def]
+def _composite(first, second, table):
     """The primary composite of two code points, or 0."""
     keys = table.pair_keys
     key = np.uint64(first) << _SECOND_BITS | np.uint64(second)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from stream import Config
 from stream.documents import REASONS
-from stream.pipeline import Matches
+from stream.pair_rule import Matches
 from workers.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,

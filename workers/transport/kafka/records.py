@@ -1,115 +1,93 @@
 """The records of a fetch, in our own type: those of a batch are found by one compiled pass over its bytes.
 
 The client reads a record in some forty steps of Python and copies it into two tuples of its own, at three times the
-price of parsing the JSON that it holds; and it takes 4 kB at a time from a connection, giving the interpreter lock away
-each time and waiting for it again. Only that is replaced, client by client: checksums, compression, and which batches a
-transaction hides stay with the client. Headers are passed over.
+price of parsing the JSON that it holds. That is replaced in a client made with ``is_fast``. Replaced in every client is
+what it does without a limit: it unpacks a compressed batch whole, whatever that holds, and counts the records of a poll
+alone. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record with ``refused`` stands for
+it; a poll ends with the record that uses up its bytes. Checksums, and which batches a transaction hides, stay with the
+client. Headers are passed over.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
-bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold batches of the
-formats before it; the client reads those.
+bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
+formats before it; the client reads those that are not compressed, and compressed ones are refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
-from kafka.consumer.fetcher import Fetcher
-from kafka.net.transport import KafkaTCPTransport
-from kafka.protocol.consumer import IsolationLevel
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from stream.kernels.compile import kernel
-from workers.transport.protocol import Record
+from workers.transport.kafka.client_internals import fetches
+from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
+from workers.transport.protocol import UNBOUNDED, Record, RefusedBatch, UnreadableError
 
-_COMPILED_FORMAT = 2
 # Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value.
 _COLUMNS = 6
-_RECEIVED_BYTES = 256 << 10
+_ReadBatch = Callable[[int, Any, int], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
-def consumer(**options: Any) -> KafkaConsumer:
-    """A client whose polls give our records. Connections that it has made by now read as before."""
+@dataclass
+class Limits(fetches.Budget):
+    """What the polls of a client may bring: the bytes of the next poll, and those of any compressed batch."""
+
+    left_bytes: int = UNBOUNDED
+    batch_bytes_max: int = UNBOUNDED
+
+
+def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
+    """Make a client for ``poll``; a fast one has our reader of batches in it. Raises what the client raises."""
     client = KafkaConsumer(**options)
-    client._fetcher.PartitionRecords = _PartitionRecords
-    connect = client._manager._build_transport
-
-    async def connected(*arguments: Any, **options: Any) -> Any:
-        connection = await connect(*arguments, **options)
-        if type(connection) is KafkaTCPTransport:  # one with TLS hands out what it has decrypted
-            connection._sock_recv = partial(receive, connection)
-        return connection
-
-    client._manager._build_transport = connected
+    read = read_batch if is_fast else read_batch_by_client
+    fetches.read_batches_with(client, partial(_read_or_refuse, read, limits), limits)
     return client
 
 
-def receive(connection: Any) -> tuple[bytes, Exception | None]:
-    """What a connection has for us, up to ``_RECEIVED_BYTES``; what is wrong with it, the client finds if there is
-    nothing."""
-    with suppress(OSError):
-        data: bytes = connection._sock.recv(_RECEIVED_BYTES)
-        if data:
-            return data, None
-    found: tuple[bytes, Exception | None] = KafkaTCPTransport._sock_recv(connection)
-    return found
+def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, start: int) -> list[Record]:
+    """The records of a batch, or the one that stands for it; ``start`` is the offset where the fetch began."""
+    try:
+        return read(number, batch, limits.batch_bytes_max)
+    except TooLargeToUnpackError:
+        refused = RefusedBatch(max(batch.base_offset, start), batch.size_in_bytes)
+        return [Record(number, batch.last_offset, batch.max_timestamp, None, None, refused)]
 
 
-class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # the client has no types
-    """What the client holds of one partition of a fetch; it calls the one method here for the records."""
+def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+    """Read a batch of partition ``number``, which unpacks to ``bytes_max`` at most.
 
-    def _unpack_records(self, place: Any, records: Any, *_: Any) -> Iterator[Record]:
-        while (batch := records.next_batch()) is not None:
-            if not batch.validate_crc():
-                raise client_errors.CorruptRecordError(f"{place} at offset {batch.base_offset}: a wrong checksum")
-            is_compiled = batch.magic == _COMPILED_FORMAT
-            if not is_compiled or self._is_visible(batch):
-                self.bytes_read += batch.size_in_bytes
-                for record in read_batch(place.partition, batch) if is_compiled else _read_old(place.partition, batch):
-                    self.records_read += 1
-                    self.next_fetch_offset = record.offset + 1
-                    yield record
-            if is_compiled:  # the log may have lost the last records of a batch, never their offsets
-                self.next_fetch_offset = batch.next_offset
-        self.drain()
-
-    def _is_visible(self, batch: DefaultRecordBatch) -> bool:
-        """Whether a batch is data that this reader may see, as the client tells it."""
-        self.leader_epoch = batch.leader_epoch
-        if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
-            self._consume_aborted_transactions_up_to(batch.last_offset)
-            if self._contains_abort_marker(batch):
-                self.aborted_producer_ids.discard(batch.producer_id)
-            elif self._is_batch_aborted(batch):
-                return False
-        return not batch.is_control_batch
-
-
-def read_batch(number: int, batch: DefaultRecordBatch) -> list[Record]:
-    """The records of a batch of partition ``number``; raises the client's ``CorruptRecordError`` if they are none."""
-    batch._maybe_uncompress()
-    buffer, count = np.frombuffer(batch._buffer, np.uint8), batch.records_count
+    Raises the client's ``CorruptRecordError`` if it is not made of records, ``UnreadableError`` if it is packed in a
+    way that is not known, ``TooLargeToUnpackError``.
+    """
+    if fetches.is_old_format(batch):
+        return _read_old(number, batch)
+    content: bytes | bytearray
+    if batch.compression_type == batch.CODEC_NONE:
+        content, begin = fetches.packed(batch)
+    else:
+        content, begin = _unpacked(number, batch, bytes_max), 0
+    buffer, count = np.frombuffer(content, np.uint8), batch.records_count
     spans = np.empty((count if 0 <= count <= len(buffer) else 0, _COLUMNS), np.int64)
-    if len(spans) != count or _find(buffer, batch._pos, spans) != len(buffer):
+    if len(spans) != count or _find(buffer, begin, spans) != len(buffer):
         raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset} is not made of records")
     if batch.timestamp_type == batch.LOG_APPEND_TIME:
         spans[:, 0] = batch.max_timestamp
     else:
         spans[:, 0] += batch.first_timestamp
     spans[:, 1] += batch.base_offset
-    data = memoryview(batch._buffer)
+    data = memoryview(content)
     return [
         _AS_RECORD((
             number, offset, time,
             data[key:key_end].tobytes() if key >= 0 else None,
             data[value:value_end].tobytes() if value >= 0 else None,
+            None,
         ))
         for time, offset, key, key_end, value, value_end in spans.tolist()
     ]  # fmt: skip
@@ -117,14 +95,43 @@ def read_batch(number: int, batch: DefaultRecordBatch) -> list[Record]:
 
 def warm() -> None:
     """Compile what reads a batch, or load it from disk."""
-    builder = DefaultRecordBatchBuilder(_COMPILED_FORMAT, 0, 0, -1, -1, -1, 1 << 10)
-    builder.append(0, 0, None, b"", [])
-    read_batch(0, DefaultRecordBatch(bytes(builder.build())))
+    read_batch(0, fetches.smallest_batch())
 
 
-def _read_old(number: int, batch: Any) -> Iterator[Record]:
-    for record in batch:
-        yield Record(number, record.offset, record.timestamp, record.key, record.value)
+def read_batch_by_client(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+    """As ``read_batch``, by the client's own code; it unpacks nothing."""
+    if fetches.is_old_format(batch):
+        return _read_old(number, batch)
+    if batch.compression_type != batch.CODEC_NONE:
+        fetches.set_unpacked(batch, _unpacked(number, batch, bytes_max))
+    return _as_records(number, batch)
+
+
+def _unpacked(number: int, batch: Any, bytes_max: int) -> bytes:
+    content, begin = fetches.packed(batch)
+    try:
+        return unpack(batch.compression_type, bytes(memoryview(content)[begin:]), bytes_max)
+    except DamagedError as error:
+        raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset}: {error}") from error
+    except UnknownCodecError as error:
+        raise UnreadableError(
+            f"the batch at offset {batch.base_offset} of partition {number} is packed by {error}, which is none of "
+            "gzip, snappy, lz4 and zstd: let its producer use one of these, and start beyond it"
+        ) from error
+
+
+def _read_old(number: int, batch: Any) -> list[Record]:
+    if batch.compression_type:
+        raise UnreadableError(
+            f"the messages at offset {batch.base_offset} of partition {number} are compressed in format {batch.magic}, "
+            "that of Kafka before 0.11, which is not read: copy the topic with a newer producer, or start beyond them"
+        )
+    return _as_records(number, batch)
+
+
+def _as_records(number: int, records: Iterable[Any]) -> list[Record]:
+    """The client's records as ours."""
+    return [Record(number, one.offset, one.timestamp, one.key, one.value) for one in records]
 
 
 @kernel

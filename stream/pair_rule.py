@@ -1,0 +1,89 @@
+"""The pair rule: which candidates are pairs, and which document of a pair is the older one.
+
+``Matcher`` applies the rule to what its table finds; ``neardup batch`` applies it to what a database finds. Both
+functions are pure.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.documents import Pair
+from stream.scheme_interface import Common
+from stream.table import NO_TIME
+
+
+class Judged(NamedTuple):
+    """The result of ``judge`` for m candidates.
+
+    ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``first_key`` (``int32[m]``): the place of
+    the first common key among the keys of the newer item. Identical content has similarity 1 and first key 0.
+    """
+
+    is_pair: npt.NDArray[np.bool_]
+    similarity: npt.NDArray[np.float64]
+    first_key: npt.NDArray[np.int32]
+
+
+class Matches(NamedTuple):
+    """m pairs as columns: ids, event times in microseconds (``NO_TIME`` where a document has no time), similarity in
+    [0, 1], number of common keys."""
+
+    older: list[str]
+    newer: list[str]
+    older_times: npt.NDArray[np.int64]
+    newer_times: npt.NDArray[np.int64]
+    similarity: npt.NDArray[np.float64]
+    buckets: npt.NDArray[np.int32]
+
+    def pairs(self) -> list[Pair]:
+        """Return the columns as pairs."""
+        return list(map(Pair, self.older, self.newer, self.similarity.tolist(), self.buckets.tolist()))
+
+
+_NO_TIMES = np.empty(0, np.int64)
+NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
+
+
+def judge(common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int) -> Judged:
+    """Decide which of m candidates are pairs.
+
+    A candidate is a pair if its similarity is at least ``score_min`` and if it is identical content or the two items
+    share at least ``shared_min`` keys and meet the conditions of the scheme. Two different keys share a chain of the
+    table with probability 2^-41; then the evidence has no common key, and the candidate is no pair.
+
+    Args:
+        common: what the evidence of the m candidates has in common.
+        identical: ``bool[m]``, true where the table found identical content.
+        score_min: least similarity of a pair, in [0, 1].
+        shared_min: least number of common keys, at least 1.
+    """
+    similarity = np.where(identical, 1.0, common.similarity)
+    first_key = np.where(identical, np.int32(0), common.first_key)
+    related = (first_key >= 0) & common.conditions & (common.keys >= shared_min)
+    return Judged((related | identical) & (similarity >= score_min), similarity, first_key)
+
+
+def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:
+    """Order the two documents of each pair by event time.
+
+    Args:
+        arrived: pairs in order of arrival: ``newer`` arrived after ``older``.
+        ties_by_id: order documents with equal times, and pairs with a document without a time, by id; else by arrival.
+    """
+    older, newer, older_times, newer_times, similarity, buckets = arrived
+    timed = (newer_times != NO_TIME) & (older_times != NO_TIME)
+    swap = timed & (newer_times < older_times)
+    if ties_by_id:
+        ties = np.flatnonzero(~timed | (newer_times == older_times))
+        swap[ties] = [newer[i] < older[i] for i in ties.tolist()]
+    if not swap.any():
+        return arrived
+    older, newer = list(older), list(newer)
+    for i in np.flatnonzero(swap).tolist():
+        older[i], newer[i] = newer[i], older[i]
+    times = np.where(swap, newer_times, older_times), np.where(swap, older_times, newer_times)
+    return Matches(older, newer, *times, similarity, buckets)

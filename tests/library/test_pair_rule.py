@@ -1,0 +1,81 @@
+"""The pair rule: which candidates are pairs, and which document of a pair is older."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream.pair_rule import NO_MATCHES, Matches, judge, orient
+from stream.scheme_interface import Common
+from stream.table import NO_TIME
+
+# first key, number of common keys, conditions, similarity, identical -> is it a pair (score_min 0.5, shared_min 2)?
+CANDIDATES = [
+    ((0, 2, True, 0.5, False), True),  # at both bounds
+    ((3, 9, True, 0.49, False), False),  # similarity below score_min
+    ((3, 1, True, 0.9, False), False),  # too few common keys
+    ((-1, 9, True, 0.9, False), False),  # no common key: two keys shared a chain by accident
+    ((3, 9, False, 0.9, False), False),  # a condition of the scheme fails
+    ((-1, 0, False, 0.0, True), True),  # identical content is a pair whatever the scheme says
+]
+
+
+def common(rows: list[tuple[int, int, bool, float, bool]]) -> tuple[Common, np.ndarray]:
+    first, keys, conditions, similarity, identical = zip(*rows, strict=True)
+    found = Common(
+        np.array(first, np.int32), np.array(keys, np.int32), np.array(conditions), np.array(similarity, np.float64)
+    )
+    return found, np.array(identical)
+
+
+@pytest.mark.parametrize(("row", "expected"), CANDIDATES)
+def test_a_candidate_is_a_pair_when_score_keys_and_conditions_suffice(row: tuple, expected: bool) -> None:
+    """Identical content needs none of them."""
+    assert judge(*common([row]), 0.5, 2).is_pair.tolist() == [expected]
+
+
+def test_identical_content_has_similarity_1_and_the_first_key() -> None:
+    """So its owner is known without a common key, and a similarity that a scheme computes does not lower it."""
+    judged = judge(*common([row for row, _ in CANDIDATES]), 0.5, 2)
+    assert judged.similarity.tolist() == [0.5, 0.49, 0.9, 0.9, 0.9, 1.0]
+    assert judged.first_key.tolist() == [0, 3, 3, -1, 3, 0]
+    assert judged.is_pair.tolist() == [expected for _, expected in CANDIDATES]
+
+
+def arrived(*rows: tuple[str, str, int, int]) -> Matches:
+    """Pairs in order of arrival; the similarity of pair i is i / 10."""
+    older, newer, older_times, newer_times = zip(*rows, strict=True)
+    numbers = np.arange(len(rows))
+    times = np.array(older_times, np.int64), np.array(newer_times, np.int64)
+    return Matches(list(older), list(newer), *times, numbers / 10, numbers.astype(np.int32))
+
+
+UNTIMED = int(NO_TIME)
+ROWS = [("a", "b", 1, 2), ("c", "d", 2, 1), ("f", "e", 3, 3), ("h", "g", UNTIMED, 9), ("j", "i", 9, UNTIMED)]
+
+
+def test_the_document_with_the_earlier_time_is_the_older_one() -> None:
+    """Equal and missing times keep the order of arrival; the columns of a pair move together."""
+    turned = orient(arrived(*ROWS))
+    assert list(zip(turned.older, turned.newer, strict=True)) == [
+        ("a", "b"), ("d", "c"), ("f", "e"), ("h", "g"), ("j", "i"),
+    ]  # fmt: skip
+    assert turned.older_times.tolist() == [1, 1, 3, UNTIMED, 9]
+    assert turned.newer_times.tolist() == [2, 2, 3, 9, UNTIMED]
+    assert turned.similarity.tolist() == [0.0, 0.1, 0.2, 0.3, 0.4]
+
+
+def test_ties_follow_the_ids_where_arrival_differs_between_partitions() -> None:
+    """Equal and missing times are ordered by id, so that every partition gives the same answer."""
+    turned = orient(arrived(*ROWS), ties_by_id=True)
+    assert turned.older == ["a", "d", "e", "g", "i"]
+    assert turned.newer == ["b", "c", "f", "h", "j"]
+    assert turned.older_times.tolist() == [1, 1, 3, 9, UNTIMED]
+
+
+@pytest.mark.parametrize("ties_by_id", [False, True])
+def test_pairs_keep_their_values_when_both_arrive_the_other_way_round(ties_by_id: bool) -> None:
+    """With different times the result does not depend on which of the two arrived first."""
+    one, other = arrived(("a", "b", 1, 2)), arrived(("b", "a", 2, 1))
+    assert orient(one, ties_by_id=ties_by_id).pairs() == orient(other, ties_by_id=ties_by_id).pairs()
+    assert orient(NO_MATCHES, ties_by_id=ties_by_id).pairs() == []
