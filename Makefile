@@ -9,6 +9,9 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
+# What "make check" runs: no process, no server, and no test file that takes more than some seconds.
+CHECKED = $(filter-out tests/library/test_benchmarks.py, $(wildcard tests/library/test_*.py))
+
 .DEFAULT_GOAL := help
 .PHONY: help demo check test bench bench-kafka kafka torture clean
 

@@ -22,10 +22,14 @@ from workers.telemetry import metrics
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()
 TARGETS = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.M))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
 
 
-@pytest.mark.parametrize("name", ["CONTRIBUTING.md", "SECURITY.md", "README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))])
+@pytest.mark.parametrize(
+    "name",
+    ["CONTRIBUTING.md", "SECURITY.md", "README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))],
+)
 def test_every_link_leads_to_a_file(name: str) -> None:
     """A list of files to touch is of no use when one of them has moved."""
     page = ROOT / name
