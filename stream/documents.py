@@ -78,6 +78,7 @@ REASONS: dict[str, str] = {
     "not_object": "the JSON value is not an object",
     "no_text": "the text field is missing",
     "text_type": "the text field is not a string",
+    "fields_type": "the fields are no mapping of names to strings",
     "no_tokens": "the field of tokens is missing",
     "tokens_type": "the tokens are neither a list of strings and whole numbers nor ratings by item",
     "no_key": "the record has no value in the fields of any blocking key, so it could never meet another",
