@@ -53,8 +53,6 @@ CLAIM_SECONDS = 5.0
 SETTLE_SECONDS = 1.0
 # The part of lateness_seconds that alignment uses up. The rest is for clocks and for the producers' own disorder.
 SPAN_SHARE = 0.5
-# Below this, claims that are renewed each second would hold up a live stream.
-LATENESS_SECONDS_MIN = 60.0
 # Ends of a log are noted this often, and for this long: longer than a claim can be behind.
 _MARK_SECONDS = 0.1
 _MARKS_MAX = 600

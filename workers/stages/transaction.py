@@ -39,12 +39,13 @@ _OUTCOMES: dict[type[TransportError], str] = {
 
 
 class Message(NamedTuple):
-    """One record to send."""
+    """One record to send; without a time it has that of its sending."""
 
     topic: str
     partition: int
     value: bytes
     key: bytes | None = None
+    timestamp_ms: int | None = None
 
 
 def record_bytes(record: Record) -> int:
@@ -101,7 +102,7 @@ def _publish(
         with stage(observer, "send"):
             producer.begin()
             for message in messages:
-                producer.send(message.topic, message.partition, message.value, message.key)
+                producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
         with stage(observer, "flush"):
             producer.flush()
         with stage(observer, "commit"):

@@ -29,6 +29,7 @@ from workers.transport.protocol import (
     OffsetGoneError,
     Producer,
     Record,
+    Replication,
     UnreachableError,
     UnreadableError,
 )
@@ -100,6 +101,10 @@ class KafkaTransport:
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings of a topic in effect; empty for a user who may not see them."""
         return self.admin.describe(topic).configs
+
+    def replication(self, topic: str) -> Replication:
+        """Nodes of the cluster, and replicas of the topic."""
+        return Replication(self.admin.nodes(), self.admin.replicas(topic))
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""
