@@ -75,15 +75,15 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     if len(data) != expected:
         raise WireError(f"a message of {len(data)} bytes should have {expected}: it was cut or joined")
     columns = _Columns(data)
-    times = columns.take("<i8", n)
-    contents = columns.take("<u8", 2 * n).reshape(n, 2)
-    id_starts = _starts(columns.take("<u2", n), id_bytes)
-    removed_starts = _starts(columns.take("<u2", removals), removed_bytes)
-    ragged_starts = _starts(columns.take("<u4", n if ragged else 0), ragged) if ragged else np.zeros(n + 1, np.int64)
-    fixed = columns.take("u1", n * width).reshape(n, width)
-    evidence = Evidence(fixed, columns.take("u1", ragged), ragged_starts)
-    ids = columns.take("u1", id_bytes)
-    gone = columns.take("u1", removed_bytes).tobytes()
+    times = columns.read("<i8", n)
+    contents = columns.read("<u8", 2 * n).reshape(n, 2)
+    id_starts = _starts(columns.read("<u2", n), id_bytes)
+    removed_starts = _starts(columns.read("<u2", removals), removed_bytes)
+    ragged_starts = _starts(columns.read("<u4", n if ragged else 0), ragged) if ragged else np.zeros(n + 1, np.int64)
+    fixed = columns.read("u1", n * width).reshape(n, width)
+    evidence = Evidence(fixed, columns.read("u1", ragged), ragged_starts)
+    ids = columns.read("u1", id_bytes)
+    gone = columns.read("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
     return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
 
@@ -95,7 +95,7 @@ class _Columns:
         self._data = data
         self._at = _HEADER.size
 
-    def take(self, dtype: str, count: int) -> npt.NDArray[Any]:
+    def read(self, dtype: str, count: int) -> npt.NDArray[Any]:
         column: npt.NDArray[Any] = np.frombuffer(self._data, dtype, count, self._at)
         self._at += column.nbytes
         return column if column.flags.aligned else column.copy()

@@ -13,7 +13,7 @@ from stream.documents import Document
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
-from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, take_ragged
+from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
@@ -100,10 +100,10 @@ def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int
     return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
 
 
-def take(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
     """Some rows of a batch, in the given order."""
-    ids, id_starts = take_ragged(batch.ids, batch.id_starts, rows)
-    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.take(rows))
+    ids, id_starts = select_ragged(batch.ids, batch.id_starts, rows)
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.select(rows))
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
