@@ -1,8 +1,7 @@
-"""The message of the ``bands`` topic: a columnar batch, bytes in and bytes out, read back without a Python object a
-row.
+"""The message of the ``bands`` topic: a columnar batch as bytes. Decoding makes no Python object for a row.
 
-A message holds documents as columns, and after them the ids of removed documents; whoever applies it takes the
-documents first. It begins with the signing fingerprint: data of another generation is refused, never misread.
+A message holds documents as columns, then the ids of removed documents. The reader applies the documents first. The
+message begins with the signing fingerprint, so data of another generation is refused and never misread.
 
 Layout, little-endian, each column packed: magic ``NDUP``, version u8, three bytes of zero, fingerprint 16 bytes,
 documents u32, width of evidence u32, bytes of ragged evidence u32, bytes of ids u32, removed ids u32, bytes of removed
@@ -27,7 +26,7 @@ _HEADER = struct.Struct("<4sB3x16sIIIIII")
 
 
 class WireError(NeardupError, ValueError):
-    """A message that is not of this format, of another generation, or cut short."""
+    """A message is not of this format, is of another generation, or is truncated."""
 
 
 class BandMessage(NamedTuple):
@@ -73,7 +72,9 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     expected = _HEADER.size + n * (8 + 16 + 2 + width + 4 * (ragged > 0))
     expected += ragged + id_bytes + 2 * removals + removed_bytes
     if len(data) != expected:
-        raise WireError(f"a message of {len(data)} bytes should have {expected}: it was cut or joined")
+        raise WireError(
+            f"a message of {len(data)} bytes should have {expected}: it is truncated, or two messages are joined"
+        )
     columns = _Columns(data)
     times = columns.read("<i8", n)
     contents = columns.read("<u8", 2 * n).reshape(n, 2)
@@ -89,7 +90,7 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
 
 
 class _Columns:
-    """Reads one column after the other; unaligned ones are copied, which the kernels need."""
+    """Reads one column after the other; copies unaligned ones, because kernels need aligned arrays."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

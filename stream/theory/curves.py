@@ -1,9 +1,9 @@
 """S-curves: the probability that a pair is a candidate and passes, from the probability that one row agrees.
 
 A row of two items of similarity s agrees with probability a(s), the *agreement law* of its family, which rises to 1.
-For MinHash a(s) is s, also for sampled bits, whose similarity is the fraction of equal bits. A row kept as a hash of ``bits`` agrees by chance too, with q = a + (1 - a) 2^-bits. ``bits`` of 0 stands for whole rows
-and 1 for rows that are one bit in themselves (the side of a hyperplane, a sampled bit): these never agree by chance
-beyond what a(s) says.
+For MinHash a(s) is s, also for sampled bits, whose similarity is the fraction of equal bits. A row stored as a hash of
+``bits`` bits agrees by chance too: q = a + (1 - a) 2^-bits. ``bits`` of 0 stands for whole rows and 1 for rows that are
+one bit (the side of a hyperplane, a sampled bit); the law a(s) of these includes chance.
 
 Source: Mining of Massive Datasets, 3.4.1-3 and 3.6.3; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 """

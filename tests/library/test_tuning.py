@@ -280,7 +280,7 @@ class TestPlot:
         assert chosen.recall <= emitted[80] < chosen.recall + 0.01
         assert (emitted <= candidate + 1e-12).all()
         assert curve(chosen, points=2)[2] == pytest.approx([0, 1])
-        with pytest.raises(ConfigError, match="curve of 1 points"):
+        with pytest.raises(ConfigError, match="at least 2 points, not 1"):
             curve(chosen, points=1)
 
 
