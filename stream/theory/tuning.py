@@ -163,8 +163,7 @@ def choose(
 
     Of all shapes that reach ``recall``, each with the highest ``score_min`` that does, the choice has the least cost:
     false candidates plus ``false_pair_weight`` times false pairs, both as areas under the curve below the threshold.
-    Ties go to more rows, then to the smaller margin. The cost of candidates alone would favour few bands that just
-    reach ``recall`` and leave no room for ``score_min``; the cost of pairs alone, many bands of few rows.
+    Ties go to more rows, then to the smaller margin.
 
     Args:
         threshold: similarity, above 0 and at most 1.
@@ -172,14 +171,13 @@ def choose(
         rows_max: bands * rows at most, up to 1024. Rows of a band must have at least 32 bits together.
         sketch_bits: bits of a row: 8, 16 or 32; or 1 for families whose row is one bit.
         bands, rows: fixed values, if given.
-        min_similarity: replaces ``score_min`` afterwards, in [0, 1]; ``recall`` is then the result. If no shape reaches
-            the requested recall, the shape with the most candidates is chosen.
+        min_similarity: replaces ``score_min`` afterwards, in [0, 1], and decides the recall. If no shape reaches the
+            recall, the shape with the most candidates is chosen.
         false_pair_weight: cost of a false pair in false candidates, 0 or more.
-        agreement: probability that a row agrees at a similarity in [0, 1]; rising, for arrays of any shape. The result
-            keeps it, so it must be a module-level function or a tuple with ``__call__``.
+        agreement: probability that a row agrees, by similarity (arrays of any shape); rising. It must be a module-level
+            function or a tuple with ``__call__``, because the result keeps it.
         exact_score: the score is the true similarity: ``score_min`` is the threshold, and there is no false pair.
-        unrelated: similarity of unrelated items, below the threshold, where their rows agree too. Such pairs count
-            ``UNRELATED_WEIGHT`` times those of any other similarity.
+        unrelated: similarity of unrelated items whose rows agree; such pairs count ``UNRELATED_WEIGHT`` times.
         bands_min: bands that must agree before a pair is a candidate, at least 1.
 
     Raises:
