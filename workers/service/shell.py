@@ -135,7 +135,7 @@ class Shell:
         with _endings():
             started = time.monotonic()
             warm(self.settings, self.settings.bands_partitions)
-            _log.info("%s: kernels are ready after %.1f s", self.name, time.monotonic() - started)
+            _log.info("%s: kernels loaded after %.1f s", self.name, time.monotonic() - started)
             while not outside.stop.signal:
                 try:
                     self._live()

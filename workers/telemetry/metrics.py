@@ -1,7 +1,8 @@
 """Every metric in one table (name, kind, unit, roles, meaning, label), and the export to Prometheus.
 
 Code uses the names of the table. Prometheus sees them with the prefix ``neardup_``, and counters with the suffix
-``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are listed here, or they are the partitions that the worker owns.
+``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are
+listed here, or they are the partitions that the worker owns.
 
 Histograms accept whole arrays, so the cost of a metric does not grow with the documents.
 """
