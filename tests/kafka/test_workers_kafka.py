@@ -34,7 +34,7 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     assert created.returncode == 0, created.stderr
     described = deployment.run("topics", "describe").stdout
     assert "UNSAFE" not in described
-    assert described.count("replication.factor") == described.count("warning: should be at least 2") == 4  # one node
+    assert described.count("replication.factor") == described.count("warning:") == 4  # one node
     assert described.count("min.insync.replicas") == 4
 
     port = free_port()
