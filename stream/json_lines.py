@@ -67,9 +67,9 @@ def decode_document(
 
     Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
     ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
-    names an offset (eight digits in a string are a date of ISO 8601); or null for no time. A number that lies beyond the
-    year 5000 in seconds, and in this age in a smaller unit, is refused with ``timestamp_unit``. An id that is a whole
-    number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
+    names an offset (eight digits in a string are a date of ISO 8601); or null for no time. A number beyond the year
+    5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a
+    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
     ('a', 'hello', 60.0)
