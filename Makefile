@@ -9,10 +9,28 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
-.PHONY: demo test bench bench-kafka kafka torture clean
+# What "make check" runs: no workers, no servers, and no file that alone takes long.
+LONG = benchmarks grids pages prefix promised_recall tuning words
+IN_MEMORY = client_internals contributing decompression health json_array kafka_records lines matcher matcher_steps memory \
+  memory_cluster memory_group metrics partition_table paths refused_batches scheme_workers settings shell shell_waits signer \
+  supervisor topics transaction watchdog
+CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/library/test_*.py)) \
+  $(IN_MEMORY:%=tests/processes/test_%.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test bench bench-kafka kafka torture clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
+
+check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(CHECKED)
 
 # Some three hundred processes start in the tests: compiled modules are kept, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE :=

@@ -117,7 +117,7 @@ class Config(Parameters):
                 self.buckets_shared_min,
                 self.evidence_bytes_max,
                 tuning.agreements_min,
-                tuning.cut,
+                tuning.score_min,
                 *SCHEMES[self.scheme].scoring(self.plan),
             ]
         )
