@@ -82,7 +82,17 @@ class Config(Parameters):
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
-        self.tuning  # noqa: B018 - raises ConfigError where settings contradict or the target is out of reach
+        asked = _Asked(self)
+        # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
+        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)  # type: ignore[arg-type]
+        fields = type(self).model_fields
+        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.names)
+                if getattr(self, name) != fields[name].default]  # fmt: skip
+        if idle:
+            raise ConfigError(
+                f"{', '.join(sorted(idle))} has no meaning with scheme {self.scheme}, which does not use it: leave it "
+                "out, or choose a scheme that uses it"
+            )
         return self
 
     @functools.cached_property
@@ -119,6 +129,25 @@ class Config(Parameters):
                 *SCHEMES[self.scheme].scoring(self.plan),
             ]
         )
+
+
+# The settings that a scheme may use or not; the others bound the table and have a meaning for all schemes.
+_OF_SCHEMES = Parameters.model_fields.keys() - {
+    "bucket_candidates_max", "evidence_bytes_max", "id_bytes_max", "lateness_seconds", "probe_candidates_max",
+    "window_documents", "window_seconds",
+}  # fmt: skip
+
+
+class _Asked:
+    """A configuration that remembers which of its settings a plan asks for."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return getattr(self._config, name)
 
 
 def _digest(parts: list[Any]) -> str:

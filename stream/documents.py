@@ -122,6 +122,7 @@ REASONS: dict[str, str] = {
     "vector_zero": "every component of the vector is zero, so it has no direction",
     "vector_norm": "the vector is longer than norm_max",
     "vector_component": "a component of the vector is not a whole number from 0 to component_max",
+    "vector_bit": "a component of a vector of bits is neither 0 nor 1",
     "vector_half": "a component of the vector is beyond 65,504 times distance_scale, which float16 cannot keep",
     "vector_padding": "a bit beyond the last component of the vector is set",
     "no_id": "the id field is missing",

@@ -83,19 +83,25 @@ def share(part: int, whole: int, deviations: float = DEVIATIONS) -> Share:
     return Share(value, low, 1.0 if part == whole else middle + half)
 
 
-def confusion(emitted: Iterable[Pair], true: Iterable[Pair], documents: int | None = None) -> Confusion:
-    """Compare emitted and true pairs, each as two ids in any order; ``documents`` is the number of all documents.
+def confusion(
+    emitted: Iterable[Pair], true: Iterable[Pair], documents: int | None = None, copies: int = 0
+) -> Confusion:
+    """Compare emitted and true pairs, each as two ids in any order.
 
-    Raises ``ConfigError`` for fewer documents than the pairs name.
+    ``documents`` is the number of all documents, with ``copies`` that no pair names. Raises ``ConfigError`` for fewer
+    documents than the pairs name.
 
     >>> confusion([("a", "b"), ("c", "a")], [("b", "a")], documents=3)
     Confusion(true_positives=1, false_positives=1, false_negatives=0, true_negatives=1)
     """
     said, is_true = ({frozenset(pair) for pair in pairs} for pairs in (emitted, true))
     hits, named = len(said & is_true), len(frozenset[str]().union(*said, *is_true))
-    if documents is not None and documents < named:
-        raise ConfigError(f"documents is {documents}, but the pairs name {named}: count every document that was given")
-    rest = None if documents is None else math.comb(documents, 2) - len(said | is_true)
+    contents = None if documents is None else documents - copies
+    if contents is not None and contents < named:
+        raise ConfigError(
+            f"documents is {documents}, but the pairs name {named + copies}: count every document that was given"
+        )
+    rest = None if contents is None else math.comb(contents, 2) - len(said | is_true)
     return Confusion(hits, len(said) - hits, len(is_true) - hits, rest)
 
 

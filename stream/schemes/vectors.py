@@ -31,6 +31,8 @@ SEGMENT_DISTANCES = 4.0
 # Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
 _SCORED_BYTES = 1 << 20
 # Parameters that a measure cannot do without -> what to set them to.
+# Segments are at most so many times as wide as distance_scale: beyond, a row says nothing of a pair.
+SEGMENT_SCALES_MAX = 1_000_000
 _REMEDIES = {
     "dimension": "the number of components of a vector",
     "distance_scale": "the distance from which two vectors have nothing in common",
@@ -145,6 +147,12 @@ def _check(p: Parameters, measure: str) -> None:
 
 def _segment_width(p: Parameters, scale: float) -> float:
     if p.segment_width is not None:
+        if p.segment_width > SEGMENT_SCALES_MAX * scale:
+            raise ConfigError(
+                f"segment_width={p.segment_width:g} is more than {SEGMENT_SCALES_MAX:,} times distance_scale "
+                f"({scale:g}), so nearly all vectors fall into one segment: leave it out, or set it to some distances "
+                "between near-duplicates"
+            )
         return p.segment_width
     if p.threshold >= 1:
         raise ConfigError(
