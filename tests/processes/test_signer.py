@@ -392,3 +392,15 @@ def test_partitions_that_wait_are_asked_for_in_turns() -> None:
     assert asked == [0, 1, 0, 1]
     turns(worker, count=1)
     assert worker.ready
+
+
+def test_an_id_that_is_not_the_key_is_counted_and_warned_of() -> None:
+    """A tombstone has nothing but the key, so it would not reach the document."""
+    keys = [b"a", b"other", b"7", None]
+    values = [{"id": "a"}, {"id": "b"}, {"id": 7}, {"id": "c"}]
+    records = [
+        record(json.dumps({**value, "text": f"some words of document {i}"}))._replace(key=key)
+        for i, (key, value) in enumerate(zip(keys, values, strict=True))
+    ]
+    done = sign_records(records, SIGNER, PLAN)
+    assert (done.report.documents, done.report.misnamed) == (4, 1)
