@@ -75,6 +75,7 @@ REFUSED = [
     (PLAN, b"k" * 101, None, "id_too_long"),
     (PLAN, b"k" * 70_000, None, "id_too_long"),
     (PLAN, b"key", f'{{{TEXT}, "timestamp": "soon"}}'.encode(), "timestamp_type"),
+    (PLAN, b"key", f'{{{TEXT}, "timestamp": 1700000000000}}'.encode(), "timestamp_unit"),
     (PLAN, b"key", f'{{{TEXT}, "timestamp": 1e400}}'.encode(), "timestamp_range"),
     (PLAN, b"key", f'{{{TEXT}, "timestamp": -1e300}}'.encode(), "timestamp_range"),
     (PLAN, b"key", b'{"text": " \\n "}', "empty"),
