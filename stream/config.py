@@ -1,8 +1,8 @@
-"""``Config``: every choice and every limit, validated, frozen, with the fingerprints that name a generation.
+"""``Config``: all settings, validated and frozen, with the fingerprints that name a generation.
 
-Two fingerprints, because two kinds of state depend on a configuration. *Signing*: all that decides a bucket key or a
-sketch; data signed under different ones can never be compared. *Matching*: the window, the caps and the cut; the
-same signed data can be matched anew under another.
+Two kinds of state depend on a configuration, so it has two fingerprints. The *signing* fingerprint covers everything
+that decides a bucket key or a sketch; data with different ones cannot be compared. The *matching* fingerprint covers
+the window, the limits and the least score; the same signed data can be matched again under another.
 """
 
 from __future__ import annotations
@@ -28,17 +28,25 @@ from stream.theory.tuning import SKETCH_BITS, Tuning
 from stream.tokens.elements import RATINGS
 from stream.tokens.verify import SET_MEASURES
 
-# Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
+# Increase it by hand when the meaning of a hash, row or key changes; known-answer tests notice when.
 SIGNING_VERSION = 1
 
 
 class Config(Parameters):
-    """What to find and within which limits. Every field has a default; unknown ones are refused by name.
+    """What to find, and within which limits. Immutable, comparable and hashable; several threads may share one.
 
-    Raises ``ConfigError`` with the value, the rule and the remedy.
+    Args:
+        **values: the fields below, all with defaults. Times are in seconds, sizes in bytes or documents as the name
+            says, similarities and probabilities in [0, 1]. Unknown names are refused.
 
-    >>> Config(threshold=0.9).tuning.bands
-    13
+    Raises:
+        ConfigError: a value is out of its range, settings contradict each other, or the recall is out of reach. The
+            message has the value, the rule and the remedy.
+
+    Example:
+        >>> config = Config(threshold=0.9, window_seconds=86_400)
+        >>> config.tuning.bands, config.tuning.rows
+        (11, 11)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +62,7 @@ class Config(Parameters):
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Config:
-        """The configuration with other values, validated, and with a tuning and fingerprints of its own."""
+        """Return the configuration with other values: validated, with its own tuning and fingerprints."""
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
@@ -89,13 +97,13 @@ class Config(Parameters):
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """What the functions of the scheme need to know; see ``Scheme.plan``."""
+        """The settings as the functions of the scheme read them; see ``stream.scheme_interface.Plan``."""
         plan: Plan = SCHEMES[self.scheme].plan(self)
         return plan
 
     @property
     def tuning(self) -> Tuning:
-        """Bands, rows, margin and cut that these settings resolve to."""
+        """Bands, rows, margin and least score that these settings resolve to."""
         return self.plan.tuning
 
     @functools.cached_property
@@ -160,13 +168,13 @@ _CHOICES: dict[str, Any] = {
 }
 
 
-# What pydantic calls a value out of bounds, and the words for each bound.
+# How pydantic names a value out of bounds, and the words for each bound.
 _OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
-    """What pydantic found, as one sentence a field: value, rule, remedy; for unknown names the nearest known one."""
+    """Turn the findings of pydantic into a sentence a field: value, rule, remedy; or the nearest known name."""
     out = []
     for problem in error.errors():
         name = ".".join(map(str, problem["loc"]))

@@ -1,9 +1,9 @@
 """Scores of records, field by field: weights, penalties of edit distances, nicknames.
 
-Each field has a weight, the points of two equal values (100 unless told otherwise: three fields make a score of 300);
-unequal values lose ``penalty`` points for each square of their edit distance (insertions and deletions), never more
-than the weight. Forms of one name ("bill" and "william") count as one edit. A field that neither record has tells
-nothing and is left out of the sum; one that only one of them has is left out too, or earns a fixed share of its weight.
+Each field has a weight, the points of two equal values (100 by default: three fields make a score of 300). Unequal
+values lose ``penalty`` points for each square of their edit distance (insertions and deletions), never more
+than the weight. Forms of one name ("bill" and "william") count as one edit. A field that neither record has is
+left out of the sum; a field that only one record has is left out too, or earns a fixed fraction of its weight.
 
 Source: Mining of Massive Datasets, 3.8.2 (scores, nicknames), 3.5.5 (edit distance).
 """
@@ -145,7 +145,7 @@ def similarity(points: Floats, weights: Floats) -> Floats:
 def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | None = None) -> npt.NDArray[np.int32]:
     """Edit distances ``int32[m]`` by insertions and deletions, where a form of the same name counts as one edit.
 
-    A distance above ``most`` may be told as ``most + 1``.
+    A distance above ``most`` may be returned as ``most + 1``.
 
     >>> edits(["bill", "bill"], ["william", "will i am"], parse_nicknames(["william=bill"])).tolist()
     [1, 7]

@@ -48,7 +48,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
         p = parameters
         measure = measures[0] if p.measure is None else p.measure
         if measure not in measures:
-            raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
+            raise ConfigError(f"measure={measure!r} is not a measure of this scheme: set {' or '.join(measures)}")
         _check(p, measure)
         row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
@@ -122,7 +122,7 @@ def signing(plan: VectorPlan) -> tuple[object, ...]:
 
 
 def scoring(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides the similarity of two pieces of evidence beside themselves."""
+    """Return what decides the similarity, evidence apart."""
     return (plan.scale,)
 
 
@@ -156,8 +156,8 @@ def _segment_width(p: Parameters, scale: float) -> float:
         return p.segment_width
     if p.threshold >= 1:
         raise ConfigError(
-            "threshold=1.0 is a distance of 0, from which no width of a segment can be told: set segment_width, or a "
-            "threshold below 1, or take a scheme of identical items"
+            "threshold=1.0 is a distance of 0, from which no width of a segment follows: set segment_width, or a "
+            "threshold below 1, or use scheme identical"
         )
     return SEGMENT_DISTANCES * (1 - p.threshold) * scale
 
