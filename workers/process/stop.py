@@ -10,9 +10,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import FrameType
+from typing import NoReturn
+
+from workers.process.exits import Exit
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -20,6 +25,24 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 def leave_at_once() -> None:
     """Let a signal end the process with success until a ``Stop`` is installed: nothing has begun."""
     _take_over(lambda number, frame: os._exit(0))
+
+
+def leave(code: int) -> NoReturn:
+    """End the process now: everything is closed, and what was written is flushed.
+
+    The interpreter's own end waits for threads of libraries, and a worker that has stopped could hang in it.
+    """
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        pass  # the reader has what it wants
+    except (OSError, ValueError) as error:
+        sys.stderr.write(f"neardup: cannot write to standard output: {error}\n")
+        code = code or Exit.OUTPUT
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _take_over(handler: Callable[[int, FrameType | None], object]) -> None:

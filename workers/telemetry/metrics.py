@@ -73,6 +73,8 @@ _ROWS = (
         "Tombstones read; of a matcher: removal notices published."),
     Row("clamped", "counter", "documents", _ONE,
         "Documents whose time was ahead of their message's by more than skew_seconds, and was moved back."),
+    Row("misnamed", "counter", "documents", _ONE,
+        "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
         (*REASONS, *BATCH_REASONS)),
     Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
