@@ -192,7 +192,7 @@ class Place:
         """The position of each partition whose records are taken, and which has none at hand that wait."""
         if self.worker is None:
             return {}
-        running = self.worker.running - self.made.held().keys()
+        running = self.worker.running - self.made.waiting_records().keys()
         return {p: at for p, at in self.consumer.positions().items() if p in running}
 
     def generation(self) -> int:

@@ -24,6 +24,7 @@ Hence a partition without an offset in a group that has offsets for others was a
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -43,6 +44,8 @@ from workers.transport.protocol import (
     TransportError,
     UnreachableError,
 )
+
+_log = logging.getLogger(__name__)
 
 # While records wait for other partitions, their owners' claims are read this often.
 ALIGN_SECONDS = 0.05
@@ -75,6 +78,7 @@ class SignWorker:
         self.running: set[int] = set()
         self.joined = False
         self.aborted_in_row = 0
+        self._warned = False
         self._refused = -1  # the last partition whose start could not be had
         self._paused: set[int] = set()
         self._committed_at: float | None = None
@@ -106,8 +110,8 @@ class SignWorker:
         self._hold(records_max)
         return signed
 
-    def held(self) -> dict[int, int]:
-        """How many records are at hand of each partition: polled, and not signed."""
+    def waiting_records(self) -> dict[int, int]:
+        """Return how many records are polled and not signed, of each partition that has some."""
         return self.alignment.held()
 
     def observe(self) -> None:
@@ -210,9 +214,20 @@ class SignWorker:
         if not self._commit(signings.messages, membership, step):
             return 0
         _report(signings.report, self.observer)
+        self._warn_of_names(signings.report.misnamed)
         self.observer.count("unaligned", step.unaligned)
         self._is_behind = self.alignment.is_holding
         return len(step.records)
+
+    def _warn_of_names(self, misnamed: int) -> None:
+        """Say once that removals will not find some documents."""
+        if misnamed and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%d documents of this step have an id that is not the key of their message: a tombstone with that key "
+                "does not remove them; send each document with its id as the key (counted as misnamed)",
+                misnamed,
+            )
 
     def _renew(self, membership: Membership) -> None:
         """Commit the claims alone, when nothing else was committed for a while and another signer may wait for them."""
@@ -254,5 +269,6 @@ def _report(report: SignReport, observer: Observer) -> None:
     observer.count("shingles", report.shingles)
     observer.count("removals", report.removals)
     observer.count("clamped", report.clamped)
+    observer.count("misnamed", report.misnamed)
     for reason, count in report.refused.items():
         observer.count("refused", count, reason)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.bands_message import BandMessage, encode
-from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
 from stream.documents import Document
 from stream.errors import ConfigError
@@ -59,6 +59,7 @@ class SignReport(NamedTuple):
     shingles: int
     removals: int
     clamped: int
+    misnamed: int
     refused: dict[str, int]
 
 
@@ -104,11 +105,11 @@ def sign_records(
     messages: list[Message] = []
     refused: dict[str, int] = {}
     with stage(observer, "decode"):
-        segments, clamped = _segments(records, plan, messages, refused, now_seconds)
+        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds)
     with stage(observer, "sign"):
         documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
     size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, misnamed, refused))
 
 
 def _sign_segments(
@@ -134,10 +135,11 @@ def _sign_segments(
 
 def _segments(
     records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
-) -> tuple[list[_Segment], int]:
-    """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
+) -> tuple[list[_Segment], int, int]:
+    """Records in order, split where an id comes again after its removal; how many times were clamped; and how many
+    documents have an id that is not the key of their message."""
     segments = [_Segment([], [], {})]
-    clamped = 0
+    clamped = misnamed = 0
     for record in records:
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
@@ -167,9 +169,10 @@ def _segments(
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
             segments.append(_Segment([], [], {}))
+        misnamed += record.key is not None and key != document.id
         segments[-1].documents.append(document)
         segments[-1].records.append(record)
-    return segments, clamped
+    return segments, clamped, misnamed
 
 
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
@@ -180,10 +183,10 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
     for partition, rows in enumerate(route(keys, plan.partitions)):
-        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        contents = [BandMessage(select(batch, part), []) for part in _split(batch, rows)]
         if contents and gone:  # removals come after every document
             contents[-1] = contents[-1]._replace(removed=gone[0])
-        nothing = take(batch, rows[:0])
+        nothing = select(batch, rows[:0])
         contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
         for content in contents:
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))
