@@ -128,7 +128,7 @@ class Cluster:
         self._acted = 0
 
     def clock(self) -> float:
-        """The time of the cluster, which all of its processes share."""
+        """The time of the cluster."""
         return self.memory.now_seconds
 
     def between(self, place: Place, call: str) -> None:
@@ -152,8 +152,7 @@ class Cluster:
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
         if place.kind == SIGNERS:
-            clock = self.clock
-            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), clock, clock)
+            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
