@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
 from stream.errors import ConfigError
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
-from workers.transport.protocol import OffsetGoneError, UnknownTopicError
+from workers.transport.protocol import Committed, OffsetGoneError, UnknownTopicError
 
 _T = TypeVar("_T")
 
@@ -95,6 +95,15 @@ class KafkaAdmin:
         """Remove an instance from its group, if it is a member."""
         members = [MemberToRemove(group_instance_id=instance)]
         self._call(f"remove {instance!r} from {group!r}", lambda client: client.remove_group_members(group, members))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed of a topic; an admin's question does not wait for open transactions."""
+        found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
+        return {
+            place.partition: Committed(at.offset, at.metadata or "")
+            for place, at in found.items()
+            if place.topic == topic and at.offset >= 0
+        }
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
         """Create the topics that do not exist, and return their names. Existing ones stay as they are.

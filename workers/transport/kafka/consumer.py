@@ -61,6 +61,8 @@ _SLICE_SECONDS = 0.1
 _SILENCE_SECONDS = 1.0
 # Keys and values of a poll have about this many bytes at most, so that a step reuses memory that is mapped already.
 _ENOUGH_BYTES = 16 << 20
+# The broker answers a fetch that finds nothing after half a second, and the next one is under way by then.
+_FETCHED_SECONDS = 1.0
 # Without a coordinator for this long, the broker counts as away; a start or a rebalance takes less.
 _AWAY_SECONDS = 2.0
 
@@ -86,6 +88,8 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
+        self._ends: dict[int, int] = {}  # where readers of committed records stop, as the last fetch said
+        self._reached: dict[int, tuple[int, float]] = {}  # position at such an end, and since when it is being fetched
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
         try:
             self._client = kafka_records.consumer(
@@ -103,6 +107,7 @@ class KafkaGroupConsumer:
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name} cannot start", error) from error
         self._notes.client = self._client
+        fetches.note_ends(self._client, self._ends)
         groups.guard_joins(self._client, self._notes.may_join)
         self._client.subscribe([topic], listener=Listener(self._notes))
         self._learn_topic()
@@ -141,12 +146,15 @@ class KafkaGroupConsumer:
                     records += batch
             changed = unbroken != self._owned or unbroken != owned_before
             joins = bool(records) and groups.will_join(self._client)
-            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
+            is_over = left <= 0 and not (found and fetches.has_resumed(self._client))
+            if changed or joins or is_over or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_place(bool(records))
         self._watch()
+        self._note_reached()
         assigned, revoked = self._owned - unbroken, owned_before - unbroken
-        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
+        joining = groups.is_joining(self._client)
+        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining)
 
     def committed(self, partition: int) -> Committed | None:
         """Read the committed offset; waits for a pending transaction, as only a read-committed client does (rule 8).
@@ -176,6 +184,8 @@ class KafkaGroupConsumer:
     def pause(self, partitions: Sequence[int]) -> None:
         """Read no records of these until ``resume``; fetched records stay."""
         self._client.pause(*[self._place(partition) for partition in partitions])
+        for partition in partitions:
+            self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
         """Read records of these again; they must have a position."""
@@ -199,6 +209,22 @@ class KafkaGroupConsumer:
         places = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
         found = {partition: self._position(place) for partition, place in places.items()}
         return {partition: position for partition, position in found.items() if position is not None}
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records stops, as the last fetch of each placed partition said; asks nobody.
+
+        A fetch may have come before a pause. So the end of a partition that stands there is listed when the partition
+        has been fetched for ``_FETCHED_SECONDS`` since: by then a fetch was answered if there was anything to read.
+        """
+        now = time.monotonic()
+        found = {}
+        for partition, position in self.positions().items():
+            end = self._ends.get(partition)
+            if end is None:
+                continue
+            if position < end or now - self._reached.get(partition, (-1, now))[1] >= _FETCHED_SECONDS:
+                found[partition] = end
+        return found
 
     def close(self) -> None:
         """Stop; never raises. A named instance keeps its place until its session ends."""
@@ -231,6 +257,7 @@ class KafkaGroupConsumer:
         By itself the client fetches again only when the records of all partitions were read. Here it fetches at once
         for partitions of which none are left, so that the fetch runs during the worker's step.
         """
+        fetches.free_slot(self._client)
         try:
             found: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
@@ -254,6 +281,16 @@ class KafkaGroupConsumer:
             raise self._final_error from error
         return found
 
+    def _note_reached(self) -> None:
+        """Note since when each partition stands at its end and is being fetched."""
+        now = time.monotonic()
+        paused = {place.partition for place in self._client.paused()}
+        for partition, position in self.positions().items():
+            if partition in paused or position < self._ends.get(partition, position + 1):
+                self._reached.pop(partition, None)
+            elif self._reached.get(partition, (-1, now))[0] != position:
+                self._reached[partition] = (position, now)
+
     def _position(self, place: TopicPartition) -> int | None:
         try:
             found: int | None = self._client.position(place, timeout_ms=0)
@@ -268,6 +305,9 @@ class KafkaGroupConsumer:
             change = self._notes.changes.pop(0)
             gone |= change.partitions
             self._placed -= change.partitions
+            for partition in change.partitions:
+                self._ends.pop(partition, None)
+                self._reached.pop(partition, None)
             if change.is_assigned:
                 self._owned |= change.partitions
             else:

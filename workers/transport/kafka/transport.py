@@ -24,6 +24,7 @@ from workers.transport.kafka.client_settings import KafkaSettings, as_transport_
 from workers.transport.kafka.consumer import KafkaGroupConsumer
 from workers.transport.kafka.producer import KafkaTransactionalProducer
 from workers.transport.protocol import (
+    Committed,
     Consumer,
     OffsetGoneError,
     Producer,
@@ -92,6 +93,10 @@ class KafkaTransport:
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
         return self.admin.bounds(topic)
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed, without waiting for open transactions."""
+        return self.admin.group_offsets(group, topic)
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic; empty if this user may not see them."""

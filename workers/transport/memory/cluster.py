@@ -44,6 +44,7 @@ FAULTS: dict[str, type[TransportError]] = {
     "partitions": UnreachableError,
     "configs": UnreachableError,
     "bounds": UnreachableError,
+    "group_offsets": UnreachableError,
     "read": UnreachableError,
     "trim": UnreachableError,
     "poll": UnreachableError,
@@ -122,6 +123,15 @@ class MemoryCluster:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
             self._topics[topic] = _Topic(logs, dict(configs or {}), replicas)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give a topic ``count`` more partitions; the groups that read it rebalance."""
+        with self.lock:
+            logs = self._topic(topic).logs
+            logs += [PartitionLog(topic, len(logs) + i) for i in range(count)]
+            for group in self._groups.values():
+                if group.topic == topic:
+                    group.grow(range(len(logs)))
 
     def advance(self, seconds: float) -> None:
         """Let time pass: members that did not poll are removed, open transactions time out."""

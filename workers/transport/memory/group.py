@@ -104,6 +104,15 @@ class Group:
                 owned = self._sync(polling, owned)
         return polling.generation, owned
 
+    def is_joining(self, member: str) -> bool:
+        """Whether the member has taken part in a rebalance that is not over."""
+        return self._joined is not None and member in self._joined
+
+    def grow(self, partitions: Collection[int]) -> None:
+        """The topic has other partitions now."""
+        self._partitions = sorted(partitions)
+        self._rebalance()
+
     def check(self, membership: Membership) -> None:
         """Raise ``FencedError`` unless the membership may commit offsets now."""
         member = self.members.get(membership.member)

@@ -11,39 +11,25 @@ rebalance in one ``poll`` and learn the outcome in a later one; meanwhile it wor
 that was removed from the group finds everything revoked, and joins again. A partition in both ``revoked`` and
 ``assigned`` was lost and assigned again: drop what belongs to it. A consumer whose instance was taken over gets no
 notice: it continues to poll, and its offsets are refused.
-
-Theory of operation of a producer: ``ready -> open -> ready``, with two more states.
-
-    ready --begin--> open --commit, abort--> ready
-    open --flush raised, a send or offsets refused--> failed --abort--> ready
-    open, failed --no response to commit or abort--> lost      every call but close raises from then on
-
-In the state ``failed`` a commit is refused: on Kafka it can succeed with records missing. A call that the state forbids
-is a bug of the caller: ``AssertionError``. A fenced producer raises ``FencedError`` in any state. Records are in
-the log at once, within the open transaction: the least convenient moment that Kafka allows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from workers.transport.memory.cluster import MemoryCluster
 from workers.transport.memory.group import NO_GENERATION
+from workers.transport.memory.producer import MemoryProducer
 from workers.transport.protocol import (
     UNBOUNDED,
-    AbortedError,
     Committed,
     Consumer,
-    FencedError,
     Membership,
-    OutcomeUnknownError,
     Polled,
     Producer,
     Record,
     Replication,
-    TransportError,
     UnreachableError,
 )
 
@@ -99,6 +85,12 @@ class MemoryTransport:
             self._cluster.check("bounds")
             logs = (self._cluster.log(topic, p) for p in range(self._cluster.partitions(topic)))
             return {log.partition: (log.first, log.stable_end) for log in logs}
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What the group has committed; pending offsets do not count."""
+        with self._cluster.lock:
+            self._cluster.check("group_offsets")
+            return dict(self._cluster.group(group, topic).offsets)
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings with which the topic was created."""
@@ -173,7 +165,8 @@ class MemoryConsumer:
                 if over or self._available() >= records_max:
                     name = self._member or ""
                     membership = Membership(self._group.name, self._generation, name, self._instance)
-                    return Polled(self._read(records_max, bytes_max), membership, assigned, revoked)
+                    is_joining = self._group.is_joining(name)
+                    return Polled(self._read(records_max, bytes_max), membership, assigned, revoked, is_joining)
             if self._wait is not None:
                 self._wait(WAIT_SECONDS)
             waited += WAIT_SECONDS
@@ -218,6 +211,11 @@ class MemoryConsumer:
         """Return the offset of the next record of each partition that has a position."""
         with self._cluster.lock:
             return self._positions()
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records stops, of each partition that has a position."""
+        with self._cluster.lock:
+            return {partition: self._end(partition) for partition in self._positions()}
 
     def close(self) -> None:
         """Stop. A named instance keeps its place until its session ends; a member without a name leaves at once."""
@@ -278,119 +276,3 @@ class MemoryConsumer:
         if partition not in self._places:
             raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._instance!r}: poll says what is")
         return self._places[partition]
-
-
-class MemoryProducer:
-    """A transactional producer; see ``workers.transport.protocol.Producer`` and the theory of operation above."""
-
-    def __init__(self, cluster: MemoryCluster, transactional_id: str) -> None:
-        self._cluster = cluster
-        self._id = transactional_id
-        with cluster.lock:
-            cluster.check("producer", transactional_id)
-            self._key = (transactional_id, cluster.init_producer(transactional_id))
-        self._state: Literal["ready", "open", "failed", "lost"] = "ready"
-        self._failure: TransportError | None = None
-        self._unflushed = 0
-
-    def begin(self) -> None:
-        """Open a transaction."""
-        with self._cluster.lock:
-            self._expect("begin", "ready")
-            self._state, self._unflushed = "open", 0
-
-    def send(
-        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
-    ) -> None:
-        """Append to the transaction; ``flush`` reports failures, except an unknown topic, which raises at once."""
-        with self._cluster.lock:
-            self._expect("send", "open", "failed")
-            self._cluster.log(topic, partition)
-            self._unflushed += 1
-            try:
-                self._cluster.check("send", self._id)
-                self._cluster.write(self._key, topic, partition, value, key, timestamp_ms)
-            except AbortedError as error:
-                self._fail(error)
-
-    def flush(self) -> None:
-        """Raise ``AbortedError`` if a record was not acknowledged."""
-        with self._cluster.lock:
-            self._expect("flush", "open", "failed")
-            self._raise_failure()
-            self._try("flush")
-            self._unflushed = 0
-
-    def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put offsets of the group into the transaction; raises ``FencedError`` for an older membership."""
-        with self._cluster.lock:
-            self._expect("send_offsets", "open", "failed")
-            self._raise_failure()
-            if self._unflushed:
-                raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
-            self._try("send_offsets")
-            try:
-                self._cluster.write_offsets(self._key, topic, offsets, membership)
-            except FencedError as error:
-                self._fail(error)
-                raise
-            self._try("send_offsets_after")
-
-    def commit(self) -> None:
-        """Make the transaction visible; after a failure in it, raise that failure again."""
-        with self._cluster.lock:
-            self._expect("commit", "open", "failed")
-            self._raise_failure()
-            self._finish(commit=True)
-
-    def abort(self) -> None:
-        """Undo the transaction."""
-        with self._cluster.lock:
-            self._expect("abort", "open", "failed")
-            self._finish(commit=False)
-
-    def close(self) -> None:
-        """Abort an open transaction if possible; never raises."""
-        with self._cluster.lock:
-            if self._state in ("open", "failed") and self._cluster.reachable and self._is_current():
-                self._cluster.end(self._key, commit=False)
-            self._state = "lost"
-
-    def _finish(self, commit: bool) -> None:
-        before, after = ("commit_before", "commit_after") if commit else ("abort", "abort_after")
-        self._state = "lost"  # until there is a response
-        self._cluster.check(before, self._id)
-        self._cluster.end(self._key, commit)
-        self._cluster.check(after, self._id)
-        self._state, self._failure = "ready", None
-
-    def _expect(self, call: str, *states: str) -> None:
-        self._cluster.fence(self._key)
-        if self._state == "lost":
-            raise OutcomeUnknownError(
-                f"{call}: producer {self._id!r} was closed, or its last commit or abort has no response; make a new one"
-            )
-        if self._state not in states:
-            raise AssertionError(f"{call} is not allowed when producer {self._id!r} is {self._state}")
-
-    def _try(self, call: str) -> None:
-        try:
-            self._cluster.check(call, self._id)
-        except TransportError as error:
-            self._fail(error)
-            raise
-
-    def _fail(self, error: TransportError) -> None:
-        self._state = "failed"
-        self._failure = self._failure or error
-
-    def _raise_failure(self) -> None:
-        if self._failure is not None:
-            raise type(self._failure)(str(self._failure)) from self._failure
-
-    def _is_current(self) -> bool:
-        try:
-            self._cluster.fence(self._key)
-        except FencedError:
-            return False
-        return True
