@@ -345,6 +345,6 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 def test_the_command_under_test_is_the_one_that_up_starts():
     """By the same interpreter."""
-    from workers.service.supervisor import jobs_of
+    from workers.service.supervisor import child_specs
 
-    assert jobs_of(1, 0, {}, None, 1)[0].command[:3] == COMMAND
+    assert child_specs(1, 0, {}, None, 1)[0].command[:3] == COMMAND
