@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 
 import numpy as np
@@ -67,7 +68,7 @@ def run_one_word(size: Size) -> Iterator[Result]:
             pairs += len(dedup.process(stream[at * part : (at + 1) * part]))
 
         for at in range(_PARTS):
-            best[at] = min(best[at], seconds(lambda at=at, step=step: step(at)))  # type: ignore[misc]
+            best[at] = min(best[at], seconds(functools.partial(step, at)))
     rates = [round(part / time) for time in best]
     counts = dedup.counts()
     early, late = (float(np.median(rates[part])) for part in (slice(1, 5), slice(-4, None)))

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -19,11 +18,12 @@ from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
 from stream import Config, Signer
 from stream.documents import Features
+from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
 from stream.texts.normalize import CodePoints, code_points
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 
 SEED = 5
 ID = "S5-floor"
@@ -35,8 +35,8 @@ _BLOCK = 512
 _ONE = np.uint64(1)
 
 
-@numba.njit(nogil=True, cache=True)
-def bare_loop(codes, starts, lengths):  # type: ignore[no-untyped-def]
+@kernel
+def bare_loop(codes, starts, lengths):
     """The sum of the mixed hashes of the 5-grams of every text, rolled."""
     power = np.uint64(1)
     for _ in range(_K):
@@ -54,8 +54,8 @@ def bare_loop(codes, starts, lengths):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(nogil=True, cache=True)
-def vector_loop(codes, starts, lengths, twos, fours):  # type: ignore[no-untyped-def]
+@kernel
+def vector_loop(codes, starts, lengths, twos, fours):
     """The same sum from vector code: pairs, fours and one more, in blocks. ``twos``, ``fours`` are scratch."""
     square = BASE * BASE
     total = np.uint64(0)
@@ -83,7 +83,7 @@ def run(size: Size) -> Iterator[Result]:
     size_bytes = sum(int(code.lengths.sum()) for code in codes)
 
     def cut(texts: CodePoints) -> Features:
-        return SHINGLES[plan.shingles](texts, plan.k, plan.languages)
+        return TEXT_SHINGLES[plan.shingles](texts, plan.k, plan.languages)
 
     twos, fours = np.empty(_BLOCK + 2, np.uint64), np.empty(_BLOCK, np.uint64)
     sums: dict[str, int] = {}

@@ -21,9 +21,9 @@ from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.schemes import SCHEMES
 from stream.signatures.hyperplanes import PLANES
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
 from stream.theory.tuning import SKETCH_BITS
-from stream.tokens.verify import VERIFIED
+from stream.tokens.verify import SET_MEASURES
 from workers.service.samples import sample
 from workers.stages.partition_table import PartitionTable
 from workers.stages.signer import SignPlan, sign_records
@@ -44,16 +44,16 @@ TEXT = " ".join(
 # Settings under which each kernel is compiled once: every scheme, and every choice of one of them.
 DIMENSION = 24
 CONFIGURATIONS: list[dict[str, Any]] = [
-    *({"shingles": shingles, "sketch_bits": bits} for shingles in SHINGLES for bits in SKETCH_BITS),
+    *({"shingles": shingles, "sketch_bits": bits} for shingles in TEXT_SHINGLES for bits in SKETCH_BITS),
     *({"scheme": scheme} for scheme in ("minhash", "permutation", "grouped", "identical")),
     *({"scheme": "partial_minhash", "sketch_bits": bits} for bits in SKETCH_BITS),
     *(
         {"shingles": shingles, "verify": "exact", "measure": measure, "shingle_bytes": size, "rows_max": 256}
         for shingles in ("chars", "tokens")
-        for measure in VERIFIED
+        for measure in SET_MEASURES
         for size in SHINGLE_BYTES
     ),
-    *({"scheme": "prefix", "shingles": shingles, "threshold": 0.6} for shingles in (*SHINGLES, "tokens")),
+    *({"scheme": "prefix", "shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),
     {"scheme": "identical", "identical_positions": 4},
     *({"scheme": "hyperplane", "dimension": DIMENSION, "vector_evidence": kept} for kept in EVIDENCE),
     *({"scheme": "hyperplane", "dimension": DIMENSION, "planes": planes} for planes in PLANES),

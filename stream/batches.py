@@ -199,7 +199,7 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
 
 
 @kernel
-def _fill_keys(contents, ids, keys, key_starts, key_payloads, number, of, values, payloads, starts):  # type: ignore[no-untyped-def]
+def _fill_keys(contents, ids, keys, key_starts, key_payloads, number, of, values, payloads, starts):
     at = 0
     for i in range(len(ids)):
         values[at], values[at + 1] = contents[i, 0], ids[i]

@@ -17,7 +17,7 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
-from stream.parameters import SHINGLE_BYTES, TOKENS, VERIFICATIONS, Parameters
+from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
 from stream.schemes import SCHEMES
 from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
 from stream.signatures.hyperplanes import PLANES
@@ -25,7 +25,7 @@ from stream.texts.shingles import SHINGLES
 from stream.texts.words import stop_languages
 from stream.theory.tuning import SKETCH_BITS, Tuning
 from stream.tokens.elements import RATINGS
-from stream.tokens.verify import VERIFIED
+from stream.tokens.verify import SET_MEASURES
 
 # Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
 SIGNING_VERSION = 1
@@ -117,9 +117,9 @@ def _digest(parts: list[Any]) -> str:
 
 _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
-    "shingles": lambda: (*SHINGLES, TOKENS),
+    "shingles": lambda: tuple(SHINGLES),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: (None, *VERIFIED, *MEASURES),
+    "measure": lambda: (None, *SET_MEASURES, *MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
     "planes": lambda: tuple(PLANES),

@@ -17,8 +17,6 @@ from stream.vectors.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
-# What is compared where documents bring their elements themselves, beside the ways to cut a text.
-TOKENS = "tokens"
 # How a candidate's similarity is told: from two sketches, or from the elements themselves.
 VERIFICATIONS = ("sketch", "exact")
 # Bytes of a hashed shingle.
@@ -28,7 +26,7 @@ SHINGLE_BYTES = (4, 8)
 class Parameters(BaseModel):
     """What to find and within which limits. Every field has a default."""
 
-    shingles: str = Field("chars", description="what is compared: " + ", ".join((*SHINGLES, TOKENS)))
+    shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
     k: int | None = Field(
         None,
         ge=1,

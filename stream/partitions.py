@@ -48,19 +48,19 @@ def route(keys: Keys, partitions: int) -> list[npt.NDArray[np.int64]]:
 
 
 @inlined
-def partition_of(key, partitions):  # type: ignore[no-untyped-def]
+def partition_of(key, partitions):
     """The partition of a bucket key, 0 to ``partitions - 1``; ``uint64`` in and out."""
     return ((key & _LOW_BITS) * partitions) >> _LOW_SHIFT
 
 
 @kernel
-def _partitions(keys, partitions, out):  # type: ignore[no-untyped-def]
+def _partitions(keys, partitions, out):
     for i in range(len(keys)):
         out[i] = partition_of(keys[i], partitions)
 
 
 @kernel
-def _route(keys, starts, partitions, member):  # type: ignore[no-untyped-def]
+def _route(keys, starts, partitions, member):
     for i in range(len(member)):
         for j in range(starts[i], starts[i + 1]):
             member[i, np.int64(partition_of(keys[j], partitions))] = True

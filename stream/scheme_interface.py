@@ -143,7 +143,7 @@ def take_ragged(
 
 
 @kernel
-def _gather(data, starts, rows, out_starts, out):  # type: ignore[no-untyped-def]
+def _gather(data, starts, rows, out_starts, out):
     for i in range(len(rows)):
         first = starts[rows[i]]
         for j in range(out_starts[i + 1] - out_starts[i]):

@@ -15,7 +15,7 @@ from vector_streams import COMPONENT_MAX, DIMENSION, NORM_MAX, vector_stream
 
 from stream import Config, Document
 from stream.schemes import SCHEMES
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 from stream.tokens.token_order import TokenOrder
 
 # Schemes that sign sets of shingles and estimate their similarity from sketches, without an infinite row.
@@ -190,7 +190,7 @@ SETS_CASES = [
         url_stream if shingles == "urls" else random_stream,
     )
     for scheme in SKETCHED
-    for shingles in SHINGLES
+    for shingles in TEXT_SHINGLES
 ]
 RECORD_CASES = [
     Case("records exact", {"scheme": "records", "threshold": 0.7}, record_stream),

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from stream import Config, Document, Signer
 from stream.documents import Features
 from stream.texts.normalize import code_points
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 
 # The chance that a right program fails one of the many checks against it: about five standard deviations.
 NEVER = 1e-7
@@ -92,7 +92,7 @@ class Corpus(NamedTuple):
 def shingles_of(texts: Sequence[str], config: Config) -> Features:
     """The shingles of texts under the configuration of a set scheme; a text without any has an empty stretch."""
     plan = config.plan
-    return SHINGLES[plan.shingles](code_points(texts, plan.normal_form), plan.k, plan.languages)
+    return TEXT_SHINGLES[plan.shingles](code_points(texts, plan.normal_form), plan.k, plan.languages)
 
 
 def corpus(documents: Sequence[Document], config: Config) -> Corpus:

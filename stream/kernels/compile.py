@@ -15,19 +15,23 @@ from numba.extending import intrinsic
 Kernel = Callable[..., Any]
 
 
+# numba declares no type for ``_nrt``.
+_njit: Callable[..., Callable[[Kernel], Kernel]] = numba.njit
+
+
 def kernel(function: Kernel) -> Kernel:
     """Compile a function of arrays and numbers."""
-    return numba.njit(nogil=True, cache=True)(function)
+    return _njit(nogil=True, cache=True)(function)
 
 
 def raw_kernel(function: Kernel) -> Kernel:
     """Compile a function that allocates nothing, without counting references: with many arrays that costs dear."""
-    return numba.njit(nogil=True, cache=True, _nrt=False)(function)  # type: ignore[call-overload, no-any-return]
+    return _njit(nogil=True, cache=True, _nrt=False)(function)
 
 
 def inlined(function: Kernel) -> Kernel:
     """As ``raw_kernel``, and copied into each caller: for the small steps of an inner loop."""
-    return numba.njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)  # type: ignore
+    return _njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)
 
 
 def machine_code(function: Kernel) -> Kernel:

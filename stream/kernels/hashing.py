@@ -26,7 +26,7 @@ _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
 
 
 @inlined
-def mix64(x):  # type: ignore[no-untyped-def]
+def mix64(x):
     """A bijection of ``uint64`` whose every output bit depends on every input bit (SplitMix64's finaliser)."""
     x ^= x >> _S30
     x *= _M1
@@ -37,13 +37,13 @@ def mix64(x):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def derive_seed(seed, purpose):  # type: ignore[no-untyped-def]
+def derive_seed(seed, purpose):
     """The seed of one use (a round, a band, a function) of a configured seed; ``uint64`` in and out."""
     return mix64(seed + (purpose + np.uint64(1)) * GOLDEN)
 
 
 @kernel
-def hash_strings(data, starts, seed, out):  # type: ignore[no-untyped-def]
+def hash_strings(data, starts, seed, out):
     """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
     for i in range(len(out)):
         h = seed
@@ -53,7 +53,7 @@ def hash_strings(data, starts, seed, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def hash_bags(values, starts, out):  # type: ignore[no-untyped-def]
+def hash_bags(values, starts, out):
     """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
 
     Order makes no difference, repetition does: two sums modulo 2^64 of hashes that are already well mixed.

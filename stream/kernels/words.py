@@ -17,30 +17,30 @@ WORD_BYTES = 8
 
 
 @machine_code
-def word_at(context, data, place):  # type: ignore[no-untyped-def]
+def word_at(context, data, place):
     """The eight bytes of ``data`` (``uint8``) from ``place`` on, the first lowest, as a ``uint64``."""
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, arguments):
         return builder.load(_address(context, builder, signature, arguments), align=1)
 
     return types.uint64(data, place), code
 
 
 @machine_code
-def word_from(context, data, place):  # type: ignore[no-untyped-def]
+def word_from(context, data, place):
     """The same, the first byte highest."""
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, arguments):
         return builder.bswap(builder.load(_address(context, builder, signature, arguments), align=1))
 
     return types.uint64(data, place), code
 
 
 @machine_code
-def put_word(context, data, place, word):  # type: ignore[no-untyped-def]
+def put_word(context, data, place, word):
     """Write a ``uint64`` to the eight bytes of ``data`` (``uint8``) from ``place`` on, the lowest first."""
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, arguments):
         builder.store(arguments[2], _address(context, builder, signature, arguments), align=1)
         return context.get_dummy_value()
 

@@ -157,7 +157,7 @@ def shared_keys(
 
 
 @kernel
-def _keys(data, starts, seeds, parts, part_starts, shingled, bands, bounds, out, out_starts):  # type: ignore[no-untyped-def]
+def _keys(data, starts, seeds, parts, part_starts, shingled, bands, bounds, out, out_starts):
     """``bounds`` is scratch: where each value of a record begins, and one behind the end of the last."""
     made = 0
     exact = len(part_starts) - 1
@@ -190,7 +190,7 @@ def _keys(data, starts, seeds, parts, part_starts, shingled, bands, bounds, out,
 
 
 @kernel
-def _shared(a, a_starts, b, b_starts, first, shared):  # type: ignore[no-untyped-def]
+def _shared(a, a_starts, b, b_starts, first, shared):
     for i in range(len(first)):
         first[i] = -1
         shared[i] = 0

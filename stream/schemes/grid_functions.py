@@ -177,7 +177,7 @@ def _seed(seed: int, purpose: int) -> np.uint64:
 
 
 @kernel
-def _functions(squares, seed, out):  # type: ignore[no-untyped-def]
+def _functions(squares, seed, out):
     drawn = np.uint64(0)
     for group in range(out.shape[0]):
         for function in range(out.shape[1]):
@@ -195,12 +195,12 @@ def _functions(squares, seed, out):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _has(bitmap, square):  # type: ignore[no-untyped-def]
+def _has(bitmap, square):
     return (bitmap[square >> 3] >> np.uint8(square & 7)) & np.uint8(1)
 
 
 @inlined
-def _has_rest(bitmap, function):  # type: ignore[no-untyped-def]
+def _has_rest(bitmap, function):
     """Whether a print has the squares of a function after the first."""
     i = 1
     while i < len(function) and _has(bitmap, function[i]):
@@ -209,7 +209,7 @@ def _has_rest(bitmap, function):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _unpack(bitmap, held):  # type: ignore[no-untyped-def]
+def _unpack(bitmap, held):
     """A bitmap as a byte a square."""
     for byte in range(len(bitmap)):
         bits = bitmap[byte]
@@ -218,7 +218,7 @@ def _unpack(bitmap, held):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _holds(held, function):  # type: ignore[no-untyped-def]
+def _holds(held, function):
     """1 if a print has all squares of a function, else 0: without a branch, which one in five would mispredict."""
     every = np.uint8(1)
     for i in range(len(function)):
@@ -227,7 +227,7 @@ def _holds(held, function):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _count(prints, group, held):  # type: ignore[no-untyped-def]
+def _count(prints, group, held):
     """How many functions hold, over all prints."""
     total = 0
     for i in range(len(prints)):
@@ -238,7 +238,7 @@ def _count(prints, group, held):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _keys(prints, group, seed, held, members, starts, out):  # type: ignore[no-untyped-def]
+def _keys(prints, group, seed, held, members, starts, out):
     """``members`` is scratch, one longer than there are functions."""
     for i in range(len(prints)):
         _unpack(prints[i], held)
@@ -252,7 +252,7 @@ def _keys(prints, group, seed, held, members, starts, out):  # type: ignore[no-u
 
 
 @kernel
-def _shared(a, b, squares, starts, held, first, shared):  # type: ignore[no-untyped-def]
+def _shared(a, b, squares, starts, held, first, shared):
     """What two prints have in common is little as a rule, so here only the functions that begin in it are looked at."""
     both = np.empty(a.shape[1], np.uint8)
     for i in range(len(a)):

@@ -132,7 +132,7 @@ def tuning(plan: GridPlan) -> Tuning:
 
 
 @kernel
-def _mix(values, out):  # type: ignore[no-untyped-def]
+def _mix(values, out):
     """Small numbers as hashes, of which sums tell sets apart."""
     for i in range(len(out)):
         out[i] = mix64(values[i] + np.uint64(1))

@@ -176,7 +176,7 @@ def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:
 
 
 @inlined
-def _text_hash(codes):  # type: ignore[no-untyped-def]
+def _text_hash(codes):
     first, second = _FIRST, _SECOND
     length = len(codes)
     whole = length - length % 3
@@ -195,7 +195,7 @@ def _text_hash(codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _text_hashes(narrow, wide, firsts, lengths, is_wide, out):  # type: ignore[no-untyped-def]
+def _text_hashes(narrow, wide, firsts, lengths, is_wide, out):
     for i in range(len(firsts)):
         first, end = firsts[i], firsts[i] + lengths[i]
         if is_wide[i]:
@@ -205,7 +205,7 @@ def _text_hashes(narrow, wide, firsts, lengths, is_wide, out):  # type: ignore[n
 
 
 @kernel
-def _random_positions(seed, out):  # type: ignore[no-untyped-def]
+def _random_positions(seed, out):
     for i in range(len(out)):
         x = derive_seed(seed, _POSITION_PURPOSE + np.uint64(i))
         magnitude = ((x >> _HALF) * _MAGNITUDES) >> _HALF
@@ -213,7 +213,7 @@ def _random_positions(seed, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _position_hashes(narrow, wide, firsts, lengths, is_wide, positions, out):  # type: ignore[no-untyped-def]
+def _position_hashes(narrow, wide, firsts, lengths, is_wide, positions, out):
     for i in range(len(firsts)):
         h = mix64(np.uint64(lengths[i]) + GOLDEN)
         for position in positions:
@@ -225,7 +225,7 @@ def _position_hashes(narrow, wide, firsts, lengths, is_wide, positions, out):  #
 
 
 @kernel
-def _hash_keys(hashes, seed, out):  # type: ignore[no-untyped-def]
+def _hash_keys(hashes, seed, out):
     key_seed = derive_seed(seed, _KEY_PURPOSE)
     for i in range(len(hashes)):
         key = key_seed

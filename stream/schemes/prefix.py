@@ -174,7 +174,7 @@ def tuning(plan: PrefixPlan) -> Tuning:
 
 
 @inlined
-def _prefix_length(length, threshold):  # type: ignore[no-untyped-def]
+def _prefix_length(length, threshold):
     """One more than the greatest i with (length - i) / length >= threshold, as ``float64`` has it."""
     left = np.int64(np.ceil(threshold * length))
     while left > 1 and (left - 1) * 1.0 / length >= threshold:
@@ -185,13 +185,13 @@ def _prefix_length(length, threshold):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _prefix_lengths(lengths, threshold, out):  # type: ignore[no-untyped-def]
+def _prefix_lengths(lengths, threshold, out):
     for i in range(len(lengths)):
         out[i] = _prefix_length(lengths[i], threshold)
 
 
 @kernel
-def _prefix_keys(values, starts, seed, keys, key_starts, payloads):  # type: ignore[no-untyped-def]
+def _prefix_keys(values, starts, seed, keys, key_starts, payloads):
     token_seed = derive_seed(seed, _TOKEN_PURPOSE)
     for i in range(len(starts) - 1):
         first, length, at = starts[i], starts[i + 1] - starts[i], key_starts[i]
@@ -201,7 +201,7 @@ def _prefix_keys(values, starts, seed, keys, key_starts, payloads):  # type: ign
 
 
 @kernel
-def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):  # type: ignore[no-untyped-def]
+def _shared(values_a, starts_a, values_b, starts_b, threshold, firsts, tokens):
     for pair in range(len(firsts)):
         first_a, first_b = starts_a[pair], starts_b[pair]
         a = values_a[first_a : first_a + _prefix_length(starts_a[pair + 1] - first_a, threshold)]

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from stream.documents import Document, Features
 from stream.errors import ConfigError
 from stream.kernels.hashing import hash_bags
-from stream.parameters import TOKENS, Parameters
+from stream.parameters import Parameters
 from stream.scheme_interface import (
     Common,
     Evidence,
@@ -36,17 +36,12 @@ from stream.scheme_interface import (
 from stream.signatures import banding, minhash, one_permutation, permutation
 from stream.texts.normalize import UNICODE_VERSION, NormalForm
 from stream.texts.reading import read_texts
-from stream.texts.shingles import SHINGLES, STOPWORD_SHINGLE_WORDS
-from stream.texts.url_tokens import url_rules
-from stream.texts.words import stop_rules, word_rules
+from stream.texts.shingles import SHINGLES, Split
 from stream.theory.tuning import Tuning, chosen
 from stream.tokens import verify
 from stream.tokens.bags import numbered, sorted_sets
 from stream.tokens.elements import RatingRule, elements
 
-_K_DEFAULTS = {"chars": 5, "words": 3, "stopwords": STOPWORD_SHINGLE_WORDS, "urls": 2, TOKENS: 1}
-# What a document brings for it, where that is not a text.
-_KINDS = {TOKENS: "tokens"}
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
@@ -74,6 +69,11 @@ class SetPlan(NamedTuple):
         """Rows of a signature: bands times rows a band."""
         return self.tuning.bands * self.tuning.rows
 
+    @property
+    def of_bags(self) -> bool:
+        """Whether repeated elements count."""
+        return verify.SET_MEASURES[self.measure].of_bags
+
 
 def plan(parameters: Parameters) -> SetPlan:
     """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
@@ -81,7 +81,7 @@ def plan(parameters: Parameters) -> SetPlan:
     _check(p)
     return SetPlan(
         shingles=p.shingles,
-        k=p.k if p.k is not None else _K_DEFAULTS[p.shingles],
+        k=p.k if p.k is not None else SHINGLES[p.shingles].k_default,
         languages=tuple(sorted(set(p.languages))),
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
@@ -99,27 +99,26 @@ def plan(parameters: Parameters) -> SetPlan:
 def measure_of(p: Parameters) -> str:
     """The measure that is set, or Jaccard similarity; raises ``ConfigError`` for one of other things than sets."""
     measure = p.measure or "jaccard"
-    if measure not in verify.VERIFIED:
+    if measure not in verify.SET_MEASURES:
         raise ConfigError(
-            f"measure is {measure}, but sets are compared by {', '.join(verify.VERIFIED)}: set one of them"
+            f"measure is {measure}, but sets are compared by {', '.join(verify.SET_MEASURES)}: set one of them"
         )
     return measure
 
 
 def _check(p: Parameters) -> None:
     """Rules between several settings."""
-    if p.shingles == "stopwords" and p.k not in (None, STOPWORD_SHINGLE_WORDS):
-        raise ConfigError(f"k={p.k} with stopwords shingles, which are a stop word and two more: leave k out")
-    if p.shingles == "stopwords" and not p.languages:
-        raise ConfigError("languages is empty, but stopwords shingles need a stop list: name at least one language")
-    if p.shingles == TOKENS and p.k is not None:
-        raise ConfigError(f"k={p.k} with tokens, which are not cut: leave k out")
-    if p.ratings == "stars" and measure_of(p) != "jaccard_bag":
+    shingling, measure = SHINGLES[p.shingles], verify.SET_MEASURES[measure_of(p)]
+    if shingling.k_fixed and p.k not in (None, shingling.k_default):
+        raise ConfigError(f"k={p.k} with {shingling.k_fixed}: leave k out")
+    if shingling.needs_languages and not p.languages:
+        raise ConfigError(f"languages is empty, but {p.shingles} shingles need a stop list: name at least one language")
+    if p.ratings == "stars" and not measure.of_bags:
         raise ConfigError(
             f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
         )
-    if p.measure == "containment" and p.verify != "exact":
-        raise ConfigError("measure=containment cannot be estimated from sketches: set verify to exact")
+    if not measure.estimable and p.verify != "exact":
+        raise ConfigError(f"measure={p.measure} cannot be estimated from sketches: set verify to exact")
     if p.verify == "exact" and p.min_similarity is not None:
         raise ConfigError(
             f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the cut: leave it out"
@@ -129,52 +128,48 @@ def _check(p: Parameters) -> None:
 def _tuned(p: Parameters) -> Tuning:
     """The shape for pairs that must meet in ``buckets_shared_min`` bands, scored by estimate or exactly."""
     shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
-    law = containment_agreement if p.measure == "containment" else None
+    law = verify.SET_MEASURES[measure_of(p)].agreement
     exact = p.verify == "exact"
     return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
 
 
-def containment_agreement(s: npt.NDArray[np.float64]) -> npt.ArrayLike:
-    """How often rows agree for two sets of one size of which a share ``s`` is common: their Jaccard similarity."""
-    return s / (2 - s)
-
-
 def kind(plan: SetPlan) -> str:
     """Sets are cut from texts, or given."""
-    return _KINDS.get(plan.shingles, "text")
+    return SHINGLES[plan.shingles].kind
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
     """Shingles of the plan's kind, of texts that are not too long and have any; or elements given by the documents."""
-    reading = _given(documents, plan) if plan.shingles == TOKENS else _cut(documents, plan)
+    split = SHINGLES[plan.shingles].split
+    reading = _read_tokens(documents, plan) if split is None else _read_texts(documents, plan, split)
     values, starts = reading.features
     bits = 8 * plan.shingle_bytes
     if plan.shingle_bytes < values.itemsize:
         values = values & np.uint64((1 << bits) - 1)
-    if plan.measure == "jaccard_bag":
+    if plan.of_bags:
         values = numbered(values, starts, bits)
-    elif plan.shingles == TOKENS:  # of a set, an element given twice is no other content
+    elif split is None:  # a set with an element given twice is no other content
         values, starts = sorted_sets(values, starts)
     return reading._replace(features=Features(values, starts))
 
 
-def _given(documents: Sequence[Document], plan: SetPlan) -> Reading:
+def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
     found = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
     kept = np.diff(found.starts) > 0
     starts = np.append(found.starts[:-1][kept], found.starts[-1:])
     return Reading(Features(found.values, starts), found.refused, 0)
 
 
-def _cut(documents: Sequence[Document], plan: SetPlan) -> Reading:
+def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
-    cut = SHINGLES[plan.shingles](codes, plan.k, plan.languages)
-    counts = np.diff(cut.starts)
-    starts = cut.starts
+    shingles = split(codes, plan.k, plan.languages)
+    counts = np.diff(shingles.starts)
+    starts = shingles.starts
     if not counts.all():  # rare: leave out what has no features, and go on with the rest
         for i in np.flatnonzero(counts == 0).tolist():
             refused.setdefault(i, "no_shingles")
-        starts = np.append(cut.starts[:-1][counts > 0], cut.starts[-1:])
-    return Reading(cut._replace(starts=starts), refused, int(codes.lengths.sum()))
+        starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
+    return Reading(shingles._replace(starts=starts), refused, int(codes.lengths.sum()))
 
 
 def bag_contents(features: Features) -> npt.NDArray[np.uint64]:
@@ -205,7 +200,7 @@ def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: Set
 def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.float64]:
     """The plan's measure of the elements beside two sketches, pairwise."""
     (values_a, starts_a), (values_b, starts_b) = (ragged_values(x, _STORED[plan.shingle_bytes]) for x in (a, b))
-    return verify.VERIFIED[plan.measure](
+    return verify.SET_MEASURES[plan.measure].similarity(
         values_a.astype(np.uint64, copy=False), starts_a, values_b.astype(np.uint64, copy=False), starts_b
     )
 
@@ -232,17 +227,14 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
     """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings if they take part."""
-    tuning, of_bags = plan.tuning, plan.measure == "jaccard_bag"
-    parts: list[object] = [plan.shingles, plan.k, plan.shingle_bytes, of_bags, plan.exact, plan.groups]
-    parts += [tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed]
-    if plan.shingles == TOKENS:
-        return (*parts, *plan.ratings, plan.tokens_max)
-    parts += [UNICODE_VERSION, *plan.normal_form, plan.text_characters_max]
-    if plan.shingles != "chars":
-        parts.append(url_rules() if plan.shingles == "urls" else word_rules())
-    if plan.shingles == "stopwords":
-        parts.append(stop_rules(plan.languages))
-    return tuple(parts)
+    shingling, tuning = SHINGLES[plan.shingles], plan.tuning
+    elements = plan.shingles, plan.k, plan.shingle_bytes, plan.of_bags, plan.exact, plan.groups
+    bands = tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed
+    if shingling.split is None:
+        reading: tuple[object, ...] = (*plan.ratings, plan.tokens_max)
+    else:
+        reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
+    return (*elements, *bands, *reading, *shingling.rules(plan.languages))
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:

@@ -63,7 +63,7 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
 
 
 @kernel
-def _keys(flat, seed, seeds, width, out):  # type: ignore[no-untyped-def]
+def _keys(flat, seed, seeds, width, out):
     """Keys of sketches that stand one after the other in ``flat``; each band's bytes, eight at a time, the first of
     them highest."""
     for band in range(len(seeds)):
@@ -86,7 +86,7 @@ def _keys(flat, seed, seeds, width, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):  # type: ignore[no-untyped-def]
+def _agreement(a, b, bands, first_bands, bands_equal, rows_equal):
     width = a.shape[1] // bands
     for i in range(len(a)):
         first, together, total = -1, 0, 0

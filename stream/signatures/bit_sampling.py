@@ -79,7 +79,7 @@ def sketch_unary(
 
 
 @kernel
-def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-def]
+def _sample_bits(vectors, places, bands, rows, out):
     bits = np.empty(len(places) // 8 + 1 + WORD_BYTES, np.uint8)
     room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for i in range(len(vectors)):
@@ -92,7 +92,7 @@ def _sample_bits(vectors, places, bands, rows, out):  # type: ignore[no-untyped-
 
 
 @kernel
-def _sample_unary(vectors, components, least, bands, rows, out):  # type: ignore[no-untyped-def]
+def _sample_unary(vectors, components, least, bands, rows, out):
     bits = np.empty(len(components) // 8 + 1 + WORD_BYTES, np.uint8)
     room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)
     for i in range(len(vectors)):

@@ -110,7 +110,7 @@ def _sketch(
 
 
 @kernel
-def _sign(vectors, panels, bands, rows, edge, sums, out):  # type: ignore[no-untyped-def]
+def _sign(vectors, panels, bands, rows, edge, sums, out):
     size = sums.shape[1] // 8
     bits = np.empty(size + WORD_BYTES, np.uint8)
     room = np.empty(out.shape[1] + WORD_BYTES, np.uint8)

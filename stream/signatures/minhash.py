@@ -70,13 +70,13 @@ def functions(rows: int, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray
 
 
 @kernel
-def _reduce(x):  # type: ignore[no-untyped-def]
+def _reduce(x):
     x = (x & PRIME) + (x >> _S61)
     return x - PRIME if x >= PRIME else x
 
 
 @kernel
-def _multiply(a, x):  # type: ignore[no-untyped-def]
+def _multiply(a, x):
     """``a x mod p`` for a and x below p, from 32-bit halves: 2**64 is 8 and 2**61 is 1 modulo p."""
     a_high, a_low = a >> _S32, a & _LOW32
     x_high, x_low = x >> _S32, x & _LOW32
@@ -87,7 +87,7 @@ def _multiply(a, x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sign(values, starts, a, b, signatures):  # type: ignore[no-untyped-def]
+def _sign(values, starts, a, b, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
             least = INFINITY
@@ -98,7 +98,7 @@ def _sign(values, starts, a, b, signatures):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sign_linear(values, starts, a, b, modulus, signatures):  # type: ignore[no-untyped-def]
+def _sign_linear(values, starts, a, b, modulus, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
             least = INFINITY

@@ -43,7 +43,7 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
 
 
 @kernel
-def _sign(values, starts, seed, signatures, hashes):  # type: ignore[no-untyped-def]
+def _sign(values, starts, seed, signatures, hashes):
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
         row = signatures[i]
@@ -59,7 +59,7 @@ def _sign(values, starts, seed, signatures, hashes):  # type: ignore[no-untyped-
 
 
 @kernel
-def _first_round(shingles, seed, row, hashes):  # type: ignore[no-untyped-def]
+def _first_round(shingles, seed, row, hashes):
     """Every row takes part. The hashing stands in a loop of its own, which the compiler turns into vector code."""
     for i in range(len(shingles)):
         hashes[i] = mix64(shingles[i] ^ seed)
@@ -71,7 +71,7 @@ def _first_round(shingles, seed, row, hashes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fill(shingles, seed, row):  # type: ignore[no-untyped-def]
+def _fill(shingles, seed, row):
     """Rounds 1 to 2k - 1: first k rounds over random rows, then one row after the other."""
     k = len(row)
     rows = np.uint64(k)

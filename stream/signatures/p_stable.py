@@ -108,7 +108,7 @@ def _cut(
 
 
 @kernel
-def _sign(vectors, panels, offsets, width, edge, sums, out):  # type: ignore[no-untyped-def]
+def _sign(vectors, panels, offsets, width, edge, sums, out):
     for first in range(0, len(vectors), projections.BLOCK_VECTORS):
         count = min(projections.BLOCK_VECTORS, len(vectors) - first)
         projections.project_block(vectors, first, count, panels, edge, sums)

@@ -71,7 +71,7 @@ def first_places(signatures: npt.NDArray[np.uint64], places: int) -> npt.NDArray
 
 
 @kernel
-def _sign(values, starts, seed, hashes, least, signatures):  # type: ignore[no-untyped-def]
+def _sign(values, starts, seed, hashes, least, signatures):
     rows, groups = signatures.shape[1], len(least)
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
@@ -82,7 +82,7 @@ def _sign(values, starts, seed, hashes, least, signatures):  # type: ignore[no-u
 
 
 @kernel
-def _one_function(shingles, seed, hashes, least):  # type: ignore[no-untyped-def]
+def _one_function(shingles, seed, hashes, least):
     """The least value in each group. The hashing stands in a loop of its own, which compiles to vector code."""
     for j in range(len(shingles)):
         hashes[j] = mix64(shingles[j] ^ seed)
@@ -95,7 +95,7 @@ def _one_function(shingles, seed, hashes, least):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _sign_ranked(values, starts, ranks, group_elements, signatures):  # type: ignore[no-untyped-def]
+def _sign_ranked(values, starts, ranks, group_elements, signatures):
     groups = ranks.shape[1] // group_elements
     for i in range(len(signatures)):
         for j in range(starts[i], starts[i + 1]):

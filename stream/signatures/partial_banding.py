@@ -78,7 +78,7 @@ def _rows(sketches: Bytes, bits: int) -> npt.NDArray[np.unsignedinteger]:
 
 
 @kernel
-def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, rows_told):  # type: ignore[no-untyped-def]
+def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, rows_told):
     width = a.shape[1] // bands
     for i in range(len(a)):
         first, own, together, equal, finite, told = -1, 0, 0, 0, 0, 0

@@ -69,7 +69,7 @@ def orders(universe: int, rows: int, seed: int) -> npt.NDArray[np.int64]:
 
 
 @kernel
-def _sign(values, starts, seed, signatures):  # type: ignore[no-untyped-def]
+def _sign(values, starts, seed, signatures):
     for i in range(len(signatures)):
         shingles = values[starts[i] : starts[i + 1]]
         for r in range(signatures.shape[1]):
@@ -82,7 +82,7 @@ def _sign(values, starts, seed, signatures):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sign_ranked(values, starts, ranks, signatures):  # type: ignore[no-untyped-def]
+def _sign_ranked(values, starts, ranks, signatures):
     for i in range(len(signatures)):
         for r in range(signatures.shape[1]):
             least = INFINITY
@@ -92,7 +92,7 @@ def _sign_ranked(values, starts, ranks, signatures):  # type: ignore[no-untyped-
 
 
 @kernel
-def _shuffle(seed, ranks):  # type: ignore[no-untyped-def]
+def _shuffle(seed, ranks):
     universe = ranks.shape[1]
     for r in range(len(ranks)):
         row = ranks[r]

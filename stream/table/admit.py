@@ -24,13 +24,13 @@ _SLACK = 1 - 2.0**-50
 
 
 @inlined
-def payload_of(position, suffix):  # type: ignore[no-untyped-def]
+def payload_of(position, suffix):
     """``position << 32 | suffix``, ``uint64``: position from 0, suffix length from 1, both below 2^32."""
     return (np.uint64(position) << _POSITION_SHIFT) | np.uint64(suffix)
 
 
 @inlined
-def admits(payload_a, payload_b, ratio):  # type: ignore[no-untyped-def]
+def admits(payload_a, payload_b, ratio):
     """Whether sets that share these two postings, and no token before them, can have a Jaccard similarity of ``ratio``.
 
     Never false for a pair whose similarity, as the quotient of two numbers in ``float64``, is ``ratio`` or more.

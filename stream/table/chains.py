@@ -167,28 +167,28 @@ def new_scratch(keys: int) -> Scratch:
 
 
 @inlined
-def slot_place(store, slot):  # type: ignore[no-untyped-def]
+def slot_place(store, slot):
     """Where a slot stands in the slot arrays."""
     page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
     return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
 
 
 @inlined
-def posting_place(store, posting):  # type: ignore[no-untyped-def]
+def posting_place(store, posting):
     """Where a posting stands in ``links``."""
     page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
     return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
 
 
 @inlined
-def byte_place(store, number):  # type: ignore[no-untyped-def]
+def byte_place(store, number):
     """Where a byte stands in ``bytes``; an id lies within one page, ragged evidence goes over as many as it needs."""
     page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
     return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
 
 
 @inlined
-def first_posting(store, slot, kept):  # type: ignore[no-untyped-def]
+def first_posting(store, slot, kept):
     """The number of a slot's first posting; for the slot after the last one, the next posting to give out."""
     if slot == store.state[SLOT_END]:
         return store.state[POSTING_END]
@@ -196,7 +196,7 @@ def first_posting(store, slot, kept):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def slot_of(store, posting, kept):  # type: ignore[no-untyped-def]
+def slot_of(store, posting, kept):
     """The slot that a live posting belongs to."""
     group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
     end = np.uint64(store.state[SLOT_END])
@@ -207,7 +207,7 @@ def slot_of(store, posting, kept):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def older(store, posting, live):  # type: ignore[no-untyped-def]
+def older(store, posting, live):
     """The next older live posting of the same bucket, or ``NONE``."""
     distance = np.int64(store.links[posting_place(store, posting)])
     if distance == 0 or posting - distance < live:
@@ -216,7 +216,7 @@ def older(store, posting, live):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def same_id(store, place, items, i):  # type: ignore[no-untyped-def]
+def same_id(store, place, items, i):
     """Whether a slot holds a version of item ``i``'s id."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     if np.int64(store.id_lengths[place]) != end - first:
@@ -229,13 +229,13 @@ def same_id(store, place, items, i):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def event_time(store, time):  # type: ignore[no-untyped-def]
+def event_time(store, time):
     """The time an item counts as having: items before the first event time have that one."""
     return store.state[FIRST_TIME] if time == NO_TIME else time
 
 
 @inlined
-def speaks(store, limits, slot, items, i, time, live, kept):  # type: ignore[no-untyped-def]
+def speaks(store, limits, slot, items, i, time, live, kept):
     """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
 
     An older copy speaks where the slot was removed, is a version of the item's own id, or lies outside the item's

@@ -24,9 +24,8 @@ import numpy.typing as npt
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from stream.kernels.compile import inlined, raw_kernel
+from stream.kernels.compile import inlined, machine_code, raw_kernel
 from stream.table.pages import grow
 
 _SEGMENT_BITS = 9
@@ -95,40 +94,38 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
 
 
 @inlined
-def read_back(low, kept):  # type: ignore[no-untyped-def]
+def read_back(low, kept):
     """The posting number at or after ``kept`` that is ``low`` modulo 2**32."""
     return kept + np.int64((np.uint64(low) - np.uint64(kept)) & _LOW32)
 
 
 @inlined
-def _tag(key):  # type: ignore[no-untyped-def]
+def _tag(key):
     tag = (key >> _TAG_SHIFT) & _LOW32
     return tag if tag != np.uint64(0) else np.uint64(1)  # so that no entry is ever 0
 
 
 @inlined
-def _home(tag, places):  # type: ignore[no-untyped-def]
+def _home(tag, places):
     """Where the probing of a tag starts: at the first entry of a cache line, so that it seldom needs a second."""
     return np.int64((tag * (np.uint64(places) >> _LINE_BITS)) >> _U32) << np.int64(_LINE_BITS)
 
 
 @inlined
-def _place(heads, segment, position):  # type: ignore[no-untyped-def]
+def _place(heads, segment, position):
     return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
 
 
-@intrinsic
-def _prefetch(typing, array, place):  # type: ignore[no-untyped-def]
+@machine_code
+def _prefetch(typing, array, place):
     """Ask for the cache line of ``array[place]`` without waiting for it."""
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, arguments):
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
         address = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
         word = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
-        prefetch = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
-            builder.module, shape, "llvm.prefetch.p0"
-        )
+        prefetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")
         read, keep, data = ir.Constant(word, 0), ir.Constant(word, 3), ir.Constant(word, 1)
         builder.call(prefetch, [address, read, keep, data])
         return context.get_dummy_value()
@@ -137,17 +134,17 @@ def _prefetch(typing, array, place):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def warm(heads, keys):  # type: ignore[no-untyped-def]
+def warm(heads, keys):
     """Ask for the two cache lines where each key starts, so that the misses of many keys overlap."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
-        _prefetch(heads.entries, place)  # type: ignore[call-arg]
+        _prefetch(heads.entries, place)
         _prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
 
 
 @inlined
-def locate(heads, key, kept, end):  # type: ignore[no-untyped-def]
+def locate(heads, key, kept, end):
     """The newest posting of a bucket in ``[kept, end)`` or ``NONE``, and the place where its head stands or would."""
     segment = np.int64(key >> _SEGMENT_SHIFT)
     tag = _tag(key)
@@ -170,7 +167,7 @@ def locate(heads, key, kept, end):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def put_at(heads, key, place, posting, kept):  # type: ignore[no-untyped-def]
+def put_at(heads, key, place, posting, kept):
     """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves a dead head there."""
     if heads.entries[place] == np.uint64(0):
         heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
@@ -179,7 +176,7 @@ def put_at(heads, key, place, posting, kept):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def make_room(heads, keys, kept, end):  # type: ignore[no-untyped-def]
+def make_room(heads, keys, kept, end):
     """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
@@ -192,7 +189,7 @@ def make_room(heads, keys, kept, end):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def rebuild(heads, segment, extra, kept, end):  # type: ignore[no-untyped-def]
+def rebuild(heads, segment, extra, kept, end):
     """Drop the dead heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS

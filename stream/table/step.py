@@ -59,7 +59,7 @@ _HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
 
 @raw_kernel
-def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, met, scratch):  # type: ignore[no-untyped-def]
+def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, met, scratch):
     """Take items from ``first`` on, until ``met`` holds ``budget`` candidates; returns (the next item, why it stopped,
     the segment that is full)."""
     heads, state = store.heads, store.state
@@ -115,13 +115,13 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
 
 
 @inlined
-def bytes_of(items, i):  # type: ignore[no-untyped-def]
+def bytes_of(items, i):
     """How many bytes an item takes beside its slot: its id, and the ragged part of its evidence."""
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
 @inlined
-def pass_time(store, limits, time, size):  # type: ignore[no-untyped-def]
+def pass_time(store, limits, time, size):
     """Advance stream time by one item of ``size`` bytes; expire what has left the window, and make room within the
     limits of items and bytes."""
     state = store.state
@@ -150,7 +150,7 @@ def pass_time(store, limits, time, size):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find_content(store, limits, items, i, posting, live, kept):  # type: ignore[no-untyped-def]
+def find_content(store, limits, items, i, posting, live, kept):
     """The slot that stands for the content of item ``i``, removed or not, or ``NONE``."""
     if not limits.by_content:
         return NONE
@@ -163,7 +163,7 @@ def find_content(store, limits, items, i, posting, live, kept):  # type: ignore[
 
 
 @inlined
-def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journal, met, scratch):  # type: ignore[no-untyped-def]
+def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journal, met, scratch):
     """Probe every bucket of an item, newest first; leaves in ``targets`` what a new posting of each will link to.
 
     ``top``, the copy that the item supersedes and that may not pair with it, is passed over like superseded ones.
@@ -212,7 +212,7 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
 
 
 @inlined
-def unlink(store, limits, top, keys, live, kept, journal, scratch):  # type: ignore[no-untyped-def]
+def unlink(store, limits, top, keys, live, kept, journal, scratch):
     """Take the postings of slot ``top`` out of the buckets of its copy, the item at hand, which are not walked.
 
     The way to them is as long as the number of newer postings of the bucket; it is cut where a probe would be.
@@ -234,7 +234,7 @@ def unlink(store, limits, top, keys, live, kept, journal, scratch):  # type: ign
 
 
 @inlined
-def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # type: ignore[no-untyped-def]
+def append(store, items, i, keys, time, untimed, kept, journal, scratch):
     """Give item ``i`` the next slot and its postings the heads of their buckets."""
     state = store.state
     slot, start = state[SLOT_END], state[POSTING_END]
@@ -272,7 +272,7 @@ def append(store, items, i, keys, time, untimed, kept, journal, scratch):  # typ
 
 
 @inlined
-def append_bytes(store, place, items, i):  # type: ignore[no-untyped-def]
+def append_bytes(store, place, items, i):
     """Store the bytes of an id, which never straddles two pages, and after it the ragged part of the evidence."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
@@ -300,7 +300,7 @@ def append_bytes(store, place, items, i):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def meet(met, i, slot, identical):  # type: ignore[no-untyped-def]
+def meet(met, i, slot, identical):
     """Note one candidate; room was made before."""
     n = met.length[0]
     met.items[n] = np.int32(i)
@@ -310,7 +310,7 @@ def meet(met, i, slot, identical):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def relink(store, posting, following, journal):  # type: ignore[no-untyped-def]
+def relink(store, posting, following, journal):
     """Unlink what stands between two postings; put off to a later walk when the journal has no room."""
     n = journal.counts[_LINKS]
     if n == len(journal.link_postings):
@@ -323,7 +323,7 @@ def relink(store, posting, following, journal):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
+def set_flag(store, slot, flag, journal):
     """Set a flag of an older slot; room was made before."""
     n = journal.counts[_FLAGS]
     place = slot_place(store, slot)
@@ -334,7 +334,7 @@ def set_flag(store, slot, flag, journal):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
+def remove(store, items, key, kept, journal):
     """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
     live = first_posting(store, store.state[OLDEST], kept)
     posting, _ = locate(store.heads, key, kept, store.state[POSTING_END])
@@ -351,7 +351,7 @@ def remove(store, items, key, kept, journal):  # type: ignore[no-untyped-def]
 
 
 @raw_kernel
-def undo(store, journal, kept):  # type: ignore[no-untyped-def]
+def undo(store, journal, kept):
     """Restore what the journal holds, newest first; the caller then sets the state back."""
     for n in range(journal.counts[_HEADS] - 1, -1, -1):
         key = journal.head_keys[n]

@@ -19,7 +19,7 @@ from stream.table.heads import NONE
 
 
 @raw_kernel
-def bucket_lengths(store, first, most, kept, out):  # type: ignore[no-untyped-def]
+def bucket_lengths(store, first, most, kept, out):
     """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
     live = first_posting(store, store.state[OLDEST], kept)
     n = 0
@@ -36,14 +36,14 @@ def bucket_lengths(store, first, most, kept, out):  # type: ignore[no-untyped-de
 
 
 @raw_kernel
-def places(store, slots, out):  # type: ignore[no-untyped-def]
+def places(store, slots, out):
     """Where slots stand in the slot arrays, ``int64[m]``."""
     for n in range(len(slots)):
         out[n] = slot_place(store, slots[n])
 
 
 @raw_kernel
-def gather_ragged(store, places, starts, out):  # type: ignore[no-untyped-def]
+def gather_ragged(store, places, starts, out):
     """Copy the ragged evidence of slots at ``places`` to ``out[starts[n]:starts[n + 1]]``, ``uint8``."""
     mask = (1 << BYTE_PAGE_BITS) - 1
     for n in range(len(places)):

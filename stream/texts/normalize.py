@@ -125,7 +125,7 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
 
 
 @kernel
-def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
+def _place(starts, lengths, is_wide):
     """Starts of the texts in their two buffers."""
     narrow = 0
     wide = 0
@@ -139,7 +139,7 @@ def _place(starts, lengths, is_wide):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _is_space(c):  # type: ignore[no-untyped-def]
+def _is_space(c):
     """What ``str.isspace`` says of a code point (the tests compare every one)."""
     if c <= 0x20:
         return c == 0x20 or (0x09 <= c <= 0x0D) or (0x1C <= c <= 0x1F)
@@ -149,7 +149,7 @@ def _is_space(c):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_narrow(codes, fold_case, fold_space, out):  # type: ignore[no-untyped-def]
+def _fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
     n = len(codes)
     for p in range(n):
@@ -170,7 +170,7 @@ def _fold_narrow(codes, fold_case, fold_space, out):  # type: ignore[no-untyped-
 
 
 @kernel
-def _fold_runs(codes):  # type: ignore[no-untyped-def]
+def _fold_runs(codes):
     """Leave one blank of each run, none at the ends, in place; returns the new length."""
     j = 0
     before = _BLANK  # a run at the start is dropped, later ones leave one blank
@@ -183,7 +183,7 @@ def _fold_runs(codes):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold_wide(codes, fold_space, out):  # type: ignore[no-untyped-def]
+def _fold_wide(codes, fold_space, out):
     """Fold the white space of one text of code points; returns its new length."""
     if not fold_space:
         out[: len(codes)] = codes
@@ -202,7 +202,7 @@ def _fold_wide(codes, fold_space, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, fold_case, fold_space, narrow, wide):  # type: ignore[no-untyped-def]
+def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, fold_case, fold_space, narrow, wide):
     """Fold case (ASCII) and white space; each text keeps its start and gets its new length."""
     for i in range(len(starts)):
         start, end = starts[i], starts[i] + lengths[i]

@@ -14,6 +14,7 @@ Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theob
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +23,9 @@ from stream.documents import Features
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.normalize import CodePoints
-from stream.texts.url_tokens import url_grams, url_stops
-from stream.texts.words import is_stop, stop_table, token_hashes, word_table
+from stream.texts.url_tokens import url_grams, url_rules, url_stops
+from stream.texts.words import is_stop, stop_rules, stop_table, token_hashes, word_rules, word_table
 
-# A stop-word shingle: the stop word and the next two words (3.2.4).
-STOPWORD_SHINGLE_WORDS = 3
 _ONE = np.uint64(1)
 
 
@@ -74,13 +73,44 @@ def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     return Features(values[: starts[-1]], starts)
 
 
-# kind -> the function that cuts it; ``Config.shingles`` is one of these names.
-SHINGLES: dict[str, Callable[[CodePoints, int, tuple[str, ...]], Features]] = {
-    "chars": chars,
-    "words": words,
-    "stopwords": stopwords,
-    "urls": urls,
+Split = Callable[[CodePoints, int, tuple[str, ...]], Features]
+
+
+def _no_rules(languages: tuple[str, ...]) -> tuple[str, ...]:
+    del languages
+    return ()
+
+
+class Shingling(NamedTuple):
+    """A row of ``SHINGLES``: what the elements of a document are.
+
+    ``rules`` names everything that decides the elements in addition to the text, its normal form and k: a new version
+    of a rule must change it, because it is a part of the signing fingerprint.
+    """
+
+    split: Split | None  # texts -> shingles; ``None`` where documents bring their elements themselves
+    k_default: int
+    rules: Callable[[tuple[str, ...]], tuple[str, ...]] = _no_rules  # of the languages of the stop lists
+    kind: str = "text"  # what a document brings: a key of ``stream.json_lines.KINDS``
+    k_fixed: str = ""  # why k has no other value than the default, where that is so
+    needs_languages: bool = False
+
+
+# ``Config.shingles`` is one of these names.
+SHINGLES: dict[str, Shingling] = {
+    "chars": Shingling(chars, k_default=5),
+    "words": Shingling(words, k_default=3, rules=lambda languages: (word_rules(),)),
+    "stopwords": Shingling(
+        stopwords,
+        k_default=3,
+        rules=lambda languages: (word_rules(), stop_rules(languages)),
+        k_fixed="stopwords shingles, which are a stop word and two more",
+        needs_languages=True,
+    ),
+    "urls": Shingling(urls, k_default=2, rules=lambda languages: (url_rules(),)),
+    "tokens": Shingling(None, k_default=1, kind="tokens", k_fixed="tokens, which are not split"),
 }
+TEXT_SHINGLES: dict[str, Split] = {name: row.split for name, row in SHINGLES.items() if row.split}
 
 
 def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
@@ -93,21 +123,21 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
 
 
 @kernel
-def _double(grams, further, power, out):  # type: ignore[no-untyped-def]
+def _double(grams, further, power, out):
     """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
 @kernel
-def _append(grams, units):  # type: ignore[no-untyped-def]
+def _append(grams, units):
     """Grams longer by one unit, in place."""
     for i in range(len(units)):
         grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
 
 
 @kernel
-def _kgrams(units, k, scratch, out):  # type: ignore[no-untyped-def]
+def _kgrams(units, k, scratch, out):
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
 
     A pass reads one buffer and writes the other: in place, the compiler could not know that it may work in vectors.
@@ -136,7 +166,7 @@ def _kgrams(units, k, scratch, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):  # type: ignore[no-untyped-def]
+def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
         if is_wide[i]:
@@ -147,7 +177,7 @@ def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts): 
 
 
 @kernel
-def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):  # type: ignore[no-untyped-def]
+def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):
     tokens, scratch = scratch_rows[0], scratch_rows[1]
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
@@ -169,7 +199,7 @@ def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows
 
 
 @kernel
-def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):  # type: ignore[no-untyped-def]
+def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
         if is_wide[i]:

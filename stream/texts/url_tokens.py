@@ -47,7 +47,7 @@ def url_rules() -> str:
 
 
 @kernel
-def url_grams(codes, k, table, stops, tokens, out):  # type: ignore[no-untyped-def]
+def url_grams(codes, k, table, stops, tokens, out):
     """Hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) into ``out``,
     ``uint64[n]``; returns how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
     ``uint64[n]``."""
@@ -71,7 +71,7 @@ def url_grams(codes, k, table, stops, tokens, out):  # type: ignore[no-untyped-d
 
 
 @kernel
-def _after_scheme(codes, first, end):  # type: ignore[no-untyped-def]
+def _after_scheme(codes, first, end):
     for i in range(first, end - 2):
         if codes[i] == _COLON:
             return i + 3 if codes[i + 1] == _SLASH and codes[i + 2] == _SLASH else first
@@ -81,7 +81,7 @@ def _after_scheme(codes, first, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _url_tokens(codes, first, end, table, stops, tokens):  # type: ignore[no-untyped-def]
+def _url_tokens(codes, first, end, table, stops, tokens):
     """Hashes of the tokens that are kept of one URL; returns how many."""
     found, h = 0, np.uint64(0)
     for i in range(first, end + 1):

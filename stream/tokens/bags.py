@@ -60,7 +60,7 @@ def _buckets(elements: int) -> int:
 
 
 @kernel
-def _sort(values, starts, counts, out):  # type: ignore[no-untyped-def]
+def _sort(values, starts, counts, out):
     for i in range(len(starts) - 1):
         bag, into = values[starts[i] : starts[i + 1]], out[starts[i] : starts[i + 1]]
         if len(bag):
@@ -68,7 +68,7 @@ def _sort(values, starts, counts, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _sort_one(bag, counts, into):  # type: ignore[no-untyped-def]
+def _sort_one(bag, counts, into):
     n = len(bag)
     buckets = 2  # so that the greatest shift is 63: one of 64 would leave the number as it is
     while buckets < n:
@@ -103,7 +103,7 @@ def _sort_one(bag, counts, into):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _unique(values, starts, out_starts):  # type: ignore[no-untyped-def]
+def _unique(values, starts, out_starts):
     """In place: what is kept moves to the front."""
     at = 0
     for i in range(len(starts) - 1):
@@ -115,7 +115,7 @@ def _unique(values, starts, out_starts):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number(values, starts, mask):  # type: ignore[no-untyped-def]
+def _number(values, starts, mask):
     for i in range(len(starts) - 1):
         copies = np.uint64(0)
         before = np.uint64(0)

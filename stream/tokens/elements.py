@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -120,12 +120,12 @@ def _hashes(tokens: list[str | int]) -> npt.NDArray[np.uint64]:
     return out
 
 
-def _ratings(given: Iterable[object]) -> npt.NDArray[np.float64]:
+def _ratings(given: Iterable[Any]) -> npt.NDArray[np.float64]:
     out = []
     for rating in given:
         if type(rating) not in (int, float):
             raise _Refused("tokens_type")
-        out.append(float(max(-_RATING_LIMIT, min(rating, _RATING_LIMIT))))  # type: ignore[call-overload]
+        out.append(float(max(-_RATING_LIMIT, min(rating, _RATING_LIMIT))))
     return np.array(out, np.float64)
 
 
@@ -167,6 +167,6 @@ def _mixed(values: npt.NDArray[np.uint64], purpose: np.uint64) -> npt.NDArray[np
 
 
 @kernel
-def _mix(values, purpose, out):  # type: ignore[no-untyped-def]
+def _mix(values, purpose, out):
     for i in range(len(values)):
         out[i] = mix64(values[i] + purpose * GOLDEN)

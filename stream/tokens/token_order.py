@@ -133,7 +133,7 @@ def _spread(known: int) -> np.uint64:
 
 
 @kernel
-def _fill(tokens, places):  # type: ignore[no-untyped-def]
+def _fill(tokens, places):
     mask = np.uint64(len(places) - 1)
     for rank in range(len(tokens)):
         at = tokens[rank] & mask
@@ -143,7 +143,7 @@ def _fill(tokens, places):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _order_values(values, tokens, places, spread, out):  # type: ignore[no-untyped-def]
+def _order_values(values, tokens, places, spread, out):
     mask = np.uint64(len(places) - 1)
     for i in range(len(values)):
         x = values[i]

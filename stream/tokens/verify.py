@@ -10,6 +10,7 @@ Source: Mining of Massive Datasets, 3.1.1, 3.1.3, and 3.4.3, steps 6 and 7.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +59,26 @@ def containment_either(values_a: Elements, starts_a: Starts, values_b: Elements,
     return _ratio(common, np.minimum(np.diff(starts_a), np.diff(starts_b)))
 
 
-# measure of a stream -> its kernel; a pair has no direction, so containment is that of the smaller in the larger, and
-# bags come with their repetitions numbered, as sets.
-VERIFIED: dict[str, Callable[[Elements, Starts, Elements, Starts], Floats]] = {
-    "jaccard": jaccard,
-    "jaccard_bag": jaccard,
-    "containment": containment_either,
+def containment_agreement(s: Floats) -> npt.ArrayLike:
+    """How often rows agree for two sets of one size of which a fraction ``s`` is common: their Jaccard similarity."""
+    return s / (2 - s)
+
+
+class SetMeasure(NamedTuple):
+    """A row of ``SET_MEASURES``: how alike two sets or bags are, and how often the rows of their signatures agree."""
+
+    similarity: Callable[[Elements, Starts, Elements, Starts], Floats]
+    of_bags: bool = False  # repetitions count: they come numbered, as elements of their own
+    agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
+    estimable: bool = True  # whether two sketches suffice to estimate it
+
+
+# ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
+# larger one.
+SET_MEASURES: dict[str, SetMeasure] = {
+    "jaccard": SetMeasure(jaccard),
+    "jaccard_bag": SetMeasure(jaccard, of_bags=True),
+    "containment": SetMeasure(containment_either, agreement=containment_agreement, estimable=False),
 }
 
 
@@ -72,7 +87,7 @@ def _ratio(common: Counts, whole: Counts) -> Floats:
 
 
 @kernel
-def _common(values_a, starts_a, values_b, starts_b, out):  # type: ignore[no-untyped-def]
+def _common(values_a, starts_a, values_b, starts_b, out):
     for pair in range(len(out)):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
         i, j, common = 0, 0, 0

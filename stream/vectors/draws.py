@@ -54,13 +54,13 @@ def uniforms(count: int, seed: int) -> npt.NDArray[np.float64]:
 
 
 @inlined
-def _uniform(state, place):  # type: ignore[no-untyped-def]
+def _uniform(state, place):
     """The number in [0, 1) at a place of a counter: a multiple of 2^-53."""
     return np.float64(mix64(state + np.uint64(place) * GOLDEN) >> _S11) * 2.0**-53
 
 
 @inlined
-def _log(x):  # type: ignore[no-untyped-def]
+def _log(x):
     """The natural logarithm of a positive number: twice the inverse hyperbolic tangent of (m - 1) / (m + 1)."""
     fraction, exponent = math.frexp(x)
     if fraction < 0.7071067811865476:
@@ -75,7 +75,7 @@ def _log(x):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _normals(seed, out):  # type: ignore[no-untyped-def]
+def _normals(seed, out):
     for r in range(out.shape[0]):
         state = derive_seed(seed, np.uint64(r))
         place, j = 0, 0
@@ -94,7 +94,7 @@ def _normals(seed, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _signs(seed, out):  # type: ignore[no-untyped-def]
+def _signs(seed, out):
     for r in range(out.shape[0]):
         state = derive_seed(seed, np.uint64(r))
         for j in range(out.shape[1]):
@@ -103,6 +103,6 @@ def _signs(seed, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _uniforms(seed, out):  # type: ignore[no-untyped-def]
+def _uniforms(seed, out):
     for i in range(len(out)):
         out[i] = _uniform(seed, i + 1)

@@ -64,17 +64,17 @@ def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) ->
 
 
 @machine_code
-def _ones(context, word):  # type: ignore[no-untyped-def]
+def _ones(context, word):
     """How many bits of a ``uint64`` are set."""
 
-    def code(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def code(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
 
     return types.int64(types.uint64), code
 
 
 @inlined
-def spread_bands(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
+def spread_bands(bits, bands, rows, room, out):
     """bands * rows bits without gaps as bands of whole bytes, to ``out``, ``uint8[width(bands, rows)]``.
 
     ``bits`` and ``room``, which is scratch, are bytes with ``WORD_BYTES`` more than the bits and ``out`` take: they
@@ -93,7 +93,7 @@ def spread_bands(bits, bands, rows, room, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):  # type: ignore[no-untyped-def]
+def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
     size = (rows + 7) // 8
     head = min(size, WORD_BYTES)
     kept = _ALL >> np.uint64(64 - 8 * head)

@@ -101,12 +101,12 @@ def _partial_sums(*terms: Callable[[Any, Any, Any], Any]) -> Kernel:
     their order; and several terms at a time hide each other's waits.
     """
 
-    def sums(context, x, y):  # type: ignore[no-untyped-def]
-        return types.UniTuple(types.float64, _LANES * len(terms))(x, y), generate  # type: ignore[no-untyped-call]
+    def sums(context, x, y):
+        return types.UniTuple(types.float64, _LANES * len(terms))(x, y), generate
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, arguments):
         x, y = (context.make_array(t)(context, builder, row) for t, row in zip(signature.args, arguments, strict=True))
-        totals = [cgutils.alloca_once(builder, _LANE_TYPE) for _ in terms]  # type: ignore[no-untyped-call]
+        totals = [cgutils.alloca_once(builder, _LANE_TYPE) for _ in terms]
         for total in totals:
             builder.store(ir.Constant(_LANE_TYPE, None), total)
         lanes = ir.Constant(ir.IntType(64), _LANES)
@@ -123,7 +123,7 @@ def _partial_sums(*terms: Callable[[Any, Any, Any], Any]) -> Kernel:
 
 def _absolute_difference(builder: Any, u: Any, v: Any) -> Any:
     shape = ir.FunctionType(_LANE_TYPE, [_LANE_TYPE])
-    absolute = cgutils.get_or_insert_function(builder.module, shape, f"llvm.fabs.v{_LANES}f64")  # type: ignore[no-untyped-call]
+    absolute = cgutils.get_or_insert_function(builder.module, shape, f"llvm.fabs.v{_LANES}f64")
     return builder.call(absolute, [builder.fsub(u, v)])
 
 
@@ -151,7 +151,7 @@ def _lanes(builder: Any, data: Any, at: Any) -> Any:
 
 
 @inlined
-def _dot(x, y):  # type: ignore[no-untyped-def]
+def _dot(x, y):
     """The sum of products; what is beyond the whole fours goes to the first partial sum."""
     s0, s1, s2, s3 = _products(x, y)
     for j in range(len(x) & ~3, len(x)):
@@ -160,7 +160,7 @@ def _dot(x, y):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def _three_dots(x, y):  # type: ignore[no-untyped-def]
+def _three_dots(x, y):
     """``_dot`` of x and x, y and y, x and y, to the bit."""
     a0, a1, a2, a3, b0, b1, b2, b3, c0, c1, c2, c3 = _squares_and_products(x, y)
     for j in range(len(x) & ~3, len(x)):
@@ -172,13 +172,13 @@ def _three_dots(x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _dot_rows(a, b, out):  # type: ignore[no-untyped-def]
+def _dot_rows(a, b, out):
     for i in range(len(out)):
         out[i] = _dot(a[i], b[i])
 
 
 @kernel
-def _cosine_rows(a, b, out):  # type: ignore[no-untyped-def]
+def _cosine_rows(a, b, out):
     for i in range(len(out)):
         square_a, square_b, product = _three_dots(a[i], b[i])
         # The root of the product, not the product of the roots: for equal rows it is their dot product to the bit.
@@ -187,7 +187,7 @@ def _cosine_rows(a, b, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _angle_rows(a, b, out):  # type: ignore[no-untyped-def]
+def _angle_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
         length_x, length_y = np.sqrt(_dot(x, x)), np.sqrt(_dot(y, y))
@@ -203,7 +203,7 @@ def _angle_rows(a, b, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _euclidean_rows(a, b, out):  # type: ignore[no-untyped-def]
+def _euclidean_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
         s0, s1, s2, s3 = _squared_differences(x, y)
@@ -214,7 +214,7 @@ def _euclidean_rows(a, b, out):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _manhattan_rows(a, b, out):  # type: ignore[no-untyped-def]
+def _manhattan_rows(a, b, out):
     for i in range(len(out)):
         x, y = a[i], b[i]
         s0, s1, s2, s3 = _absolute_differences(x, y)

@@ -79,7 +79,7 @@ def edge_like(panels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 @kernel
-def project_block(vectors, first, count, panels, edge, sums):  # type: ignore[no-untyped-def]
+def project_block(vectors, first, count, panels, edge, sums):
     """Sums of ``vectors[first:first + count]``, at most ``BLOCK_VECTORS``, into ``sums``; ``edge`` is scratch."""
     whole = count - count % TILE_VECTORS
     for i in range(whole, count):
@@ -92,11 +92,11 @@ def project_block(vectors, first, count, panels, edge, sums):  # type: ignore[no
 
 
 @machine_code
-def above_zero(context, numbers, start):  # type: ignore[no-untyped-def]
+def above_zero(context, numbers, start):
     """Which of ``numbers[start:start + 8]`` (``float32``) are above zero, as the bits of a ``uint8``, lowest first."""
     signature = types.uint8(numbers, start)
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
         place = builder.bitcast(builder.gep(array.data, [args[1]]), _LANE_TYPE.as_pointer())
         above = builder.fcmp_ordered(">", builder.load(place, align=4), ir.Constant(_LANE_TYPE, None))
@@ -106,11 +106,11 @@ def above_zero(context, numbers, start):  # type: ignore[no-untyped-def]
 
 
 @machine_code
-def _tile(context, vectors, first, panel, sums, row, column):  # type: ignore[no-untyped-def]
+def _tile(context, vectors, first, panel, sums, row, column):
     """The sums of ``TILE_VECTORS`` vectors from ``first`` and a panel, to ``sums[row:, column:]``."""
     signature = types.void(vectors, first, panel, sums, row, column)
 
-    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+    def generate(context, builder, signature, args):
         arrays = [context.make_array(signature.args[i])(context, builder, args[i]) for i in (0, 2, 3)]
         source, lines, target = (array.data for array in arrays)
         dimension, width = (builder.extract_value(arrays[i].shape, 1) for i in (0, 2))
@@ -138,11 +138,11 @@ def _lanes(builder: Any, base: Any, register: int) -> Any:
 
 def _tile_loop(builder: Any, rows: list[Any], lines: Any, out: list[Any], dimension: Any) -> None:
     """Zero the sums, add to them component by component, and write them."""
-    fused = cgutils.get_or_insert_function(  # type: ignore[no-untyped-call]
+    fused = cgutils.get_or_insert_function(
         builder.module, ir.FunctionType(_LANE_TYPE, [_LANE_TYPE] * 3), f"llvm.fma.v{_LANES}f32"
     )
     zero = ir.Constant(_LANE_TYPE, None)
-    sums = [[cgutils.alloca_once(builder, _LANE_TYPE) for _ in range(_REGISTERS)] for _ in rows]  # type: ignore[no-untyped-call]
+    sums = [[cgutils.alloca_once(builder, _LANE_TYPE) for _ in range(_REGISTERS)] for _ in rows]
     for register in (register for row in sums for register in row):
         builder.store(zero, register)
     with cgutils.for_range(builder, dimension) as loop:

@@ -78,7 +78,7 @@ def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 @kernel
-def _largest(vectors, out):  # type: ignore[no-untyped-def]
+def _largest(vectors, out):
     # Without their signs, the bits of numbers have the order of the numbers; infinity and what is no number come last.
     for i in range(len(vectors)):
         most = np.uint32(0)

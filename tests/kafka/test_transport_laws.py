@@ -16,10 +16,20 @@ import transport_group_laws
 import transport_laws
 from transport_laws import Harness
 
+from workers.transport.kafka.client_internals import connections
+
 
 @pytest.fixture
 def harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarness]:
     made = KafkaHarness(bootstrap_servers, make_topic)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def slow_harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarness]:
+    """The client reads sockets, batches and fetches as it does for everybody."""
+    made = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=False)
     yield made
     made.close()
 
@@ -32,3 +42,21 @@ def law_name(law: Callable[[Harness], None]) -> str:
 def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> None:
     """Each law of ``transport_laws`` and ``transport_group_laws`` holds."""
     law(harness)
+
+
+@pytest.mark.parametrize("law", transport_laws.LAWS, ids=law_name)
+def test_kafka_obeys_without_the_fast_path(law: Callable[[Harness], None], slow_harness: KafkaHarness) -> None:
+    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, and the records are the client's, made ours."""
+    law(slow_harness)
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_a_setting_decides_who_reads_records(is_fast: bool, bootstrap_servers: str, make_topic: MakeTopic) -> None:
+    """Off, the fetcher of a consumer has the client's own class in it, and its connections the client's own reading."""
+    harness = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=is_fast)
+    consumer = harness.transport().consumer(harness.make_topic(1), harness.name("group"), "")
+    fetcher = consumer._client._fetcher
+    assert ("PartitionRecords" in vars(fetcher)) == is_fast
+    reads = [connection.transport._sock_recv.func for connection in consumer._client._manager._conns.values()]
+    assert set(reads) == {connections.receive if is_fast else connections.receive_before_end}
+    harness.close()

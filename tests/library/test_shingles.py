@@ -15,9 +15,10 @@ from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
+from stream.config import Config
 from stream.documents import Features
 from stream.texts.normalize import NormalForm, code_points
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
@@ -29,7 +30,7 @@ NEWS = (
 
 
 def cut(kind: str, texts: list[str], k: int, form: NormalForm = NormalForm()) -> Features:  # noqa: B008 - immutable
-    return SHINGLES[kind](code_points(texts, form), k, ("en",))
+    return TEXT_SHINGLES[kind](code_points(texts, form), k, ("en",))
 
 
 def bag(kind: str, text: str, k: int) -> list[int]:
@@ -187,7 +188,7 @@ def test_fewer_than_k_tokens_are_one_shingle(kind: str) -> None:
     assert len(set(cut(kind, texts, 9).values.tolist())) == 4
 
 
-@pytest.mark.parametrize("kind", SHINGLES)
+@pytest.mark.parametrize("kind", TEXT_SHINGLES)
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u3000"])
 def test_a_blank_text_has_no_shingle(kind: str, text: str) -> None:
     """It is the caller who refuses it."""
@@ -214,10 +215,33 @@ def test_scripts_without_blanks_get_word_shingles_at_all(text: str) -> None:
     assert jaccard(whole, edited) > 0.7
 
 
-@pytest.mark.parametrize("kind", SHINGLES)
+@pytest.mark.parametrize("kind", TEXT_SHINGLES)
 def test_the_batch_around_a_text_makes_no_difference(kind: str) -> None:
     """Long ones, short ones, wide ones, empty ones."""
     texts = ["", "the cat", "漢" * 50 + " the end of it", "of " * 400, "x", "", "ＴＨＥ cat sat"]
     together = cut(kind, texts, 3)
     alone = [bag(kind, text, 3) for text in texts]
     assert [together.values[a:b].tolist() for a, b in pairwise(together.starts)] == alone
+
+
+def test_a_new_shingling_with_rules_of_its_own_changes_the_signing_fingerprint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its rules decide its shingles, so a new version of them is a new generation, even under the same name."""
+    base = Config(shingles="words").signing_fingerprint
+    fingerprints = {base}
+    for rules in (("lines-1",), ("lines-2",), ("lines-2", "more")):
+        row = SHINGLES["words"]._replace(rules=lambda languages, rules=rules: rules)
+        monkeypatch.setitem(SHINGLES, "lines", row)
+        monkeypatch.setitem(SHINGLES, "words", row)
+        fingerprints |= {Config(shingles=name).signing_fingerprint for name in ("lines", "words")}
+    assert len(fingerprints) == 7
+
+
+@pytest.mark.parametrize("kind", SHINGLES)
+def test_every_shingling_names_the_rules_that_decide_it(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of its rules, and of no other's, changes the fingerprint; characters and tokens need none."""
+    base = Config(shingles=kind).signing_fingerprint
+    for other, row in SHINGLES.items():
+        monkeypatch.setitem(SHINGLES, other, row._replace(rules=lambda languages: ("other",)))
+        assert (Config(shingles=kind).signing_fingerprint != base) == (other == kind)
+        monkeypatch.setitem(SHINGLES, other, row)
+    assert bool(SHINGLES[kind].rules(("en",))) == (kind not in ("chars", "tokens"))

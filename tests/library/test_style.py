@@ -212,6 +212,38 @@ def test_every_public_name_is_documented(path: Path) -> None:
                 assert setter or ast.get_docstring(node), f"{where} has no docstring"
 
 
+COMPILED = {"kernel", "raw_kernel", "inlined", "machine_code"}
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
+def test_a_function_without_types_is_compiled(path: Path) -> None:
+    """The type checker lets kernels go without annotations, so this test holds every other function to them."""
+    module = tree(path)
+    compiled: set[ast.AST] = set()
+    generated = {
+        argument.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "machine_code"
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
+            if decorators & COMPILED:
+                compiled |= set(ast.walk(node))
+            inner = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
+            if any(one.name in generated for one in inner):  # functions that generate code stand in one that names it
+                compiled |= set(inner)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node not in compiled:
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            untyped = [one.arg for one in arguments if one.annotation is None and one.arg not in ("self", "cls")]
+            where = f"{named(path)}:{node.lineno}: {node.name}"
+            assert not untyped, f"{where} has no types for {', '.join(untyped)}: annotate it, or compile it"
+            assert node.returns, f"{where} has no type for what it returns: annotate it, or compile it"
+
+
 @pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=named)
 def test_every_test_says_its_fact(path: Path) -> None:
     """In the first line of its docstring."""

@@ -8,14 +8,14 @@ from reference import BASE, MASK, mix64, polynomial
 from reference import code_points as units
 
 from stream.texts.normalize import NormalForm, code_points
-from stream.texts.shingles import SHINGLES
+from stream.texts.shingles import TEXT_SHINGLES
 from stream.texts.url_tokens import URL_STOP_WORDS, url_rules, url_stops
 
 RAW = NormalForm(False, False, False)
 
 
 def shingles(text: str, k: int = 2, form: NormalForm = NormalForm()) -> list[int]:  # noqa: B008 - immutable
-    return SHINGLES["urls"](code_points([text], form), k, ()).values.tolist()
+    return TEXT_SHINGLES["urls"](code_points([text], form), k, ()).values.tolist()
 
 
 def gram(*tokens: str, place: int) -> int:

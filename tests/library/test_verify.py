@@ -69,14 +69,16 @@ def test_containment_is_directed_and_that_of_a_pair_is_the_greater(pairs: list[t
     assert verify.containment_either(*a, *b).tolist() == either.tolist() == verify.containment_either(*b, *a).tolist()
 
 
-@pytest.mark.parametrize("measure", verify.VERIFIED)
+@pytest.mark.parametrize("measure", verify.SET_MEASURES)
 def test_equal_items_are_similar_by_one_and_disjoint_ones_by_nothing(measure: str) -> None:
     """Whatever measure a stream verifies with."""
     rng = np.random.default_rng(1)
     values, starts = rng.permutation(3000).astype(np.uint64), np.array([0, 1, 10, 500, 3000])
     values = sorted_bags(values, starts)
-    assert verify.VERIFIED[measure](values, starts, values, starts).tolist() == [1.0] * 4
-    assert verify.VERIFIED[measure](values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
+    assert verify.SET_MEASURES[measure].similarity(values, starts, values, starts).tolist() == [1.0] * 4
+    assert (
+        verify.SET_MEASURES[measure].similarity(values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
+    )
 
 
 def test_a_similarity_at_the_threshold_is_not_below_it() -> None:

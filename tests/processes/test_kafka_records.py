@@ -17,6 +17,7 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from workers.transport.kafka import records as kafka_records
+from workers.transport.kafka.client_internals import connections, fetches
 from workers.transport.protocol import Record
 
 PLACE = TopicPartition("documents", 3)
@@ -77,7 +78,7 @@ def both(data, fetch_offset=0, aborted=()):
     """The client's records as ours, and ours."""
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
     theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
-    ours = read(kafka_records._PartitionRecords, data, fetch_offset, aborted)
+    ours = read(fetches.partition_records(kafka_records.read_batch), data, fetch_offset, aborted)
     assert all(type(one) is Record for one in ours[0])
     return (theirs, at, raised), ours
 
@@ -169,16 +170,16 @@ def test_what_came_before_the_end_of_a_connection_is_given_out_first():
     with ours, theirs:
         ours.setblocking(False)
         connection = KafkaTCPTransport(None, ours)
-        assert kafka_records.receive(connection) == (b"", None)
+        assert connections.receive(connection) == (b"", None)
         sent = bytes(range(256)) * 400
         theirs.sendall(sent)
         theirs.shutdown(socket.SHUT_WR)
         got = b""
         while len(got) < len(sent):
-            data, error = kafka_records.receive(connection)
+            data, error = connections.receive(connection)
             assert error is None
             got += data
         assert got == sent
-        data, error = kafka_records.receive(connection)
+        data, error = connections.receive(connection)
         assert data == b""
         assert isinstance(error, client_errors.KafkaConnectionError)

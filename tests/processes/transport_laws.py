@@ -293,4 +293,16 @@ def law_a_refused_flush_or_offset_lets_no_commit_through(harness: Harness) -> No
     assert member.values() == [b"done"]
 
 
+def law_offsets_follow_a_flush(harness: Harness) -> None:
+    """A record may be lost between ``send`` and its acknowledgement: offsets that would pass it by are refused."""
+    topic = harness.make_topic(1)
+    member = joined(harness, topic)
+    producer = harness.transport().producer(harness.name("worker"))
+    producer.begin()
+    producer.send(topic, 0, b"in flight")
+    with pytest.raises(AssertionError, match="flush first"):
+        producer.send_offsets(topic, {0: Committed(0, "")}, member.present())
+    producer.abort()
+
+
 LAWS: list[Callable[[Harness], None]] = [law for name, law in sorted(globals().items()) if name.startswith("law_")]

@@ -26,7 +26,8 @@ _COUNTS = {
     "late": "too late for the window",
     "expired": "left the window by age",
     "evicted": "evicted by window_documents",
-    "cuts": "buckets cut at bucket_candidates_max",
+    "cuts": "limits of candidates reached",
+    "truncated": "documents whose probe was truncated",
 }
 
 

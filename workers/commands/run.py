@@ -2,7 +2,8 @@
 
 The thread that reads also matches and writes; signing, which costs most and gives up the interpreter's lock, runs
 beside it. At most ``2 x sign_threads`` chunks are under way. When there is nothing more to read right now, all that
-is under way is finished first: a pair is out as soon as it is known, however slowly its documents come.
+is under way is finished first: a pair is out as soon as it is known, however slowly its documents come. A chunk
+is matched in slices, and the pairs of a slice are written before the next slice: memory does not grow with the pairs.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import orjson
 
 from stream.documents import Document
 from stream.json_lines import encode_matches
-from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Matcher, Signed, Signer, match_step
+from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Matcher, Signed, Signer, match_steps
 from workers.commands.report import Rejects, Report
 from workers.commands.window_file import fill
 from workers.process.exits import Exit, Failure, output_failure
@@ -121,10 +122,10 @@ class _Session:
         for chunk, signed in signed_in_order(chunks, Signer(self.settings), self.settings.sign_threads):
             refuse(chunk, signed, self.report, self.rejects)
             self.report.documents += signed.batch.size
-            matches = match_step(self.matcher, signed.batch, add=add)
-            if pairs and matches.older:
-                self.report.pairs += len(matches.older)
-                write_pairs(self.output, encode_matches(matches))
+            for matches in match_steps(self.matcher, signed.batch, add=add):
+                if pairs and matches.older:
+                    self.report.pairs += len(matches.older)
+                    write_pairs(self.output, encode_matches(matches))
             self.report.advance(self.reader.bytes)
 
 

@@ -52,6 +52,9 @@ class ConnectionOptions(BaseModel):
         le=1 << 28,
         description="bytes of a message to the broker at most; the topics must take as much",
     )
+    fast_fetch: bool = Field(
+        True, description="read records by our own compiled code; off reads them as the Kafka client does, slower"
+    )
 
 
 class StreamOptions(BaseModel):

@@ -163,7 +163,7 @@ class Producer(Protocol):
         """Wait until every record is acknowledged; raises ``AbortedError`` if one is not (call ``abort`` next)."""
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put the group's offsets into the transaction."""
+        """Put the group's offsets into the transaction; ``AssertionError`` if records have had no ``flush``."""
 
     def commit(self) -> None:
         """Make the transaction visible; ``OutcomeUnknownError`` if no answer came, or an earlier failure again."""

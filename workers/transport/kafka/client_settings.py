@@ -15,6 +15,7 @@ from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from stream.errors import ConfigError
+from workers.transport.kafka.client_internals.connections import connections
 from workers.transport.kafka.connection_errors import refusal
 from workers.transport.protocol import FencedError, TransportError, UnreachableError
 
@@ -72,6 +73,8 @@ class KafkaSettings:
     # Twice as much, and the allocator gives the memory of each answer back and takes it anew: a third of a poll's cost.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
+    # Off: the client reads sockets and records itself, and fetches only when the worker has taken all that came.
+    fast_fetch: bool = True
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +109,7 @@ class KafkaSettings:
         """What every client is made with."""
         return {
             **self.client,
+            "kafka_client": connections(is_fast=False),
             "bootstrap_servers": self.bootstrap_servers,
             "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
             "request_timeout_ms": milliseconds(self.request_timeout_seconds),
@@ -120,6 +124,7 @@ class KafkaSettings:
         """
         return {
             **self.options(),
+            "kafka_client": connections(is_fast=self.fast_fetch),
             "isolation_level": "read_committed",
             "enable_auto_commit": False,
             "auto_offset_reset": "none",

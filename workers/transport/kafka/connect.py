@@ -6,6 +6,7 @@ import logging
 from typing import Any
 
 from workers.settings.kafka import StreamSettings
+from workers.transport.kafka.client_internals import check_client
 from workers.transport.kafka.connection_errors import listen
 from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 
@@ -42,12 +43,17 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
         flush_timeout_seconds=flush,
         transaction_timeout_seconds=settings.transaction_timeout_seconds,
         request_bytes_max=settings.request_bytes_max,
+        fast_fetch=settings.fast_fetch,
         client={name: value for name, value in client.items() if value is not None},
     )
 
 
 def connect(settings: StreamSettings) -> KafkaTransport:
-    """A transport, which holds no connection yet. The client's own log is put aside: its errors come to us."""
+    """Make a transport, which holds no connection yet. The client's own log is silenced: its errors come to us.
+
+    Raises ``ConfigError`` for an installed client that this transport was not written for.
+    """
+    check_client()
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     listen()
     return KafkaTransport(kafka_settings(settings))

@@ -33,6 +33,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
 from workers.transport.kafka import records as kafka_records
+from workers.transport.kafka.client_internals import fetches, groups
 from workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
@@ -40,7 +41,7 @@ from workers.transport.kafka.client_settings import (
     is_passing,
     milliseconds,
 )
-from workers.transport.kafka.membership import Assignor, Listener, Notes, guard_joins
+from workers.transport.kafka.membership import Assignor, Listener, Notes
 from workers.transport.protocol import (
     UNBOUNDED,
     Committed,
@@ -88,6 +89,7 @@ class KafkaGroupConsumer:
         self._record_bytes = float(settings.request_bytes_max)  # of the last records, on average
         try:
             self._client = kafka_records.consumer(
+                settings.fast_fetch,
                 **settings.consumer_options(),
                 client_id=self._client_id,
                 group_id=group,
@@ -100,7 +102,7 @@ class KafkaGroupConsumer:
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name} cannot start", error) from error
         self._notes.client = self._client
-        guard_joins(self._client._coordinator, self._notes)
+        groups.guard_joins(self._client, self._notes.may_join)
         self._client.subscribe([topic], listener=Listener(self._notes))
         self._learn_topic()
 
@@ -139,7 +141,7 @@ class KafkaGroupConsumer:
                 if place.partition in kept:
                     records += batch
             changed = kept != self._held or kept != held_before
-            joins = bool(records) and self._client._coordinator.rejoin_needed
+            joins = bool(records) and groups.will_join(self._client)
             if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_place(bool(records))
@@ -208,19 +210,15 @@ class KafkaGroupConsumer:
                 client.close(autocommit=False, timeout_ms=timeout)
 
     def _learn_topic(self) -> None:
-        """Wait until the client has heard of the topic.
-
-        When it subscribes while it asks for metadata already, it takes that answer, without the topic, for the one it
-        wanted. As leader of the group it then assigns nothing to anyone until metadata is five minutes old.
-        """
+        """Wait until the client knows the topic."""
         deadline = time.monotonic() + self._settings.connect_timeout_seconds
-        cluster = self._client._cluster
-        while cluster.partitions_for_topic(self._topic) is None:
+        is_known = False
+        while not is_known:
             left = deadline - time.monotonic()
             try:
-                if left <= 0:
+                is_known = groups.ask_for_topic(self._client, self._topic, milliseconds(left))
+                if not is_known and left <= 0:
                     raise client_errors.KafkaTimeoutError(f"nothing about {self._topic!r}")
-                self._client._net.run(self._client._manager.wait_for, cluster.request_update(), milliseconds(left))
             except client_errors.KafkaError as error:
                 if is_passing(error) and left > 0:
                     time.sleep(min(left, _SLICE_SECONDS))
@@ -235,11 +233,9 @@ class KafkaGroupConsumer:
         which nothing is left, it fetches while the worker is in its step.
         """
         try:
-            found: dict[TopicPartition, list[Record]] = self._client.poll(
-                timeout_ms=round(timeout_seconds * 1000), max_records=records_max
-            )
-            if found:
-                self._client._fetcher.send_fetches()
+            found = kafka_records.poll(self._client, round(timeout_seconds * 1000), records_max)
+            if found and self._settings.fast_fetch:
+                fetches.fetch_ahead(self._client)
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error
         except client_errors.LogTruncationError as error:
@@ -294,19 +290,17 @@ class KafkaGroupConsumer:
     def _watch(self) -> None:
         """Notice that the instance was taken over, and log once that the broker went away or came back.
 
-        The client says neither by an error, so this reads three fields of its coordinator.
+        The client reports neither by an error.
         """
-        now = time.monotonic()
-        coordinator = self._client._coordinator
-        stable = coordinator.stable() and not coordinator.rejoin_needed
-        if not stable or coordinator._heartbeat_enabled:
+        now, view = time.monotonic(), groups.member_view(self._client)
+        if not view.is_stable or view.sends_heartbeats:
             self._silent_since = None
         elif self._silent_since is None:
             self._silent_since = now
         elif now - self._silent_since > _SILENCE_SECONDS:
             self._over = FencedError(f"{self._name} was replaced by another of the same instance: it must end")
             raise self._over
-        if coordinator.coordinator_id is not None:
+        if view.has_coordinator:
             self._away_since = None
             if self._away:
                 self._away = False

@@ -10,14 +10,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
-from kafka.coordinator.base import MemberState
 
+from workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
 from workers.transport.protocol import Membership
 
 NO_GENERATION = -1
-# A join is held back no longer than the client's poll lasts, which asks again that often.
-_HELD_BACK_SECONDS = 0.01
 
 
 class Change(NamedTuple):
@@ -51,6 +48,10 @@ class Notes:
     def went(self, places: Iterable[TopicPartition]) -> None:
         """Note partitions that are held no more."""
         self.changes.append(Change(False, frozenset(place.partition for place in places)))
+
+    def may_join(self) -> bool:
+        """A join with records in hand would take them from the worker: they go out first."""
+        return not self.in_hand
 
     def live(self) -> Membership:
         """The client's own view at this moment."""
@@ -97,35 +98,3 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         """Partitions went, because the group put this member out."""
         self._notes.went(lost)
-
-
-def guard_joins(coordinator: Any, notes: Notes) -> None:
-    """Keep the client from joining with records in hand, and let it use a join that ended between two polls.
-
-    The client throws a join away that ended between two polls, and begins another, which makes every other member join
-    again: members that spend more time in their steps than in ``poll`` then never settle. The lines below are the
-    client's own for a join that ended in time.
-    """
-    join = coordinator.join_group_async
-
-    async def join_group_async(timeout_ms: float | None = None) -> bool:
-        if notes.in_hand:
-            await coordinator._net.sleep(_HELD_BACK_SECONDS)
-            return False
-        task = coordinator._join_task
-        if task is None or not task.succeeded():
-            joined: bool = await join(timeout_ms=timeout_ms)
-            return joined
-        coordinator._join_task = None
-        with coordinator._lock:
-            coordinator.rejoining = False
-            coordinator.rejoin_needed = False
-            coordinator.state = MemberState.STABLE
-            coordinator._enable_heartbeat()
-        generation = coordinator._generation
-        await coordinator._on_join_complete_async(
-            generation.generation_id, generation.member_id, generation.protocol, task.value
-        )
-        return True
-
-    coordinator.join_group_async = join_group_async

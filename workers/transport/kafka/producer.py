@@ -25,7 +25,7 @@ new one, whose start ends whatever is still open; where the broker cannot be rea
 worker aborts and tries again, like with any other step.
 
 The client's own commit waits without a limit, and when the coordinator's connection was refused it waits for ever
-(rule 5). Its three lines are therefore repeated here with a deadline: enqueue the request, wake the sender, wait.
+(rule 5). ``client_internals.transactions`` therefore hands requests in and waits for them with a deadline.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from typing import Any, Literal
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as client_errors
 
+from workers.transport.kafka.client_internals import transactions
 from workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
@@ -146,10 +147,13 @@ class KafkaTransactionalProducer:
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2).
 
-        Raises ``FencedError`` for an older membership; the transaction can then be aborted.
+        Raises ``FencedError`` for an older membership; the transaction can then be aborted. Records without a flush are
+        a bug of the caller.
         """
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
+        if self._futures:
+            raise AssertionError(f"{len(self._futures)} records of {self._id!r} have had no flush: flush first")
         found = {}
         for partition, committed in offsets.items():
             if len(committed.metadata) > METADATA_CHARACTERS_MAX:
@@ -158,11 +162,11 @@ class KafkaTransactionalProducer:
                     f"{METADATA_CHARACTERS_MAX}"
                 )
             found[TopicPartition(topic, partition)] = OffsetAndMetadata(committed.offset, committed.metadata, -1)
-        manager = self._client._transaction_manager
         try:
             if membership.generation < 0:
                 raise client_errors.CommitFailedError("the member is in no generation")
-            self._wait(manager.send_offsets_to_transaction(found, membership.handle), self._commit_seconds)
+            result = transactions.begin_offsets(self._client, found, membership.handle)
+            transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except client_errors.KafkaError as error:
             raise self._fail(f"send_offsets of {membership.group!r}", error) from error
 
@@ -177,11 +181,11 @@ class KafkaTransactionalProducer:
         if self._futures:
             self.flush()
         try:
-            result = self._client._transaction_manager.begin_commit()
+            result = transactions.begin_commit(self._client)
         except client_errors.KafkaError as error:
             raise self._fail("commit", error) from error
         try:
-            self._wait(result, self._commit_seconds)
+            transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except Exception as error:
             self._state = "lost"
             self._leave_behind()
@@ -202,7 +206,8 @@ class KafkaTransactionalProducer:
         self._futures.clear()
         if not self._left:
             try:
-                self._wait(self._client._transaction_manager.begin_abort(), self._settings.request_timeout_seconds)
+                result = transactions.begin_abort(self._client)
+                transactions.wait(self._client, result, self._settings.request_timeout_seconds)
             except Exception as error:
                 if self._is_fenced(error):
                     raise self._fail("abort", error) from error
@@ -214,14 +219,11 @@ class KafkaTransactionalProducer:
         """Abort what is open, if the broker answers soon, and free the client; never raises."""
         if self._state in ("open", "failed") and not self._left:
             with suppress(Exception):
-                self._wait(self._client._transaction_manager.begin_abort(), self._settings.close_timeout_seconds)
+                result = transactions.begin_abort(self._client)
+                transactions.wait(self._client, result, self._settings.close_timeout_seconds)
         self._state = "lost"
         self._leave_behind()
-        self._client._sender.join(self._settings.close_timeout_seconds)
-
-    @property
-    def _commit_seconds(self) -> float:
-        return self._settings.commit_timeout_seconds
+        transactions.wait_until_stopped(self._client, self._settings.close_timeout_seconds)
 
     def _connect(self) -> KafkaProducer:
         """A client of our id, and with it the end of what any earlier one left open (rule 8: the id is stable)."""
@@ -245,7 +247,7 @@ class KafkaTransactionalProducer:
         try:
             client.init_transactions()
         except BaseException:
-            _let_go(client)
+            transactions.stop_sending(client)
             raise
         self._left = False
         return client
@@ -257,15 +259,9 @@ class KafkaTransactionalProducer:
         self._counts[topic] = count
         return count
 
-    def _wait(self, result: Any, seconds: float) -> None:
-        """Let the sender work on a request and wait for its end, but not for ever (rule 5)."""
-        self._client._sender.wakeup()
-        if not result.wait(timeout_ms=milliseconds(seconds)):
-            raise client_errors.KafkaTimeoutError(f"no answer in {seconds:g} s")
-
     def _leave_behind(self) -> None:
         self._stale = self._left = True
-        _let_go(self._client)
+        transactions.stop_sending(self._client)
 
     def _fail(self, call: str, error: Exception) -> TransportError:
         """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""
@@ -280,7 +276,7 @@ class KafkaTransactionalProducer:
         return self._failure
 
     def _is_fenced(self, error: BaseException) -> bool:
-        return is_producer_fenced(error) or is_producer_fenced(self._client._transaction_manager.last_error)
+        return is_producer_fenced(error) or is_producer_fenced(transactions.last_error(self._client))
 
     def _expect(self, call: str, *states: str) -> None:
         if self._state == "lost":
@@ -292,10 +288,3 @@ class KafkaTransactionalProducer:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise type(self._failure)(str(self._failure)) from self._failure
-
-
-def _let_go(client: KafkaProducer) -> None:
-    """Stop a client's sender, which then frees its sockets by itself: its own close flushes first, and may raise."""
-    client._closed = True
-    client._unregister_cleanup()
-    client._sender.force_close()

@@ -1,9 +1,8 @@
 """The records of a fetch, in our own type: those of a batch are found by one compiled pass over its bytes.
 
 The client reads a record in some forty steps of Python and copies it into two tuples of its own, at three times the
-price of parsing the JSON that it holds; and it takes 4 kB at a time from a connection, giving the interpreter lock away
-each time and waiting for it again. Only that is replaced, client by client: checksums, compression, and which batches a
-transaction hides stay with the client. Headers are passed over.
+price of parsing the JSON that it holds. Only that is replaced, and only in a client made with ``is_fast``: checksums,
+compression, and which batches a transaction hides stay with the client. Headers are passed over.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
 bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold batches of the
@@ -12,99 +11,55 @@ formats before it; the client reads those.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
-from kafka.consumer.fetcher import Fetcher
-from kafka.net.transport import KafkaTCPTransport
-from kafka.protocol.consumer import IsolationLevel
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
 from stream.kernels.compile import kernel
+from workers.transport.kafka.client_internals import fetches
 from workers.transport.protocol import Record
 
-_COMPILED_FORMAT = 2
 # Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value.
 _COLUMNS = 6
-_RECEIVED_BYTES = 256 << 10
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
-def consumer(**options: Any) -> KafkaConsumer:
-    """A client whose polls give our records. Connections that it has made by now read as before."""
+def consumer(is_fast: bool, **options: Any) -> KafkaConsumer:
+    """Make a client for ``poll``; a fast one has our reader of batches in it. Raises what the client raises."""
     client = KafkaConsumer(**options)
-    client._fetcher.PartitionRecords = _PartitionRecords
-    connect = client._manager._build_transport
-
-    async def connected(*arguments: Any, **options: Any) -> Any:
-        connection = await connect(*arguments, **options)
-        if type(connection) is KafkaTCPTransport:  # one with TLS hands out what it has decrypted
-            connection._sock_recv = partial(receive, connection)
-        return connection
-
-    client._manager._build_transport = connected
+    if is_fast:
+        fetches.read_batches_with(client, read_batch)
     return client
 
 
-def receive(connection: Any) -> tuple[bytes, Exception | None]:
-    """What a connection has for us, up to ``_RECEIVED_BYTES``; what is wrong with it, the client finds if there is
-    nothing."""
-    with suppress(OSError):
-        data: bytes = connection._sock.recv(_RECEIVED_BYTES)
-        if data:
-            return data, None
-    found: tuple[bytes, Exception | None] = KafkaTCPTransport._sock_recv(connection)
-    return found
+def poll(client: KafkaConsumer, timeout_milliseconds: int, records_max: int) -> dict[TopicPartition, list[Record]]:
+    """Poll a client made by ``consumer``, fast or not, and return our records. Raises what the client raises."""
+    found = client.poll(timeout_ms=timeout_milliseconds, max_records=records_max)
+    return {
+        place: records if type(records[0]) is Record else _as_records(place.partition, records)
+        for place, records in found.items()
+    }
 
 
-class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]  # the client has no types
-    """What the client holds of one partition of a fetch; it calls the one method here for the records."""
-
-    def _unpack_records(self, place: Any, records: Any, *_: Any) -> Iterator[Record]:
-        while (batch := records.next_batch()) is not None:
-            if not batch.validate_crc():
-                raise client_errors.CorruptRecordError(f"{place} at offset {batch.base_offset}: a wrong checksum")
-            is_compiled = batch.magic == _COMPILED_FORMAT
-            if not is_compiled or self._is_visible(batch):
-                self.bytes_read += batch.size_in_bytes
-                for record in read_batch(place.partition, batch) if is_compiled else _read_old(place.partition, batch):
-                    self.records_read += 1
-                    self.next_fetch_offset = record.offset + 1
-                    yield record
-            if is_compiled:  # the log may have lost the last records of a batch, never their offsets
-                self.next_fetch_offset = batch.next_offset
-        self.drain()
-
-    def _is_visible(self, batch: DefaultRecordBatch) -> bool:
-        """Whether a batch is data that this reader may see, as the client tells it."""
-        self.leader_epoch = batch.leader_epoch
-        if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
-            self._consume_aborted_transactions_up_to(batch.last_offset)
-            if self._contains_abort_marker(batch):
-                self.aborted_producer_ids.discard(batch.producer_id)
-            elif self._is_batch_aborted(batch):
-                return False
-        return not batch.is_control_batch
-
-
-def read_batch(number: int, batch: DefaultRecordBatch) -> list[Record]:
-    """The records of a batch of partition ``number``; raises the client's ``CorruptRecordError`` if they are none."""
-    batch._maybe_uncompress()
-    buffer, count = np.frombuffer(batch._buffer, np.uint8), batch.records_count
+def read_batch(number: int, batch: Any) -> list[Record]:
+    """Read a batch of partition ``number``; raises the client's ``CorruptRecordError`` if it is not made of records."""
+    if fetches.is_old_format(batch):
+        return _as_records(number, batch)
+    content, begin = fetches.uncompressed(batch)
+    buffer, count = np.frombuffer(content, np.uint8), batch.records_count
     spans = np.empty((count if 0 <= count <= len(buffer) else 0, _COLUMNS), np.int64)
-    if len(spans) != count or _find(buffer, batch._pos, spans) != len(buffer):
+    if len(spans) != count or _find(buffer, begin, spans) != len(buffer):
         raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset} is not made of records")
     if batch.timestamp_type == batch.LOG_APPEND_TIME:
         spans[:, 0] = batch.max_timestamp
     else:
         spans[:, 0] += batch.first_timestamp
     spans[:, 1] += batch.base_offset
-    data = memoryview(batch._buffer)
+    data = memoryview(content)
     return [
         _AS_RECORD((
             number, offset, time,
@@ -117,14 +72,12 @@ def read_batch(number: int, batch: DefaultRecordBatch) -> list[Record]:
 
 def warm() -> None:
     """Compile what reads a batch, or load it from disk."""
-    builder = DefaultRecordBatchBuilder(_COMPILED_FORMAT, 0, 0, -1, -1, -1, 1 << 10)
-    builder.append(0, 0, None, b"", [])
-    read_batch(0, DefaultRecordBatch(bytes(builder.build())))
+    read_batch(0, fetches.smallest_batch())
 
 
-def _read_old(number: int, batch: Any) -> Iterator[Record]:
-    for record in batch:
-        yield Record(number, record.offset, record.timestamp, record.key, record.value)
+def _as_records(number: int, records: Iterable[Any]) -> list[Record]:
+    """The client's records as ours."""
+    return [Record(number, one.offset, one.timestamp, one.key, one.value) for one in records]
 
 
 @kernel

@@ -110,7 +110,9 @@ class KafkaTransport:
     def _reader(self, place: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
-            client = kafka_records.consumer(**options, client_id="neardup-reader", group_id=None)
+            client = kafka_records.consumer(
+                self._settings.fast_fetch, **options, client_id="neardup-reader", group_id=None
+            )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
         client.assign([place])
@@ -123,7 +125,7 @@ class KafkaTransport:
         moved = time.monotonic()
         while position < end:
             try:
-                found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
+                found = kafka_records.poll(client, _READ_SLICE_MILLISECONDS, _READ_RECORDS_MAX)
                 now = client.position(place, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
                 raise OffsetGoneError(f"{what}: {position} was trimmed meanwhile") from error

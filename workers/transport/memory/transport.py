@@ -283,12 +283,13 @@ class MemoryProducer:
             self._key = (transactional_id, cluster.init_producer(transactional_id))
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
+        self._unflushed = 0
 
     def begin(self) -> None:
         """Open a transaction."""
         with self._cluster.lock:
             self._expect("begin", "ready")
-            self._state = "open"
+            self._state, self._unflushed = "open", 0
 
     def send(
         self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
@@ -297,6 +298,7 @@ class MemoryProducer:
         with self._cluster.lock:
             self._expect("send", "open", "failed")
             self._cluster.log(topic, partition)
+            self._unflushed += 1
             try:
                 self._cluster.check("send", self._id)
                 self._cluster.write(self._key, topic, partition, value, key, timestamp_ms)
@@ -309,12 +311,15 @@ class MemoryProducer:
             self._expect("flush", "open", "failed")
             self._raise_failure()
             self._try("flush")
+            self._unflushed = 0
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Put the group's offsets into the transaction; raises ``FencedError`` for an older membership."""
         with self._cluster.lock:
             self._expect("send_offsets", "open", "failed")
             self._raise_failure()
+            if self._unflushed:
+                raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
             self._try("send_offsets")
             try:
                 self._cluster.write_offsets(self._key, topic, offsets, membership)

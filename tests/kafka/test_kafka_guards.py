@@ -1,0 +1,132 @@
+"""The guards of the transport, each with the fault that it is there for, injected below it, on a real broker.
+
+The client reports most of these faults by other ways too, so no lost message shows whether the guard stands. Here the
+client's own answer is replaced by the one that the guard must catch.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka import TopicPartition
+from kafka import errors as client_errors
+from kafka.future import Future
+from kafka_steps import MakeHarness, poll_records, publish, visible
+
+from workers.transport.protocol import AbortedError, FencedError
+
+pytestmark = pytest.mark.usefixtures("quiet_client")
+
+
+def lose_one_in_silence(producer: Any) -> None:
+    """The next record is sent; its acknowledgement never comes, and the client's own flush and commit know nothing."""
+    send = producer._client.send
+
+    def send_without_answer(*given: Any, **named: Any) -> Future:
+        producer._client.send = send
+        send(*given, **named)
+        return Future().failure(client_errors.KafkaTimeoutError("injected: not acknowledged"))
+
+    producer._client.send = send_without_answer
+
+
+def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness) -> None:
+    """Rule 1: the client's flush and commit succeed without it; the look at each future stops the step."""
+    harness = harnesses()
+    transport, topic = harness.transport(), harness.make_topic(1)
+    producer = transport.producer(harness.name("writer"))
+    producer.begin()
+    lose_one_in_silence(producer)
+    producer.send(topic, 0, b"lost")
+    producer.send(topic, 0, b"there")
+    for call in (producer.flush, producer.commit):
+        with pytest.raises(AbortedError, match="not acknowledged"):
+            call()
+    producer.abort()
+    publish(transport, topic, [b"end"])
+    harness.wait_until(lambda: visible(transport, topic) == [b"end"], "nothing of the step is visible")
+
+
+def test_a_producer_that_failed_goes_on_with_another_client(harnesses: MakeHarness) -> None:
+    """What failed to deliver may count records otherwise than the broker: the next transaction gets a new client."""
+    harness = harnesses()
+    transport, topic = harness.transport(), harness.make_topic(1)
+    producer: Any = transport.producer(harness.name("writer"))
+    producer.begin()
+    lose_one_in_silence(producer)
+    producer.send(topic, 0, b"lost")
+    with pytest.raises(AbortedError):
+        producer.flush()
+    producer.abort()
+    failed = producer._client
+    producer.begin()
+    producer.send(topic, 0, b"second try")
+    producer.flush()
+    producer.commit()
+    assert producer._client is not failed
+    after = producer._client
+    producer.begin()
+    producer.commit()
+    assert producer._client is after  # one that did not fail is kept
+    harness.wait_until(lambda: visible(transport, topic) == [b"second try"], "the second try alone is visible")
+
+
+def run_ahead(consumer: Any) -> None:
+    """The client's own view has a newer generation than the last assignment, as it has in the middle of a join."""
+    notes = consumer._notes
+    noted = notes.membership
+    notes.live = lambda: noted._replace(generation=noted.generation + 1)
+
+
+def test_the_membership_of_a_poll_is_that_of_its_assignment(harnesses: MakeHarness) -> None:
+    """Rule 2: a generation whose assignment this member has not seen would let it commit what is another's by now."""
+    harness = harnesses()
+    transport, topic = harness.transport(), harness.make_topic(1)
+    consumer: Any = transport.consumer(topic, harness.name("group"), "one")
+    harness.wait_until(lambda: bool(consumer.poll(0.1, 1).assigned), "the partition is assigned")
+    noted = consumer._notes.membership
+    run_ahead(consumer)
+    polled = consumer.poll(0.1, 1)
+    assert (polled.records, polled.membership) == ([], noted)
+
+
+def test_records_of_a_member_that_was_put_out_meanwhile_are_refused(harnesses: MakeHarness) -> None:
+    """Rule 2: the partition may be another's already, so the poll raises rather than give its records to a step."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
+    consumer: Any = transport.consumer(topic, group, "one")
+    publish(transport, topic, [b"first"])
+    poll_records(harness, consumer)
+    run_ahead(consumer)
+    publish(transport, topic, [b"second"])
+    given: list[object] = []
+    with pytest.raises(FencedError):
+        harness.wait_until(lambda: given.extend(consumer.poll(0.1, 1).records) or bool(given), "a record or an error")
+    assert given == []
+
+
+def test_records_of_a_partition_that_went_in_the_same_poll_are_dropped(harnesses: MakeHarness) -> None:
+    """Its next owner reads them again; those of the partitions that stayed are given."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    consumer: Any = transport.consumer(topic, group, "one")
+    for partition in (0, 1):
+        publish(transport, topic, [b"first"], partition)
+    poll_records(harness, consumer, 2)
+    for partition in (0, 1):
+        publish(transport, topic, [b"second"], partition)
+    fetch, found = consumer._fetch, set()
+
+    def fetch_then_lose_one(timeout_seconds: float, records_max: int) -> Any:
+        if found == {0, 1}:
+            consumer._notes.went([TopicPartition(topic, 1)])
+            return {}
+        batch = fetch(timeout_seconds, records_max)
+        found.update(place.partition for place in batch)
+        return batch
+
+    consumer._fetch = fetch_then_lose_one
+    polled = consumer.poll(20.0, 10)
+    assert found == {0, 1}
+    assert (polled.revoked, [(record.partition, record.value) for record in polled.records]) == ((1,), [(0, b"second")])

@@ -1,0 +1,212 @@
+"""Mutants of the workers, each with the tests that must fail on it: ``python tests/mutants.py``, by hand.
+
+A mutant is one guard of the protocol taken away: a few lines of one file, replaced. The script copies the tree to a
+temporary folder, checks that the named tests pass there, then applies one mutant after the other, runs its tests, and
+undoes it. A mutant is *killed* when its tests fail, *survives* when they pass, and is *lost* when its text stands in
+the file no longer, or more than once: then the code has moved on, and the row below must follow it.
+
+    python tests/mutants.py                       all
+    python tests/mutants.py flush settle          those whose names hold one of the words
+    python tests/mutants.py --layer simulation    those of one layer
+
+Exit codes: 0 all are killed; 1 one survives or is lost, or a test fails without any mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+COPIED = ("stream", "workers", "tests", "benchmarks", "deploy", "docs", "pyproject.toml", "README.md", "Makefile")
+TESTS_FAILED = 1  # pytest's exit code; others say that nothing was tested
+SECONDS_MAX = 900.0
+
+PRODUCER = "workers/transport/kafka/producer.py"
+CONSUMER = "workers/transport/kafka/consumer.py"
+MATCHER = "workers/stages/matcher.py"
+TABLE = "workers/stages/partition_table.py"
+TRANSACTION = "workers/stages/transaction.py"
+
+SCHEDULES = "tests/simulation/test_schedules.py"
+AS_DATA = "tests/simulation/test_failures_as_data.py"
+TURNS = "tests/simulation/test_turns_of_the_world.py"
+GUARDS = "tests/kafka/test_kafka_guards.py"
+
+
+class Mutant(NamedTuple):
+    """One guard less: ``old`` stands once in ``file``; ``tests`` are what pytest is given."""
+
+    name: str
+    layer: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(
+        "flush before the offsets is skipped", "simulation", TRANSACTION,
+        "            producer.flush()\n",
+        "            pass\n",
+        (AS_DATA,),
+    ),
+    Mutant(
+        "settle is always true", "simulation", TABLE,
+        "        return self.position() == committed\n",
+        "        return True\n",
+        (TURNS,),
+    ),
+    Mutant(
+        "bounds are read after the committed offset", "simulation", MATCHER,
+        "        first, _ = self.transport.bounds(topic)[partition]\n"
+        "        committed = self.consumer.committed(partition)\n",
+        "        committed = self.consumer.committed(partition)\n"
+        "        first, _ = self.transport.bounds(topic)[partition]\n",
+        (TURNS,),
+    ),
+    Mutant(
+        "the log is trimmed under any fingerprint", "simulation", MATCHER,
+        "if window is not None and window.fingerprint == self.plan.config.matching_fingerprint:",
+        "if window is not None:",
+        (TURNS,),
+    ),
+    Mutant(
+        "a restore forgets the oldest slots", "simulation", TABLE,
+        "        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)\n",
+        "        first = next((mark for mark in self._marks if mark.slot_end > oldest + 3), None)\n",
+        (SCHEDULES,),
+    ),
+    Mutant(
+        "a restore begins one message late", "simulation", MATCHER,
+        "stretches = self.transport.read(topic, partition, window.start, end)",
+        "stretches = self.transport.read(topic, partition, min(window.start + 1, end), end)",
+        (SCHEDULES,),
+    ),
+    Mutant(
+        "a restore does not restore stream time", "simulation", TABLE,
+        "        if window is not None and window.stream_time is not None:\n",
+        "        if window is None:\n",
+        (SCHEDULES,),
+    ),
+    Mutant(
+        "futures are not checked after the flush", "broker", PRODUCER,
+        "                if not future.succeeded():\n",
+        "                if False:\n",
+        (GUARDS,),
+    ),
+    Mutant(
+        "the membership is read live instead of noted at the assignment", "broker", CONSUMER,
+        "return Polled(records, self._notes.membership,",
+        "return Polled(records, self._notes.live(),",
+        (GUARDS,),
+    ),
+    Mutant(
+        "records polled before their partition moved are not checked", "broker", CONSUMER,
+        "        self._check_place(bool(records))\n",
+        "",
+        (GUARDS,),
+    ),
+    Mutant(
+        "records of partitions that went are kept", "broker", CONSUMER,
+        "records = [record for record in records if record.partition not in gone]",
+        "records = list(records)",
+        (GUARDS,),
+    ),
+    Mutant(
+        "a failed producer is used again", "broker", PRODUCER,
+        "        self._stale = True\n        if self._is_fenced(error):\n",
+        "        if self._is_fenced(error):\n",
+        (GUARDS,),
+    ),
+)  # fmt: skip
+
+
+def tell(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def copied(folder: Path) -> Path:
+    """A copy of the tree that the tests run in, compiled kernels included."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, folder / name, symlinks=True)
+        else:
+            shutil.copy2(source, folder / name)
+    return folder
+
+
+def run_tests(folder: Path, tests: Sequence[str]) -> tuple[int, str]:
+    """The exit code of pytest in the copy, and the end of what it wrote."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SECONDS_MAX, check=False
+    )
+    return done.returncode, "\n".join((done.stdout + done.stderr).splitlines()[-12:])
+
+
+def verdict(mutant: Mutant, folder: Path) -> tuple[str, str]:
+    """``killed``, ``survives`` or ``lost``, and what there is to say of it."""
+    path = folder / mutant.file
+    text = path.read_text(encoding="utf-8")
+    found = text.count(mutant.old)
+    if found != 1:
+        return "lost", f"{mutant.file} holds its text {found} times, it must be once; follow the code:\n{mutant.old}"
+    path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+    try:
+        code, last = run_tests(folder, mutant.tests)
+    finally:
+        path.write_text(text, encoding="utf-8")
+    if code == TESTS_FAILED:
+        lines = [line for line in last.splitlines() if line.startswith(("FAILED", "ERROR"))]
+        return "killed", lines[0] if lines else last
+    return "survives", f"pytest ended with {code}:\n{last}"
+
+
+def chosen(words: Sequence[str], layer: str | None) -> list[Mutant]:
+    rows = [mutant for mutant in MUTANTS if layer is None or mutant.layer == layer]
+    return [mutant for mutant in rows if not words or any(word in mutant.name for word in words)]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("words", nargs="*", help="parts of names; without any, all")
+    parser.add_argument("--layer", choices=sorted({mutant.layer for mutant in MUTANTS}))
+    parser.add_argument("--no-baseline", action="store_true", help="do not look first whether the tests pass as it is")
+    given = parser.parse_args()
+    rows = chosen(given.words, given.layer)
+    folder = copied(Path(tempfile.mkdtemp(prefix="neardup-mutants-")))
+    results: list[tuple[Mutant, str, float]] = []
+    try:
+        if not given.no_baseline:
+            code, last = run_tests(folder, sorted({test for mutant in rows for test in mutant.tests}))
+            if code != 0:
+                tell(f"the tests do not pass without any mutant:\n{last}")
+                return 1
+        for mutant in rows:
+            began = time.monotonic()
+            outcome, why = verdict(mutant, folder)
+            results.append((mutant, outcome, time.monotonic() - began))
+            tell(f"{outcome}: {mutant.name}\n    {why}")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    tell("\n| mutant | layer | outcome | seconds |\n|---|---|---|---|")
+    for mutant, outcome, seconds in results:
+        tell(f"| {mutant.name} | {mutant.layer} | {outcome} | {seconds:.0f} |")
+    return 0 if all(outcome == "killed" for _, outcome, _ in results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

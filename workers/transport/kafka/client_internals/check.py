@@ -1,0 +1,115 @@
+"""The names inside kafka-python that this package uses, and a check of the installed version against them."""
+
+from __future__ import annotations
+
+from inspect import signature
+from typing import Any
+
+import kafka
+from kafka import KafkaConsumer, KafkaProducer
+
+from stream.errors import ConfigError
+
+TESTED_VERSION = "3.0.12"
+
+
+def _remedy(what: str) -> str:
+    return (
+        f"kafka-python {kafka.__version__} {what}, which neardup relies on: install kafka-python=={TESTED_VERSION}, the"
+        " version that is tested"
+    )
+
+
+try:
+    from kafka.consumer.fetcher import Fetcher
+    from kafka.coordinator.base import BaseCoordinator, MemberState
+    from kafka.net import manager as connection_manager
+    from kafka.net.compat import KafkaNetClient
+    from kafka.net.manager import KafkaConnectionManager
+    from kafka.net.selector import NetworkSelector
+    from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+    from kafka.producer.sender import Sender
+    from kafka.producer.transaction_manager import TransactionalRequestResult, TransactionManager
+    from kafka.record.default_records import DefaultRecordBatch
+except ImportError as error:
+    raise ConfigError(_remedy(f"has no {error.name}")) from error
+
+# Owner -> names that are read, set or replaced; calls with the parameters that are used.
+NEEDED: dict[Any, tuple[str, ...]] = {
+    KafkaNetClient: ("__init__(net, manager)",),
+    NetworkSelector: ("run(coro)", "sleep(delay)"),
+    connection_manager: ("log",),
+    KafkaConnectionManager: ("_build_transport(node, timeout_at)", "wait_for(future, timeout_ms)", "cluster"),
+    KafkaTCPTransport: ("_sock", "_sock_recv()"),
+    KafkaSSLTransport: ("_sock_recv()",),
+    KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator"),
+    Fetcher: ("PartitionRecords(fetch_offset, tp, records)", "send_fetches()"),
+    Fetcher.PartitionRecords: (
+        "_unpack_records(tp, records, key_deserializer, value_deserializer)",
+        "_consume_aborted_transactions_up_to(offset)",
+        "_contains_abort_marker(batch)",
+        "_is_batch_aborted(batch)",
+        "drain()",
+        "aborted_producer_ids",
+        "bytes_read",
+        "isolation_level",
+        "leader_epoch",
+        "next_fetch_offset",
+        "records_read",
+    ),
+    DefaultRecordBatch: ("_maybe_uncompress()", "_buffer", "_pos"),
+    BaseCoordinator: (
+        "join_group_async(timeout_ms)",
+        "_on_join_complete_async(generation, member_id, protocol, member_assignment_bytes)",
+        "_enable_heartbeat()",
+        "stable()",
+        "_generation",
+        "_heartbeat_enabled",
+        "_join_task",
+        "_lock",
+        "_net",
+        "coordinator_id",
+        "rejoin_needed",
+        "rejoining",
+        "state",
+    ),
+    MemberState: ("STABLE",),
+    KafkaProducer: ("_unregister_cleanup()", "_closed", "_sender", "_transaction_manager"),
+    Sender: ("force_close()", "wakeup()"),
+    TransactionManager: (
+        "begin_abort()",
+        "begin_commit()",
+        "send_offsets_to_transaction(offsets, group_metadata)",
+        "last_error",
+    ),
+    TransactionalRequestResult: ("wait(timeout_ms)",),
+}
+
+
+def check_client() -> None:
+    """Compare the installed client with ``NEEDED``.
+
+    A name that is no attribute of its owner counts as present if ``__init__`` of the owner sets it.
+
+    Raises:
+        ConfigError: the first name that is missing or takes other parameters, and the version to install.
+    """
+    for owner, rows in NEEDED.items():
+        for row in rows:
+            name, is_call, parameters = row.partition("(")
+            full_name = f"{owner.__name__}.{name}"
+            found = getattr(owner, name, None)
+            if found is None and name not in owner.__init__.__code__.co_names:
+                raise ConfigError(_remedy(f"has no {full_name}"))
+            if is_call and not _accepts(found, parameters.rstrip(")")):
+                raise ConfigError(_remedy(f"has another {full_name} than {row}"))
+
+
+def _accepts(call: Any, parameters: str) -> bool:
+    """Whether a call begins with these parameters, and needs no more."""
+    if not callable(call):
+        return False
+    found = [one for one in signature(call).parameters.values() if one.name != "self"]
+    names = [name for name in parameters.split(", ") if name]
+    needs_more = any(one.default is one.empty and one.kind == one.POSITIONAL_OR_KEYWORD for one in found[len(names) :])
+    return [one.name for one in found[: len(names)]] == names and not needs_more

@@ -1,0 +1,79 @@
+"""How bytes come in from a broker, connection by connection, and where the client says why a connection failed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from kafka.net import manager as connection_manager
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.net.transport import KafkaTCPTransport
+
+_RECEIVED_BYTES = 256 << 10
+
+
+def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
+    """Return what makes the network part of one client: the public option ``kafka_client`` of every client.
+
+    Needs ``KafkaNetClient(net, manager, **options)`` and ``KafkaConnectionManager._build_transport``, which makes every
+    connection. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L207
+    """
+
+    def connect(**options: Any) -> KafkaNetClient:
+        net = NetworkSelector(**options)
+        return KafkaNetClient(net=net, manager=_ConnectionManager(is_fast, net, **options), **options)
+
+    return connect
+
+
+class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the client has no types
+    """Makes connections whose received bytes pass through ``receive`` or ``receive_before_end``."""
+
+    def __init__(self, is_fast: bool, net: NetworkSelector, **options: Any) -> None:
+        super().__init__(net, **options)
+        self._is_fast = is_fast
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> KafkaTCPTransport:
+        connection = await super()._build_transport(node, timeout_at=timeout_at)
+        # A TLS connection holds decrypted bytes that the socket does not show, so the client must read them all.
+        is_plain = type(connection) is KafkaTCPTransport
+        connection._sock_recv = partial(receive if self._is_fast and is_plain else receive_before_end, connection)
+        return connection
+
+
+def receive(connection: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
+    """Read up to 256 kB of a plain connection in one call.
+
+    The client reads 4 kB a call, and gives the interpreter lock away in each; where this finds nothing, the client
+    itself says whether the connection ended.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/transport.py#L110
+    """
+    with suppress(OSError):
+        data: bytes = connection._sock.recv(_RECEIVED_BYTES)
+        if data:
+            return data, None
+    return receive_before_end(connection)
+
+
+def receive_before_end(connection: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
+    """Read as the client does, and report the end of a connection only once all bytes before it were read.
+
+    A broker sends its refusal of a login together with the end of the connection. The client drops bytes that come with
+    an end. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/transport.py#L105
+    """
+    data, end = type(connection)._sock_recv(connection)
+    return data, None if data else end
+
+
+def connection_log() -> tuple[logging.Logger, str]:
+    """Return the log in which the client says why a connection failed, and how a line about a success begins.
+
+    The error that a client raises says only that no broker answered in time.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L162
+    """
+    return connection_manager.log, "Bootstrap complete"

@@ -1,0 +1,90 @@
+"""What the client knows of a member's place in its group, and when the member may join."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.base import MemberState
+
+__all__ = ["CooperativeStickyAssignor", "MemberView", "ask_for_topic", "guard_joins", "member_view", "will_join"]
+
+# A join is held back no longer than the client's poll lasts, which asks again that often.
+_HELD_BACK_SECONDS = 0.01
+
+
+def ask_for_topic(client: KafkaConsumer, topic: str, timeout_milliseconds: int) -> bool:
+    """Whether the client knows the topic's partitions; if not, ask the broker once and wait for the answer.
+
+    A client that subscribes while it asks for metadata takes that answer, which lacks the topic, for the one that it
+    wanted. As leader of the group it then assigns nothing until its metadata is five minutes old.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/group.py#L739
+    """
+    manager = client._manager
+    if manager.cluster.partitions_for_topic(topic) is None:
+        client._net.run(manager.wait_for, manager.cluster.request_update(), timeout_milliseconds)
+    return manager.cluster.partitions_for_topic(topic) is not None
+
+
+class MemberView(NamedTuple):
+    """What the client knows about its place in the group, none of which it reports."""
+
+    is_stable: bool
+    """In the group, with no rebalance known."""
+    sends_heartbeats: bool
+    has_coordinator: bool
+    """The broker that leads the group is known; it is forgotten when its connection ends."""
+
+
+def member_view(client: KafkaConsumer) -> MemberView:
+    """Read the state of the group's coordinator in the client.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L193
+    """
+    coordinator = client._coordinator
+    is_stable = coordinator.stable() and not coordinator.rejoin_needed
+    return MemberView(is_stable, coordinator._heartbeat_enabled, coordinator.coordinator_id is not None)
+
+
+def will_join(client: KafkaConsumer) -> bool:
+    """Whether the next poll begins a join, because the group calls for one.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L196
+    """
+    return bool(client._coordinator.rejoin_needed)
+
+
+def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
+    """Begin no join of this member while ``may_join()`` is false, and keep a join that completed between two polls.
+
+    The client drops a join that completed between two polls and begins another, so every other member joins again:
+    members that spend more time in their steps than in ``poll`` then rebalance forever. The lines after the check are
+    the client's own for a join that completes during a poll.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L490
+    """
+    coordinator = client._coordinator
+    join = coordinator.join_group_async
+
+    async def join_group_async(timeout_ms: float | None = None) -> bool:
+        if not may_join():
+            await coordinator._net.sleep(_HELD_BACK_SECONDS)
+            return False
+        task = coordinator._join_task
+        if task is None or not task.succeeded():
+            joined: bool = await join(timeout_ms=timeout_ms)
+            return joined
+        coordinator._join_task = None
+        with coordinator._lock:
+            coordinator.rejoining = False
+            coordinator.rejoin_needed = False
+            coordinator.state = MemberState.STABLE
+            coordinator._enable_heartbeat()
+        generation = coordinator._generation
+        await coordinator._on_join_complete_async(
+            generation.generation_id, generation.member_id, generation.protocol, task.value
+        )
+        return True
+
+    coordinator.join_group_async = join_group_async
