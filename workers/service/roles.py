@@ -115,6 +115,7 @@ def _matcher(
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
+        step_pairs_max=settings.step_pairs_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
