@@ -40,7 +40,6 @@ LAYERS: list[set[str]] = [
         "signatures.bit_sampling",
         "signatures.hyperplanes",
         "signatures.minhash",
-        "signatures.minwise",
         "signatures.one_permutation",
         "signatures.p_stable",
         "signatures.partial",

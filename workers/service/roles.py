@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from stream.bands_message import BandMessage, encode
@@ -60,10 +60,12 @@ Kept = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker, and what is its role's alone: what it restores, what it does at intervals, what it leaves."""
+    """A worker, and what is its role's alone: what it restores, how many records of each partition it has polled
+    and not done, what it does at intervals, what it leaves."""
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
+    in_hand: Callable[[], Mapping[int, int]] = dict
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
     leave: Callable[[], Kept] = dict
@@ -118,7 +120,15 @@ def _matcher(
         step_pairs_max=settings.step_pairs_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
+    return Made(
+        worker=worker,
+        restoring=lambda: sorted(worker.restoring),
+        in_hand=lambda: worker.in_hand,
+        observe=worker.observe,
+        trim=worker.trim,
+        leave=worker.leave,
+        take=worker.take,
+    )
 
 
 # A signer collects documents that come one by one. What comes to a matcher was collected, and comes all at once.

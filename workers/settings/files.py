@@ -17,7 +17,6 @@ from pydantic_settings import (
 
 from stream.config import Config
 from stream.json_lines import Fields
-from stream.schemes import SCHEMES
 from workers.settings.order_file import read_order
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -91,4 +90,4 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan))
+    return Fields(*names, settings.plan.kind)

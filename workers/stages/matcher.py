@@ -11,13 +11,15 @@ A partition goes through these states; only this loop changes them:
 
 A step, and what a crash after each part leaves behind:
 
-1. ``poll``; 2. tables take the messages, each in an open step with a journal, until these and what they lead to are
-   ``step_bytes_max``: the rest makes the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
-   leaves nothing: the next owner restores up to the offset committed before.
-4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
+1. ``poll``, for the membership alone while records of an earlier poll are in hand; 2. tables take the messages, each in
+   an open step with a journal, until these and what they lead to are ``step_bytes_max``, or the pairs are
+   ``step_pairs_max``; that may be inside a message. The rest stays in hand for the next steps; 3. ``transact``
+   publishes pairs and offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the place committed before.
+4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
 
-If the transaction is known to have failed, the tables undo the step and the records are polled again. If nobody knows,
-or this member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
+If the transaction is known to have failed, the tables undo the step, the records stay in hand, and the next step has
+half as many pairs: a step that a slow broker cannot take in time becomes one that it can. If nobody knows, or this
+member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
 whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
 every other is dropped, and restored from the log.
 """
@@ -105,7 +107,8 @@ class MatchWorker:
         self.tables: dict[int, PartitionTable] = {}
         self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
         self.pairs_max = plan.step_pairs_max  # of the next step
-        self.hand: list[Record] = []  # polled and not done; while there are any, nothing more is polled
+        self.hand: list[Record] = []  # polled and not done
+        self._holds_back = False
         self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
@@ -139,7 +142,7 @@ class MatchWorker:
             self.waiting.discard(partition)
             self.restoring.pop(partition, None)
             self.tables.pop(partition, None)
-        records = [record for record in self.hand if record.partition not in polled.revoked] + polled.records
+        self.hand = [record for record in self.hand if record.partition not in polled.revoked] + polled.records
         self.waiting.update(polled.assigned)
         if self.joined:
             self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
@@ -154,17 +157,18 @@ class MatchWorker:
         for partition in list(self.restoring):
             with stage(self.observer, "restore"):
                 self._restore(partition)
-        done = self._step(records, polled.membership) if records else 0
-        self._keep(records[done:])
+        done = self._step(self.hand, polled.membership) if self.hand else 0
+        del self.hand[:done]
+        self._hold_back()
         return done
 
-    def _keep(self, records: list[Record]) -> None:
-        """Hold what a step left; the consumer gives no more until it is done."""
-        if records:
+    def _hold_back(self) -> None:
+        """Let the consumer give no records while some are in hand."""
+        if self.hand:
             self.consumer.pause(list(self.tables))
-        elif self.hand:
+        elif self._holds_back:
             self.consumer.resume(list(self.tables))
-        self.hand = records
+        self._holds_back = bool(self.hand)
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.
@@ -230,8 +234,7 @@ class MatchWorker:
             self.observer.set("restore_progress_ratio", done, str(partition))
         else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
-            restore.table.seek(restore.end)
-            assert restore.table.next == (restore.end, restore.row), "the log lacks the message that is begun"
+            restore.table.seek(restore.end, restore.row)
             restore.table.increments()  # of the replay, which are not told again
             self._run(partition, restore.table, restore.end)
 

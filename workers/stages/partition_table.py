@@ -220,11 +220,13 @@ class PartitionTable:
         """The offset of the next message to take, and how many of its rows are in the table already."""
         return self._place.offset, self._place.row
 
-    def seek(self, offset: int) -> None:
-        """The log goes on at ``offset``: what lies before it was taken, or holds no record."""
+    def seek(self, offset: int, row: int = 0) -> None:
+        """The log goes on at ``offset``: what lies before it was taken, or holds no record; ``row`` rows of the message
+        there were taken."""
         if offset != self._place.offset:
             assert self._place.row == 0, "a message is begun and not ended"
             self._place = self._place._replace(offset=offset)
+        assert self._place.row == row, "the log lacks the message of which rows are in the table"
 
     def commit(self) -> None:
         """End the step: what it did stays."""

@@ -274,7 +274,7 @@ def _segments(
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
     """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
     fingerprint = plan.config.signing_fingerprint
-    width = SCHEMES[plan.config.scheme].width(plan.config.plan)
+    width = plan.config.plan.width
     batch = concatenate(batches) if batches else empty_batch(width)
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)

@@ -135,7 +135,7 @@ class Corpus:
         self._score_min = 0.0 if candidates else settings.tuning.cut
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
-        self._rows = RowFiles(folder, self._scheme.width(settings.plan))
+        self._rows = RowFiles(folder, settings.plan.width)
         self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
         self._first_time = self._stream_time = int(NO_TIME)
 
