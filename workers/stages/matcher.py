@@ -14,7 +14,8 @@ A step, and what a crash after each part leaves behind:
 1. ``poll``, for the membership alone while records of an earlier poll are in hand; 2. tables take the messages, each in
    an open step with a journal, until these and what they lead to are ``step_bytes_max``, or the pairs are
    ``step_pairs_max``; that may be inside a message. The rest stays in hand for the next steps; 3. ``transact``
-   publishes pairs and offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the place committed before.
+   publishes pairs and offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the place that was
+   committed before.
 4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
 
 If the transaction is known to have failed, the tables undo the step, the records stay in hand, and the next step has
