@@ -81,7 +81,10 @@ _ROWS = (
     Row("copies", "counter", "documents", _OTHER, "Documents that met an identical content in the window."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
     # Limits that were reached.
-    Row("cuts", "counter", "buckets", _OTHER, "Buckets cut at bucket_candidates_max: pairs may have been missed."),
+    Row("truncated", "counter", "documents", _OTHER,
+        "Documents whose probe reached bucket_candidates_max or probe_candidates_max: pairs may have been missed."),
+    Row("cuts", "counter", "limits", _OTHER,
+        "Times that a bucket reached bucket_candidates_max or a probe probe_candidates_max."),
     Row("evicted", "counter", "documents", _OTHER,
         "Documents pushed out by window_documents before their time: pairs may have been missed."),
     Row("late", "counter", "documents", _OTHER,
