@@ -8,6 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+# The types of numbers in an array that is a vector; bytes and truth values are bits.
+Component = (
+    np.float16 | np.float32 | np.float64 | np.int8 | np.int16 | np.int32 | np.int64 | np.uint8 | np.uint16 | np.uint32
+    | np.uint64 | np.bool_
+)  # fmt: skip
+
 
 class Document(NamedTuple):
     """One item of the stream.
@@ -22,7 +28,7 @@ class Document(NamedTuple):
     text: str = ""
     timestamp: float | None = None
     tokens: Sequence[str | int] | Mapping[str, float] | None = None
-    vector: Sequence[float] | npt.NDArray[np.floating] | bytes | None = None
+    vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
 
 
@@ -72,6 +78,7 @@ REASONS: dict[str, str] = {
     "not_object": "the JSON value is not an object",
     "no_text": "the text field is missing",
     "text_type": "the text field is not a string",
+    "fields_type": "the fields are no mapping of names to strings",
     "no_tokens": "the field of tokens is missing",
     "tokens_type": "the tokens are neither a list of strings and whole numbers nor ratings by item",
     "no_key": "the record has no value in the fields of any blocking key, so it could never meet another",
@@ -93,8 +100,10 @@ REASONS: dict[str, str] = {
     "vector_padding": "a bit beyond the last component of the vector is set",
     "no_id": "the id field is missing",
     "id_not_utf8": "the message key is not UTF-8, so it is no id",
-    "id_type": "the id field is not a string",
-    "timestamp_type": "the timestamp field is neither a number of seconds nor an ISO 8601 time",
+    "id_type": "the id field is neither a string nor a whole number of 64 bits",
+    "timestamp_type": "the timestamp field is neither a number nor a time in ISO 8601 or RFC 2822",
+    "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "
+    "--timestamp-unit ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "what would be kept of the document does not fit a message",

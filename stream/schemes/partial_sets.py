@@ -9,6 +9,8 @@ Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stream.documents import Features
@@ -17,27 +19,28 @@ from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding
+from stream.theory.tuning import SKETCH_BITS
 
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes as many rows as there are ``groups``, at most all."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=min(parameters.groups, found.signature_rows))
 
 
 def grouped_plan(parameters: Parameters) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=found.signature_rows)
 
 
-def _with_cut(plan: SetPlan) -> SetPlan:
+def _with_score_min(plan: SetPlan) -> SetPlan:
     """The same number of equal rows to pass as for whole sketches, as the estimate of partial ones has it."""
     if plan.exact:
         return plan
     equal, rows = (np.array([x], np.int32) for x in (plan.tuning.agreements_min, plan.signature_rows))
-    cut = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
-    return plan._replace(tuning=plan.tuning._replace(cut=cut, margin=plan.tuning.threshold - cut))
+    score_min = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
+    return plan._replace(tuning=plan.tuning._replace(score_min=score_min, margin=plan.tuning.threshold - score_min))
 
 
 def evidence(features: Features, plan: SetPlan) -> Evidence:
@@ -63,6 +66,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
+EXAMPLES: tuple[Mapping[str, object], ...] = tuple({"sketch_bits": bits} for bits in SKETCH_BITS)
 SCHEME = sets.SCHEME._replace(
     plan=plan,
     evidence=evidence,
@@ -71,4 +75,5 @@ SCHEME = sets.SCHEME._replace(
     guarantee=sets.S_CURVE
     + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
+    examples=EXAMPLES,
 )

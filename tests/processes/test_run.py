@@ -53,7 +53,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     told = done.stderr.decode().splitlines()
     assert told[:3] == [
         "in.jsonl:5: the text is empty after normalisation",
-        "in.jsonl:6: the text field is missing",
+        "in.jsonl:6: the text field is missing (it has: id)",
         "in.jsonl:8: the line is not JSON",
     ]
     assert told[3].startswith("documents: 4")
@@ -112,15 +112,16 @@ def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
 
 
 def test_interrupted_it_tells_the_summary(start):
-    """Everything read is answered, and the exit code says how it ended."""
+    """Everything read is answered, a line that is not whole yet is no refusal, and the exit code says how it ended."""
     process = start("run")
-    process.stdin.write(lines(doc("a"), doc("b")))
+    process.stdin.write(lines(doc("a"), doc("b")) + lines(doc("c"))[:40])
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.INTERRUPTED
     assert told.decode().splitlines()[0] == "documents: 2"
+    assert "refused: 0" in told.decode().splitlines()
     assert "ended: interrupted" in told.decode()
     assert b"Traceback" not in told
 
@@ -141,10 +142,13 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     (tmp_path / "new").write_bytes(lines(doc("d")))
     os.replace(tmp_path / "new", path)
     assert json.loads(next_line(process))["newer"] == "d"
+    with path.open("ab") as log:
+        log.write(lines(doc("e"))[:50])
     process.terminate()
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.TERMINATED
     assert told.decode().splitlines()[0] == "documents: 4"
+    assert "refused: 0" in told.decode().splitlines()
 
 
 def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
@@ -187,7 +191,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     bad = [
         b"\xff\xfe",
         b"[" * 50_000,
-        b'{"id":1,"text":"t"}',
+        b'{"id":1.5,"text":"t"}',
         b'{"id":"a","text":"\\ud800"}',
         b'{"id":"a","text":"' + b"x" * 300_000 + b'"}',
         b'{"id":"a","text":"t","timestamp":1e999}',
@@ -206,6 +210,18 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     told = done.stderr.decode().splitlines()
     assert [line.split(": ")[0] for line in told[: len(bad)]] == [f"in.jsonl:{i + 2}" for i in range(len(bad))]
     assert "refused: 9" in told
+
+
+def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
+    """In pairs the id is the same when it is read back; reports show it with escapes."""
+    id_ = "\x9b2J\u202egpj.exe\x7f"
+    lines = [json.dumps({"id": name, "text": WORDS}, ensure_ascii=False) for name in (id_, "b")]
+    done = neardup("run", "-", stdin="\n".join(lines).encode())
+    assert json.loads(done.stdout)["older"] == id_
+    missing = neardup("run", id_)
+    assert "\\x9b2J\\u202egpj.exe" in missing.stderr.decode()
+    for output in (done.stdout, done.stderr, missing.stderr):
+        assert output.decode().replace("\n", "").isprintable()
 
 
 def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
@@ -253,3 +269,38 @@ def test_hostile_sets_are_read_to_their_end(neardup, tmp_path, real_data):
     count = sum(content.count(b"\n") + (not content.endswith(b"\n") and bool(content)) for content in contents)
     assert summary["documents"] + summary["refused"] + summary["blank_lines"] == count
     assert summary["documents"] > len(strings) * 0.9
+
+
+def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_its_own(neardup, tmp_path):
+    """The first report of a missing field names the fields that are there; one good line makes it a success."""
+    (tmp_path / "in.jsonl").write_bytes(lines(*({"id": f"{i}", "body": TEXT} for i in range(50))))
+    done = neardup("run", "in.jsonl")
+    told = done.stderr.decode().splitlines()
+    assert done.returncode == Exit.UNUSABLE
+    assert told[0] == "in.jsonl:1: the text field is missing (it has: id, body)"
+    assert told[1] == "in.jsonl:2: the text field is missing"
+    assert sum("the text field is missing" in line for line in told) == 20
+    assert "further input refused as 'no_text' is only counted; --rejects FILE keeps all of it" in told
+    assert {"refused: 50", "ended: unusable"} <= set(told)
+    done = neardup("run", "in.jsonl", "-", stdin=lines(doc("good")), environment={"NEARDUP_REPORTS_MAX": "3"})
+    assert done.returncode == Exit.SUCCESS
+    assert done.stderr.count(b"the text field is missing") == 3
+
+
+def test_strict_ends_at_the_first_refusal(neardup):
+    """With its place and a code of its own; the pairs before it are written."""
+    done = neardup("run", "--strict", "-q", stdin=lines(doc("a"), doc("b"), {"id": "c"}, doc("d")))
+    assert done.returncode == Exit.REFUSED
+    assert done.stderr == (
+        b"neardup: standard input:3: the text field is missing; --strict ends at the first refusal\n"
+    )
+
+
+def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(neardup, tmp_path):
+    """Once, and not for each row."""
+    (tmp_path / "in.csv").write_text("key,body\n1,x\n2,y\n")
+    done = neardup("run", "in.csv")
+    assert done.returncode == Exit.UNUSABLE
+    assert b"in.csv:1: the table has no column" in done.stderr
+    assert b"(it has: key,body)" in done.stderr
+    assert b"refused: 1\n" in done.stderr

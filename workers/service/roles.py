@@ -16,8 +16,8 @@ from stream.bands_message import BandMessage, encode
 from stream.config import Config
 from stream.partitions import Partition
 from stream.pipeline import Signer
+from stream.schemes import SCHEMES
 from workers.process.exits import Exit, Failure
-from workers.service.samples import sample
 from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchPlan, MatchWorker
@@ -26,7 +26,8 @@ from workers.stages.signer import SignPlan, SignWorker
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
-from workers.topics.rules import judge, refusal, topic_plans
+from workers.topics.replication import judge_replication
+from workers.topics.rules import judge, refusal, topic_plans, warnings
 from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
 
@@ -179,9 +180,19 @@ def check_topics(transport: Transport, settings: StreamSettings, names: Collecti
             if not configs:
                 _tell_unseen(plan.name)
             found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+            found[plan.name] += judge_replication(
+                transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
+            )
     sentence = refusal(found)
     if sentence:
         raise Failure(Exit.TOPIC, sentence)
+    _warn_once(warnings(found))
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    if sentence:
+        _log.warning("%s", sentence)
 
 
 @functools.cache
@@ -196,7 +207,8 @@ def _tell_unseen(topic: str) -> None:
 
 def warm(config: Config, partitions: int) -> None:
     """Compile what both roles run, or read it from disk."""
-    signed = Signer(config).sign([sample(config, str(i), text, 0.0) for i, text in enumerate(_WARM_TEXTS * 2)])
+    samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
+    signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
     table = PartitionTable(config, Partition(0, partitions))
     for publish in (False, True):

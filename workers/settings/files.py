@@ -16,11 +16,11 @@ from pydantic_settings import (
 )
 
 from stream.config import Config
-from stream.json_lines import Fields
+from stream.json_lines import UNITS, Fields
 from workers.settings.order_file import read_order
+from workers.sources.formats import AUTO, FORMATS
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
-INPUT_FORMATS = ("auto", "lines", "documents")
 
 
 class Options(BaseModel):
@@ -29,31 +29,42 @@ class Options(BaseModel):
     id_field: str = Field("id", description="name of the id in JSON Lines and tables")
     text_field: str = Field("text", description="name of the text in JSON Lines")
     timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
+    timestamp_unit: str = Field("s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
     vector_field: str = Field("vector", description="name of the vector in JSON Lines")
     input_format: str = Field(
-        "auto",
-        description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents; where these "
-        "are records, .csv and .tsv are tables), lines, documents",
+        AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
     )
+    line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
     # Any text within text_characters_max fits, however it is escaped, at the default of both (12 bytes a character).
     line_bytes_max: int = Field(
         64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
     )
     hidden: bool = Field(False, description="take names that begin with a dot when walking folders")
+    reports_max: int = Field(
+        20, ge=0, description="refused lines and named files reported for each reason at most; the rest are counted"
+    )
     walk_reports_max: int = Field(
         10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
     )
+    strict: bool = Field(False, description="end at the first refusal, with an exit code of its own")
     follow_seconds: float = Field(0.2, gt=0, le=3600, description="how often --follow looks for more")
     sign_threads: int = Field(
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
     )
 
+    @field_validator("timestamp_unit")
+    @classmethod
+    def _known_unit(cls, value: str) -> str:
+        if value not in UNITS:
+            raise ValueError(f"must be one of {', '.join(UNITS)}")
+        return value
+
     @field_validator("input_format")
     @classmethod
     def _known_format(cls, value: str) -> str:
-        if value not in INPUT_FORMATS:
-            raise ValueError(f"must be one of {', '.join(INPUT_FORMATS)}")
+        if value not in (AUTO, *FORMATS):
+            raise ValueError(f"must be one of {', '.join((AUTO, *FORMATS))}")
         return value
 
 
@@ -90,4 +101,4 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, settings.plan.kind)
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit)

@@ -19,6 +19,9 @@ from workers.settings.files import Settings
 STEP_BYTES_MAX = 64 << 20
 # Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
 STEP_PAIRS_MAX = 20_000
+# What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
+# megabyte in the log at most by default, and text packs to a fifth or a tenth.
+BATCH_BYTES_MAX = 64 << 20
 # What names of groups, members and topics may consist of, for every broker.
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
@@ -53,6 +56,13 @@ class ConnectionOptions(BaseModel):
         ge=1_000_000,
         le=1 << 28,
         description="bytes of a message to the broker at most; the topics must take as much",
+    )
+    batch_bytes_max: int = Field(
+        BATCH_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 31,
+        description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
+        "letters",
     )
     fast_fetch: bool = Field(
         True, description="read records by our own compiled code; off reads them as the Kafka client does, slower"
@@ -152,7 +162,16 @@ class TopicOptions(BaseModel):
     )
     candidates_partitions: int = Field(8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
-        -1, ge=-1, le=100, description="replicas of each partition; -1: what the broker does"
+        -1, ge=-1, le=100, description="replicas of each partition; -1: three, or as many as the cluster has nodes"
+    )
+    min_insync_replicas: int = Field(
+        -1,
+        ge=-1,
+        le=100,
+        description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
+    )
+    allow_single_replica: bool = Field(
+        False, description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node"
     )
     retention_seconds: int = Field(
         7 * _DAY_SECONDS, ge=60, le=10**9, description="how long documents, dead letters and candidates are kept"

@@ -29,23 +29,24 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.bands_message import decode
-from stream.batches import Batch, concatenate, take
+from stream.bands_message import WireError, decode
+from stream.batches import Batch, concatenate, select
 from stream.config import Config
 from stream.errors import ConfigError
 from stream.pair_rule import Matches
 from stream.partitions import Partition
 from stream.pipeline import SLICE_CANDIDATES, Matcher
-from stream.table import NO_TIME
+from stream.table import COUNTERS, NO_TIME
 from workers.stages.transaction import record_bytes
+from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
 # Version 1 has no row: it is 0.
 _METADATA_VERSIONS = (1, 2)
 # Messages are matched together until they have this many documents: the keys of more would leave the second cache.
 _TOGETHER_DOCUMENTS = 2_000
-# What is told of a table's own counts; the others are known better elsewhere.
-COUNTED = ("candidates", "copies", "cuts", "truncated", "evicted", "late", "expired", "postings")
+# The counts of a table that are metrics.
+COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "postings")
 
 
 class Window(NamedTuple):
@@ -152,12 +153,14 @@ class PartitionTable:
 
     def _part(self, record: Record, end: int | None = None) -> _Part:
         """The rows of a message that are not in the table, up to ``end``; removals belong to its last row."""
+        if record.refused is not None:
+            raise WireError(refused_batch_sentence(record, "bands"))
         assert record.value is not None, "a message of bands without a value"
         batch, removed = decode(record.value, self.config.signing_fingerprint)
         size = batch.size
         first = self._place.row if record.offset == self._place.offset else 0
         if first or end is not None:
-            batch = take(batch, np.arange(first, size if end is None else end))
+            batch = select(batch, np.arange(first, size if end is None else end))
         is_cut = end is not None and end < size
         return _Part(record.offset, batch, batch.times, is_cut, [] if is_cut else removed)
 

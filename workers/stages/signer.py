@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.bands_message import BandMessage, encode
-from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
 from stream.documents import Document
 from stream.errors import ConfigError
@@ -242,6 +242,10 @@ def _segments(
     segments = [_Segment([], [], {})]
     clamped = 0
     for record in records:
+        if record.refused is not None:
+            documents = record.offset + 1 - record.refused.first_offset
+            _refuse(record, "batch_too_large", plan, messages, refused, documents)
+            continue
         if record.value is None:
             reason = _no_removal(record.key, plan.config.id_bytes_max)
             if reason is not None:
@@ -279,10 +283,10 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
     for partition, rows in enumerate(route(keys, plan.partitions)):
-        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        contents = [BandMessage(select(batch, part), []) for part in _split(batch, rows)]
         if contents and gone:  # removals come after every document
             contents[-1] = contents[-1]._replace(removed=gone[0])
-        nothing = take(batch, rows[:0])
+        nothing = select(batch, rows[:0])
         contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
         for content in contents:
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))
@@ -320,8 +324,10 @@ def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
     return "id_too_long" if len(key) > id_bytes_max else None
 
 
-def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:
-    refused[reason] = refused.get(reason, 0) + 1
+def _refuse(
+    record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int], documents: int = 1
+) -> None:
+    refused[reason] = refused.get(reason, 0) + documents
     partition = partition_of_key(record.key or b"", plan.dead_partitions)
     key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
     messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))

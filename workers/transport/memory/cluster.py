@@ -19,9 +19,10 @@ session ends; when the broker is back, sessions begin anew, and transactions are
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from workers.settings.kafka import BATCH_BYTES_MAX
 from workers.transport.memory.group import Group
 from workers.transport.memory.log import Outcome, PartitionLog, Transaction
 from workers.transport.protocol import (
@@ -31,6 +32,7 @@ from workers.transport.protocol import (
     Membership,
     OutcomeUnknownError,
     Record,
+    Replication,
     TransportError,
     UnknownTopicError,
     UnreachableError,
@@ -79,6 +81,7 @@ class _ProducerState:
 class _Topic:
     logs: list[PartitionLog]
     configs: Mapping[str, str]
+    replicas: int
 
     @property
     def log_append_time(self) -> bool:
@@ -94,11 +97,14 @@ class MemoryCluster:
         session_seconds: float = 10.0,
         transaction_timeout_seconds: float = 15.0,
         record_bytes_max: int = 1_048_576,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
+        nodes: int = 1,
         start_seconds: float = 1_600_000_000.0,
     ) -> None:
         self.session_seconds = session_seconds
         self.transaction_timeout_seconds = transaction_timeout_seconds
-        self.record_bytes_max = record_bytes_max
+        self.record_bytes_max, self.batch_bytes_max = record_bytes_max, batch_bytes_max
+        self.nodes = nodes
         self.now_seconds = start_seconds
         self.lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
@@ -109,13 +115,13 @@ class MemoryCluster:
 
     # What a test does to a cluster.
 
-    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None, replicas: int = 1) -> None:
         """Make a topic; of its settings only ``message.timestamp.type`` is followed, the others are told."""
         with self.lock:
             if topic in self._topics or partitions < 1:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
-            self._topics[topic] = _Topic(logs, dict(configs or {}))
+            self._topics[topic] = _Topic(logs, dict(configs or {}), replicas)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: members that did not poll are put out, open transactions time out."""
@@ -179,6 +185,15 @@ class MemoryCluster:
         with self.lock:
             return self._append(topic, partition, value, key, timestamp_ms, None)
 
+    def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
+        """Write records as one compressed batch; one that unpacks to more than ``batch_bytes_max`` is refused."""
+        with self.lock:
+            if sum(map(len, values)) > self.batch_bytes_max:
+                self.log(topic, partition).append_refused(len(values), packed_bytes, int(self.now_seconds * 1000))
+                return
+            for value in values:
+                self._append(topic, partition, value, None, None, None)
+
     def records(self, topic: str) -> list[Record]:
         """All that a read-committed reader sees of a topic, partition by partition."""
         with self.lock:
@@ -223,6 +238,10 @@ class MemoryCluster:
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings of a topic; raises ``UnknownTopicError``."""
         return self._topic(topic).configs
+
+    def replication(self, topic: str) -> Replication:
+        """Nodes, and replicas of a topic; raises ``UnknownTopicError``."""
+        return Replication(self.nodes, self._topic(topic).replicas)
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition; raises ``UnknownTopicError``."""
