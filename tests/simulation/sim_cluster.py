@@ -20,6 +20,7 @@ from typing import Any
 from unittest import mock
 
 from sim_documents import Feed, Habits
+from sim_watched import Watched
 
 from stream.config import Config
 from stream.json_lines import Fields
@@ -68,24 +69,6 @@ class Scenario:
     step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
 
 
-class Watched:
-    """A transport, consumer or producer whose every call is told to ``before`` first."""
-
-    def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
-        self._inner, self._before = inner, before
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
-
-        def call(*args: Any, **named: Any) -> Any:
-            self._before(name)
-            return found(*args, **named)
-
-        return call
-
-
 @dataclass(eq=False)
 class Place:
     """Where a worker stands; the worker in it comes and goes."""
@@ -118,9 +101,8 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
-        self.match_plan = MatchPlan(
-            self.config, self.topics, partitions, 3, envelope, START, False, step_bytes, scenario.step_pairs
-        )
+        plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -155,8 +137,8 @@ class Cluster:
             )
         else:
             self.events["tables kept"] += len(place.kept)
-            offsets = self.memory.group(MATCHERS, topic).offsets.values()
-            self.events["starts inside a message"] += any(decode_window(at.metadata).row for at in offsets)
+            ends = self.memory.group(MATCHERS, topic).offsets.values()
+            self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
             place.worker.take(place.kept)
             place.kept = {}
@@ -193,8 +175,8 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
-            if isinstance(place.worker, MatchWorker):
-                self.events["ends inside a message"] += any(table.next[1] for table in place.worker.tables.values())
+            tables = getattr(place.worker, "tables", {}).values()
+            self.events["ends inside a message"] += any(table.next[1] for table in tables)
             return taken
         return 0
 
