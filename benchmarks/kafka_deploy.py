@@ -92,7 +92,7 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
 
 
 def with_group(settings: StreamSettings, group: str, instance: str = "0") -> StreamSettings:
-    """The same topics for another group, which reads them anew."""
+    """The same topics for another group, which reads them again."""
     return load_stream({**settings.model_dump(exclude_unset=True), "group": group, "instance": instance})
 
 
@@ -170,7 +170,7 @@ class Tally:
 
 
 def processor_seconds(pid: int | None) -> float:
-    """User and system seconds of a process so far; 0 where that cannot be told."""
+    """User and system seconds of a process so far; 0 where the system does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

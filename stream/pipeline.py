@@ -176,7 +176,7 @@ class Matcher:
         items, slots = met.items[rows], met.slots[rows]
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], common.keys[rows],
+            judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id)
 

@@ -15,6 +15,7 @@ A step, in this order, and what a crash after each of its parts leaves behind:
 
 from __future__ import annotations
 
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -47,6 +48,8 @@ _MILLISECONDS = 1e3
 # First offset and end of each partition of a topic.
 Bounds = Callable[[], dict[int, tuple[int, int]]]
 
+_log = logging.getLogger(__name__)
+
 
 class SignPlan(NamedTuple):
     """What a signer needs to know beside the records."""
@@ -69,6 +72,7 @@ class SignReport(NamedTuple):
     shingles: int
     removals: int
     clamped: int
+    misnamed: int
     refused: dict[str, int]
 
 
@@ -107,6 +111,7 @@ class SignWorker:
         self.running: set[int] = set()
         self.joined = False
         self.aborted_in_row = 0
+        self._warned = False
         self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
@@ -155,6 +160,13 @@ class SignWorker:
             return False
         self.aborted_in_row = 0
         _report(signings.report, self.observer)
+        if signings.report.misnamed and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%d documents of this step have an id that is not the key of their message: a tombstone with that key "
+                "does not remove them; send each document with its id as the key (counted as misnamed)",
+                signings.report.misnamed,
+            )
         return True
 
     def _start(self, partition: int, membership: Membership) -> int:
@@ -188,6 +200,7 @@ def _report(report: SignReport, observer: Observer) -> None:
     observer.count("shingles", report.shingles)
     observer.count("removals", report.removals)
     observer.count("clamped", report.clamped)
+    observer.count("misnamed", report.misnamed)
     for reason, count in report.refused.items():
         observer.count("refused", count, reason)
 
@@ -207,11 +220,11 @@ def sign_records(
     messages: list[Message] = []
     refused: dict[str, int] = {}
     with stage(observer, "decode"):
-        segments, clamped = _segments(records, plan, messages, refused, now_seconds)
+        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds)
     with stage(observer, "sign"):
         documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
     size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, misnamed, refused))
 
 
 def _sign_segments(
@@ -237,10 +250,11 @@ def _sign_segments(
 
 def _segments(
     records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
-) -> tuple[list[_Segment], int]:
-    """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
+) -> tuple[list[_Segment], int, int]:
+    """Records in order, split where an id comes again after its removal; how many times were clamped; and how many
+    documents have an id that is not the key of their message."""
     segments = [_Segment([], [], {})]
-    clamped = 0
+    clamped = misnamed = 0
     for record in records:
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
@@ -270,9 +284,10 @@ def _segments(
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
             segments.append(_Segment([], [], {}))
+        misnamed += record.key is not None and key != document.id
         segments[-1].documents.append(document)
         segments[-1].records.append(record)
-    return segments, clamped
+    return segments, clamped, misnamed
 
 
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
