@@ -45,6 +45,7 @@ WAIT_SECONDS_MAX = 240.0
 _PARTITIONS = 8
 # Events so far apart keep the window wide open and the whole log alive.
 _WINDOW_SECONDS = 1e9
+_LATENESS_SECONDS = 3_600.0
 
 
 class Bench(NamedTuple):
@@ -80,7 +81,8 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
     """Settings of a deployment of its own, with its topics made."""
     base: dict[str, object] = {
         "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
-        "window_seconds": _WINDOW_SECONDS, "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
+        "window_seconds": _WINDOW_SECONDS, "lateness_seconds": _LATENESS_SECONDS,
+        "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
         "candidates_partitions": _PARTITIONS,
     }  # fmt: skip
     settings = load_stream({**base, **given})

@@ -22,7 +22,8 @@ from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
@@ -64,13 +65,16 @@ Tables = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker with what its role alone has: restoring, records in hand, chores, tables for the next worker."""
+    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker.
+
+    ``waiting_records``: how many records it has polled and not processed, of each partition that has some.
+    """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
-    in_hand: Callable[[], Mapping[int, int]] = dict
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
+    waiting_records: Callable[[], Mapping[int, int]] = dict
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
 
@@ -100,9 +104,10 @@ def _signer(
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
+        align_wait_seconds_max=settings.align_wait_seconds_max,
     )
-    worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
-    return Made(worker)
+    worker = SignWorker(transport, consumer, producer, plan, observer)
+    return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
 def _matcher(
@@ -124,9 +129,9 @@ def _matcher(
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(
-        worker=worker,
+        worker,
         restoring=lambda: sorted(worker.restoring),
-        in_hand=lambda: worker.in_hand,
+        waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
         hand_over=worker.leave,
