@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "distance_scale": 2000.0,
     },
 }  # fmt: skip
-KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.kept]
+KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.evidence_choices]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
