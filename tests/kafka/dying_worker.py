@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Any
 
-from workers.cli.app import app as cli
+from workers.cli import app as cli
 from workers.service.roles import warm
 from workers.settings.load import load_stream
 from workers.transport.kafka.producer import KafkaTransactionalProducer

@@ -202,13 +202,13 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
 @pytest.mark.parametrize(
     ("role", "topic", "key", "value", "problem"),
     [
-        ("match", "bands", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "bands", "cleanup.policy", "compact", "compaction removes records"),
         ("match", "bands", "retention.ms", "1000", "younger records are live"),
         ("sign", "bands", "retention.bytes", "1000", "would drop records of the window"),
-        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction removes records"),
         ("sign", "documents", "message.timestamp.after.max.ms", "9223372036854775807", "would expire the windows"),
-        ("match", "candidates", "cleanup.policy", "compact", "compaction takes out records"),
-        ("match", "candidates", "unclean.leader.election.enable", "true", "would cut off what is committed"),
+        ("match", "candidates", "cleanup.policy", "compact", "compaction removes records"),
+        ("match", "candidates", "unclean.leader.election.enable", "true", "would truncate what is committed"),
     ],
 )
 def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):
