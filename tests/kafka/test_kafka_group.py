@@ -105,7 +105,7 @@ def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeH
 
 
 def test_a_member_that_stopped_polling_is_put_out(harnesses: MakeHarness) -> None:
-    """Heartbeats are not enough: after the poll interval and a session its step is refused, and all is assigned again."""
+    """Heartbeats are not enough: after poll interval and session its step is refused, and all is assigned again."""
     harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     publish(transport, topic, [b"in"])
