@@ -42,7 +42,7 @@ _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 # Why ``run`` returned.
-FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL = 0, 1, 2, 3
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
 # Places in ``Store.state``: the numbers a step moves, and what it counts.
 STATE_FIELDS = (
@@ -55,7 +55,7 @@ STATE_FIELDS = (
     *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
- CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
+ TRUNCATED, CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
 
 
 class Store(NamedTuple):
@@ -140,6 +140,24 @@ class Scratch(NamedTuple):
     targets: npt.NDArray[np.int64]
 
 
+def new_journal(size: int) -> Journal:
+    """An empty journal with room for ``size`` entries in each list."""
+    return Journal(
+        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def new_met(size: int) -> Met:
+    """No candidates, with room for ``size``."""
+    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
+
+
+def new_scratch(keys: int) -> Scratch:
+    """Room for an item with ``keys`` keys."""
+    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))
+
+
 @inlined
 def slot_place(store, slot):
     """Where a slot stands in the slot arrays."""
@@ -210,10 +228,10 @@ def event_time(store, time):
 
 @inlined
 def eligible_copy(store, limits, slot, items, i, time, live, kept):
-    """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
+    """Return the newest copy of a slot's content that may pair with item ``i``, usually the slot itself, or ``NONE``.
 
-    An older copy eligible_copy where the slot was removed, is a version of the item's own id, or lies outside the
-    item's window while the older copy does not (an item that comes late).
+    It is an older copy if the slot is removed, is a version of the item's own id, or lies outside the window of a late
+    item, and the older copy does not.
     """
     place = slot_place(store, slot)
     content = store.contents[place]
