@@ -9,6 +9,7 @@ signatures of the same normalised bytes; and the whole way from texts to a batch
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.pipeline import chunks
 from stream.schemes import SCHEMES
+from stream.schemes.sets import SetPlan
 from stream.texts.normalize import CodePoints, code_points
 from stream.texts.shingles import TEXT_SHINGLES
 
@@ -76,7 +78,7 @@ def vector_loop(codes, starts, lengths, twos, fours):
 def run(size: Size) -> Iterator[Result]:
     """Nanoseconds a byte of each loop, and the ratios."""
     config = Config(shingles="chars", k=_K)
-    scheme, plan, signer = SCHEMES[config.scheme], config.plan, Signer(config)
+    scheme, plan, signer = SCHEMES[config.scheme], cast(SetPlan, config.plan), Signer(config)
     batches = list(chunks(documents("5kb", _DOCUMENTS[size], SEED)))
     codes = [code_points([document.text for document in batch], plan.normal_form) for batch in batches]
     assert not any(code.is_wide.any() for code in codes), "generated texts are ASCII"

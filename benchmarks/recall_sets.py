@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from benchmarks.minwise import Numbers, bias, first_shares, linear_family
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
 from stream.documents import Features
 from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
+from stream.schemes.sets import SetPlan
 from stream.signatures import minhash, permutation
-from stream.signatures.minwise import Numbers, bias, first_shares, linear_family
 
 SEED = 6
 ID, EXACT_ID, MINWISE_ID = "S6-recall-generated", "S6-recall-exact", "S6-minwise"
@@ -99,7 +100,7 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
     candidates = emitted = 0
     estimates = []
     for first in range(0, pairs, _PAIRS_A_SEED):
-        plan = config.plan._replace(seed=seed * 1_000_003 + first)
+        plan = cast(SetPlan, config.plan)._replace(seed=seed * 1_000_003 + first)
         features = pairs_of_sets(rng, min(_PAIRS_A_SEED, pairs - first), union, common)
         evidence = scheme.evidence(features, plan)
         places = np.arange(len(features.starts) - 1)

@@ -19,7 +19,6 @@ from stream.json_lines import Fields
 from stream.parameters import SHINGLE_BYTES
 from stream.partitions import Partition
 from stream.pipeline import Signer
-from stream.schemes import SCHEMES
 from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
 from stream.theory.tuning import SKETCH_BITS
@@ -102,7 +101,7 @@ def records(config: Config, first_seconds: int) -> list[Record]:
 def warm(config: Config) -> int:
     """Sign and match with one configuration, in every way that a worker does; how many pairs came out, but for copies
     where a scheme finds others too."""
-    fields = Fields(kind=SCHEMES[config.scheme].kind(config.plan))
+    fields = Fields(kind=config.plan.kind)
     plan = SignPlan(config, fields, TOPICS, PARTITIONS, 1, 300.0, None)
     signer = Signer(config)
     steps = [sign_records(records(config, 1 + step * 1_000), signer, plan).messages for step in range(3)]

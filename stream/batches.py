@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import NoneType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from stream.documents import Document
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
-from stream.scheme_interface import Evidence, Keys, Scheme, fixed_evidence, take_ragged
+from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, take_ragged
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
@@ -161,7 +161,7 @@ def _time_of(seconds: float | None) -> int | None:
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
 
 
-def bucket_keys(batch: Batch, scheme: Scheme, plan: Any) -> Keys:
+def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
     """The bucket keys of a batch; an item without one has its content as its only key, so that it has a place."""
     keys = scheme.keys(batch.evidence, plan)
     bare = np.flatnonzero(np.diff(keys.starts) == 0)

@@ -18,8 +18,9 @@ from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
 from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
+from stream.scheme_interface import Plan
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import MEASURES, VECTOR_EVIDENCE
+from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES
 from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.texts.words import stop_languages
@@ -77,14 +78,15 @@ class Config(Parameters):
         return self
 
     @functools.cached_property
-    def plan(self) -> Any:
+    def plan(self) -> Plan:
         """What the functions of the scheme need to know; see ``Scheme.plan``."""
-        return SCHEMES[self.scheme].plan(self)
+        plan: Plan = SCHEMES[self.scheme].plan(self)
+        return plan
 
     @property
     def tuning(self) -> Tuning:
         """Bands, rows, margin and cut that these settings resolve to."""
-        return SCHEMES[self.scheme].tuning(self.plan)
+        return self.plan.tuning
 
     @functools.cached_property
     def signing_fingerprint(self) -> str:
@@ -119,7 +121,7 @@ _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: tuple(SHINGLES),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: (None, *SET_MEASURES, *MEASURES),
+    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
     "planes": lambda: tuple(PLANES),

@@ -93,8 +93,10 @@ REASONS: dict[str, str] = {
     "vector_padding": "a bit beyond the last component of the vector is set",
     "no_id": "the id field is missing",
     "id_not_utf8": "the message key is not UTF-8, so it is no id",
-    "id_type": "the id field is not a string",
-    "timestamp_type": "the timestamp field is neither a number of seconds nor an ISO 8601 time",
+    "id_type": "the id field is neither a string nor a whole number of 64 bits",
+    "timestamp_type": "the timestamp field is neither a number nor a time in ISO 8601 or RFC 2822",
+    "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "
+    "--timestamp-unit ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
     "evidence_too_large": "what would be kept of the document does not fit a message",

@@ -24,15 +24,30 @@ SIMILARITY_DIGITS = 4
 # The parser gives up below this depth; the number is its own.
 DEPTH_MAX = 1024
 _MISSING = object()
+# Unit of a timestamp -> how many of it are a second.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
+# From this many seconds on, a number is more likely milliseconds (since 1973), microseconds or nanoseconds ...
+_YEAR_5000_SECONDS = 95_617_584_000.0
+# ... up to nanoseconds in the year 2262, where their 64 bits end.
+_NANOSECONDS_MAX = 9.3e18
+_NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", re.ASCII)
+_DATE = re.compile(r"\d{8}", re.ASCII)
+# The beginning of a date in mail and feeds: "Tue, 14 Nov 2023 22:13:20 GMT", the day of the week may be missing.
+_RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
 # A JSON string, or what is left of one that does not end.
 _STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+# In UTF-8: DEL and the C1 controls, which a terminal obeys, and what reorders or breaks the text around it: marks,
+# embeddings, overrides and isolates of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the
+# separators of lines and paragraphs. JSON needs no escape for them.
+_UNPRINTABLE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae]|\xe2\x81[\xa6-\xa9]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 # Brackets that are counted at a time, so that a line of nothing else needs no more memory than itself.
 _DEPTH_BLOCK = 1 << 20
 
 
 class Fields(NamedTuple):
-    """The names that the parts of a document have in the input; and what it must bring beside its id (``KINDS``)."""
+    """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
+    the unit of its timestamps (``UNITS``)."""
 
     id: str = "id"
     text: str = "text"
@@ -40,6 +55,7 @@ class Fields(NamedTuple):
     tokens: str = "tokens"
     vector: str = "vector"
     kind: str = "text"
+    timestamp_unit: str = "s"
 
 
 def decode_document(
@@ -49,13 +65,15 @@ def decode_document(
 ) -> Document | str:
     """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
 
-    Of what a document may bring, only ``fields.kind`` is read. The timestamp is a number of seconds since the epoch or
-    a time in ISO 8601 (UTC unless it says otherwise); null is none. ``id_default`` is the id of a line that has none of
-    its own.
+    Of what a document may bring, only ``fields.kind`` is read. The timestamp is a number since the epoch in
+    ``fields.timestamp_unit``, as a number or as digits in a string, or a time in ISO 8601 or RFC 2822 (UTC unless it
+    says otherwise; eight digits in a string are a date of ISO 8601); null is none. A number that as seconds lies beyond
+    the year 5000, but in a smaller unit would be a time of this age, is refused: ``timestamp_unit``. An id that is a
+    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line that has none of its own.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
     Document(id='a', text='hello', timestamp=60.0)
-    >>> decode_document(b'{"id": 7, "text": "hello"}')
+    >>> decode_document(b'{"id": 7.5, "text": "hello"}')
     'id_type'
     """
     try:
@@ -66,14 +84,19 @@ def decode_document(
             return value.key
     if type(value) is not dict:
         return "not_object"
-    id_ = value.get(fields.id, _MISSING if id_default is None else id_default)
+    id_ = value.get(fields.id)
     if type(id_) is not str:
-        return "no_id" if id_ is _MISSING else "id_type"
+        if id_ is None:
+            id_ = id_default
+        elif type(id_) is int:
+            id_ = str(id_)
+        if type(id_) is not str:
+            return "no_id" if id_ is None else "id_type"
     timestamp = value.get(fields.timestamp)
-    if timestamp is not None and type(timestamp) is not float:
-        timestamp = _seconds(timestamp)
-        if timestamp is None:
-            return "timestamp_type"
+    if timestamp is not None:
+        timestamp = _seconds(timestamp, fields.timestamp_unit)
+        if isinstance(timestamp, str):
+            return timestamp
     return KINDS[fields.kind](value, fields, id_, timestamp)
 
 
@@ -125,7 +148,10 @@ KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document 
 
 
 def encode_matches(matches: Matches) -> bytes:
-    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets."""
+    """Pairs as lines of compact JSON, one each: older, newer, similarity (rounded to 4 digits), buckets.
+
+    They are safe to show, see ``escape_unprintable``.
+    """
     rows = zip(
         matches.older,
         matches.newer,
@@ -133,7 +159,20 @@ def encode_matches(matches: Matches) -> bytes:
         matches.buckets.tolist(),
         strict=True,
     )
-    return b"".join([_encode_pair(*row) for row in rows])
+    return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
+
+
+def escape_unprintable(json_lines: bytes) -> bytes:
+    """The same JSON with escapes for characters that a terminal obeys, or that change the direction of text.
+
+    The values stay the same. Letters, also those that are not ASCII, stay as they are.
+
+    >>> escape_unprintable('{"id":"\u202ea\x9b é"}'.encode()).decode()
+    '{"id":"\\\\u202ea\\\\u009b é"}'
+    """
+    if json_lines.isascii() and b"\x7f" not in json_lines:
+        return json_lines
+    return _UNPRINTABLE.sub(lambda found: b"\\u%04x" % ord(found.group().decode()), json_lines)
 
 
 def _encode_pair(older: str, newer: str, similarity: float, buckets: int) -> bytes:
@@ -185,12 +224,28 @@ def _is_too_deep(line: bytes) -> bool:
     return False
 
 
-def _seconds(value: Any) -> float | None:
-    """A timestamp that is no float as seconds since the epoch (infinite if no double holds it), or ``None``."""
+def _seconds(value: Any, unit: str) -> float | str:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none."""
     if type(value) is str:
-        try:
-            time = datetime.fromisoformat(value)
-            return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
-        except (ValueError, OverflowError):
-            return None
-    return float(value) if type(value) is int else None
+        if not _NUMBER.fullmatch(value) or _DATE.fullmatch(value):
+            return _calendar_seconds(value)
+        value = float(value)
+    elif type(value) is not float and type(value) is not int:
+        return "timestamp_type"
+    seconds = float(value) / UNITS[unit]
+    return "timestamp_unit" if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+
+
+def _calendar_seconds(text: str) -> float | str:
+    """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
+    try:
+        time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return "timestamp_type"
+
+
+def _mail_time(text: str) -> datetime:
+    from email.utils import parsedate_to_datetime  # rarely needed, and slow to load
+
+    return parsedate_to_datetime(text)

@@ -29,7 +29,7 @@ from stream.config import Config
 from stream.documents import Document, Pair, Refusal
 from stream.pair_rule import NO_MATCHES, Matches, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import Common, Evidence, Scheme, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -116,7 +116,7 @@ class Matcher:
         self.score_min = 0.0 if candidates else config.tuning.cut
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
-        self.table = BandTable(self._scheme.width(config.plan), table_limits(config, self._scheme))
+        self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
@@ -152,7 +152,7 @@ class Matcher:
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
         id_bytes, id_starts = id_columns([id_])
-        evidence = fixed_evidence(np.zeros((1, self._scheme.width(self.config.plan)), np.uint8))
+        evidence = fixed_evidence(np.zeros((1, self.config.plan.width), np.uint8))
         batch = make_batch(id_bytes, id_starts, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), evidence)
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
@@ -242,7 +242,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield chunk
 
 
-def table_limits(config: Config, scheme: Scheme) -> Limits:
+def table_limits(config: Config, scheme: AnyScheme) -> Limits:
     """The bounds of a table, from a configuration: seconds become microseconds. An exact scheme cuts no bucket."""
     window = NO_WINDOW if config.window_seconds is None else round(config.window_seconds * MICROSECONDS)
     return Limits(

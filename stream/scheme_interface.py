@@ -11,7 +11,7 @@ the evidence needs nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -73,34 +73,55 @@ class Common(NamedTuple):
     similarity: npt.NDArray[np.float64]
 
 
-def nothing(plan: Any) -> tuple[object, ...]:
-    """No settings: of a scheme whose evidence and tuning say all there is to a score."""
+class Plan(Protocol):
+    """What every scheme's plan tells the rest of the library; the remaining fields are the scheme's own."""
+
+    @property
+    def kind(self) -> str:
+        """What a document must bring: a key of ``stream.json_lines.KINDS``."""
+
+    @property
+    def width(self) -> int:
+        """Bytes of the fixed part of an item's evidence."""
+
+    @property
+    def tuning(self) -> Tuning:
+        """Bands, rows and thresholds."""
+
+
+PlanT = TypeVar("PlanT", bound=Plan)
+
+
+def no_settings(plan: Plan) -> tuple[object, ...]:
+    """No settings, for a scheme whose evidence and tuning decide the whole score."""
     del plan
     return ()
 
 
-class Scheme(NamedTuple):
+class Scheme(NamedTuple, Generic[PlanT]):
     """One row of ``SCHEMES``: plain functions and a guarantee. Their last argument is the scheme's own plan.
 
     Of k items ``features``, ``contents``, ``evidence`` and ``keys`` have k rows; what they say of an item does not
     depend on the items beside it.
     """
 
-    plan: Callable[[Parameters], Any]  # everything resolved; raises ``ConfigError``
-    kind: Callable[[Any], str]  # what a document must bring: a key of ``stream.json_lines.KINDS``
-    features: Callable[[Sequence[Document], Any], Reading]
+    plan: Callable[[Parameters], PlanT]  # everything resolved; raises ``ConfigError``
+    features: Callable[[Sequence[Document], PlanT], Reading]
     contents: Callable[[Features], npt.NDArray[np.uint64]]  # 128-bit hash of the features, uint64[n, 2]
-    evidence: Callable[[Features, Any], Evidence]
-    width: Callable[[Any], int]  # bytes of the fixed part of an item's evidence
-    keys: Callable[[Evidence, Any], Keys]
-    common: Callable[[Evidence, Evidence, Any], Common]
-    signing: Callable[[Any], tuple[object, ...]]  # all that decides a key or a piece of evidence
-    tuning: Callable[[Any], Tuning]
+    evidence: Callable[[Features, PlanT], Evidence]
+    keys: Callable[[Evidence, PlanT], Keys]
+    common: Callable[[Evidence, Evidence, PlanT], Common]
+    signing: Callable[[PlanT], tuple[object, ...]]  # all that decides a key or a piece of evidence
     by_content: bool  # whether equal features are the same content, which is linked and not compared
     exact: bool  # whether no pair at or above the threshold is missed: then no bucket is cut
     guarantee: str
     # what decides similarity and conditions beside the evidence and the tuning: a part of the matching fingerprint
-    scoring: Callable[[Any], tuple[object, ...]] = nothing
+    scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
+
+
+# A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type
+# checker verifies each row where it is written.
+AnyScheme = Scheme[Any]
 
 
 NO_PAYLOADS: npt.NDArray[np.uint64] = np.empty(0, np.uint64)

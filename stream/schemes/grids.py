@@ -29,7 +29,7 @@ from stream.documents import Document, Features
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_bags, mix64
 from stream.parameters import Parameters
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, fixed_evidence
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, fixed_evidence
 from stream.schemes import grid_functions
 from stream.schemes.grid_functions import Functions
 from stream.theory.tuning import Tuning, keyed
@@ -42,6 +42,12 @@ class GridPlan(NamedTuple):
     functions: Functions
     seed: int
     tuning: Tuning
+    kind: str = "tokens"
+
+    @property
+    def width(self) -> int:
+        """Bytes of a bitmap."""
+        return grid_functions.width(self.squares)
 
 
 def plan(parameters: Parameters) -> GridPlan:
@@ -50,12 +56,6 @@ def plan(parameters: Parameters) -> GridPlan:
     shape = p.grid_groups, p.grid_functions, p.grid_function_squares
     chosen = grid_functions.functions(p.grid_squares, *shape, p.seed)
     return GridPlan(p.grid_squares, chosen, p.seed, keyed(p.threshold, p.min_similarity))
-
-
-def kind(plan: GridPlan) -> str:
-    """The squares, as tokens."""
-    del plan
-    return "tokens"
 
 
 def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
@@ -99,11 +99,6 @@ def evidence(features: Features, plan: GridPlan) -> Evidence:
     return fixed_evidence(grid_functions.bitmaps(features.values.astype(np.int64), features.starts, plan.squares))
 
 
-def width(plan: GridPlan) -> int:
-    """Bytes of a bitmap."""
-    return grid_functions.width(plan.squares)
-
-
 def keys(evidence: Evidence, plan: GridPlan) -> Keys:
     """A key for each function of the first group whose squares the print has."""
     return Keys(*grid_functions.keys(evidence.fixed, plan.functions, plan.seed), NO_PAYLOADS)
@@ -126,9 +121,13 @@ def score_settings(plan: GridPlan) -> tuple[object, ...]:
     return (len(plan.functions.squares),)
 
 
-def tuning(plan: GridPlan) -> Tuning:
-    """The score is exact, so the cut is the threshold unless ``min_similarity`` says otherwise."""
-    return plan.tuning
+SCHEME = Scheme(
+    plan, features, contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=False,
+    guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
+    scoring=score_settings,
+)  # fmt: skip
 
 
 @kernel

@@ -27,7 +27,7 @@ from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
 from stream.kernels.hashing import GOLDEN, derive_seed, mix64
 from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
+from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
 from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.theory.tuning import Tuning, complete
@@ -94,6 +94,17 @@ class IdenticalPlan(NamedTuple):
     positions: tuple[int, ...]
     threshold: float
     seed: int
+    kind: str = "text"
+
+    @property
+    def width(self) -> int:
+        """Bytes of the hashes."""
+        return 24 if self.positions else 16
+
+    @property
+    def tuning(self) -> Tuning:
+        """No pair is missed, and none that differs is emitted."""
+        return complete(self.threshold)
 
 
 def plan(parameters: Parameters) -> IdenticalPlan:
@@ -110,12 +121,6 @@ def plan(parameters: Parameters) -> IdenticalPlan:
         threshold=float(p.threshold),
         seed=p.seed,
     )
-
-
-def kind(plan: IdenticalPlan) -> str:
-    """Texts."""
-    del plan
-    return "text"
 
 
 def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
@@ -138,12 +143,7 @@ def contents(features: Features) -> Hashes:
 def evidence(features: Features, plan: IdenticalPlan) -> Evidence:
     """The hashes, eight bytes each."""
     stored = np.ascontiguousarray(features.values, "<u8")
-    return fixed_evidence(stored.view(np.uint8).reshape(-1, width(plan)))
-
-
-def width(plan: IdenticalPlan) -> int:
-    """Bytes of the hashes."""
-    return 24 if plan.positions else 16
+    return fixed_evidence(stored.view(np.uint8).reshape(-1, plan.width))
 
 
 def keys(evidence: Evidence, plan: IdenticalPlan) -> Keys:
@@ -164,15 +164,18 @@ def signing(plan: IdenticalPlan) -> tuple[object, ...]:
     return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
 
 
-def tuning(plan: IdenticalPlan) -> Tuning:
-    """No pair is missed, and none that differs is emitted."""
-    return complete(plan.threshold)
-
-
 def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:
     """The hashes that the key is made of, ``uint64[n, w]``."""
     words = np.ascontiguousarray(evidence.fixed).view("<u8")
     return np.ascontiguousarray(words[:, 2:] if plan.positions else words, np.uint64)
+
+
+SCHEME = Scheme(
+    plan, features, contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=True,
+    guarantee="every text that is equal to an earlier one after normalisation, and no other",
+)  # fmt: skip
 
 
 @inlined

@@ -61,3 +61,14 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     else:
         similarity = partial_banding.estimate(found.equal, found.finite, found.told, bits)
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
+
+
+SCHEME = sets.SCHEME._replace(
+    plan=plan,
+    evidence=evidence,
+    keys=keys,
+    common=common,
+    guarantee=sets.S_CURVE
+    + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
+    "a row is infinite with probability (1 - 1 / groups)^n",
+)

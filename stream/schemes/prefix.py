@@ -32,7 +32,7 @@ from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, ragged_evidence, ragged_values
+from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from stream.schemes import sets
 from stream.table.admit import payload_of
 from stream.theory.tuning import Tuning, complete
@@ -69,6 +69,17 @@ class PrefixPlan(NamedTuple):
     order: TokenOrder
     threshold: float
     seed: int
+    width: int = 0  # evidence has no part of fixed width
+
+    @property
+    def kind(self) -> str:
+        """What the sets are made of."""
+        return self.reading.kind
+
+    @property
+    def tuning(self) -> Tuning:
+        """No pair at the threshold is missed, and no pair below it is emitted."""
+        return complete(self.threshold)
 
 
 class Shared(NamedTuple):
@@ -130,11 +141,6 @@ def plan(parameters: Parameters) -> PrefixPlan:
     )
 
 
-def kind(plan: PrefixPlan) -> str:
-    """What the sets are made of."""
-    return sets.kind(plan.reading)
-
-
 def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
     """The tokens, as the other schemes of sets read them."""
     return sets.features(documents, plan.reading)
@@ -143,12 +149,6 @@ def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
 def evidence(features: Features, plan: PrefixPlan) -> Evidence:
     """The strings, eight bytes a token."""
     return ragged_evidence(*strings(features.values, features.starts, plan.order))
-
-
-def width(plan: PrefixPlan) -> int:
-    """There is no part of fixed width."""
-    del plan
-    return 0
 
 
 def keys(evidence: Evidence, plan: PrefixPlan) -> Keys:
@@ -168,9 +168,12 @@ def signing(plan: PrefixPlan) -> tuple[object, ...]:
     return (*sets.signing(plan.reading), plan.order.digest, plan.threshold, plan.seed)
 
 
-def tuning(plan: PrefixPlan) -> Tuning:
-    """No pair at the threshold is missed, and no pair below it is emitted."""
-    return complete(plan.threshold)
+SCHEME = Scheme(
+    plan, features, sets.bag_contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=True,
+    guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+)  # fmt: skip
 
 
 @inlined

@@ -31,7 +31,7 @@ from stream.parameters import Parameters
 from stream.records import blocking, scoring
 from stream.records.blocking import SEPARATOR, Blocking, Values
 from stream.records.scoring import Field, Nicknames
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, ragged_evidence
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
 from stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
 from stream.theory.tuning import Tuning, keyed
 
@@ -46,6 +46,12 @@ class RecordPlan(NamedTuple):
     normal_form: NormalForm
     text_characters_max: int
     tuning: Tuning
+    kind: str = "record"
+
+    @property
+    def width(self) -> int:
+        """Bytes of the sketches."""
+        return self.blocking.width
 
 
 def plan(parameters: Parameters) -> RecordPlan:
@@ -63,12 +69,6 @@ def plan(parameters: Parameters) -> RecordPlan:
         text_characters_max=p.text_characters_max,
         tuning=keyed(p.threshold, p.min_similarity),
     )
-
-
-def kind(plan: RecordPlan) -> str:
-    """The fields of a record."""
-    del plan
-    return "record"
 
 
 def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
@@ -111,11 +111,6 @@ def evidence(features: Features, plan: RecordPlan) -> Evidence:
     return ragged_evidence(features.values, features.starts, blocking.sketches(values, plan.blocking))
 
 
-def width(plan: RecordPlan) -> int:
-    """Bytes of the sketches."""
-    return plan.blocking.width
-
-
 def keys(evidence: Evidence, plan: RecordPlan) -> Keys:
     """The exact keys in their order, then the bands of each shingled field."""
     columns = evidence.ragged, evidence.starts, evidence.fixed
@@ -146,6 +141,10 @@ def score_settings(plan: RecordPlan) -> tuple[object, ...]:
     return (plan.fields, plan.missing, plan.nicknames.names, groups)
 
 
-def tuning(plan: RecordPlan) -> Tuning:
-    """The score is exact, so the cut is the threshold unless ``min_similarity`` says otherwise."""
-    return plan.tuning
+SCHEME = Scheme(
+    plan, features, contents, evidence, keys, common, signing,
+    by_content=False,
+    exact=False,
+    guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
+    scoring=score_settings,
+)  # fmt: skip

@@ -28,6 +28,7 @@ from stream.scheme_interface import (
     Evidence,
     Keys,
     Reading,
+    Scheme,
     fixed_evidence,
     ragged_evidence,
     ragged_values,
@@ -68,6 +69,16 @@ class SetPlan(NamedTuple):
     def signature_rows(self) -> int:
         """Rows of a signature: bands times rows a band."""
         return self.tuning.bands * self.tuning.rows
+
+    @property
+    def kind(self) -> str:
+        """What a document brings."""
+        return SHINGLES[self.shingles].kind
+
+    @property
+    def width(self) -> int:
+        """Bytes of a sketch."""
+        return self.signature_rows * self.tuning.sketch_bits // 8
 
     @property
     def of_bags(self) -> bool:
@@ -131,11 +142,6 @@ def _tuned(p: Parameters) -> Tuning:
     law = verify.SET_MEASURES[measure_of(p)].agreement
     exact = p.verify == "exact"
     return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
-
-
-def kind(plan: SetPlan) -> str:
-    """Sets are cut from texts, or given."""
-    return SHINGLES[plan.shingles].kind
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
@@ -205,11 +211,6 @@ def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.
     )
 
 
-def width(plan: SetPlan) -> int:
-    """Bytes of a sketch."""
-    return plan.signature_rows * plan.tuning.sketch_bits // 8
-
-
 def keys(evidence: Evidence, plan: SetPlan) -> Keys:
     """A key for each band of the sketches."""
     return regular_keys(banding.keys(evidence.fixed, plan.tuning.bands, plan.seed))
@@ -242,11 +243,17 @@ def scoring(plan: SetPlan) -> tuple[object, ...]:
     return (plan.measure,)
 
 
-def tuning(plan: SetPlan) -> Tuning:
-    """The plan's."""
-    return plan.tuning
-
-
 one_permutation_evidence = evidence_by(one_permutation.sign)
 minhash_evidence = evidence_by(minhash.sign)
 permutation_evidence = evidence_by(permutation.sign)
+
+S_CURVE = (
+    "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
+)
+SCHEME = Scheme(
+    plan, features, bag_contents, one_permutation_evidence, keys, common, signing,
+    by_content=True,
+    exact=False,
+    guarantee=S_CURVE,
+    scoring=scoring,
+)  # fmt: skip

@@ -1,6 +1,6 @@
 """Measures of vectors: for each, how vectors are read and kept, the family that signs them, and how its rows agree.
 
-A measure is a row of ``MEASURES``. Similarities are in [0, 1]:
+A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 
 - ``cosine``: the cosine of the angle, 0 from a right angle on; by hyperplanes;
 - ``dot``: x . y / norm_max^2, 0 from 0 down; by hyperplanes too: both vectors get a coordinate more that makes them
@@ -54,6 +54,7 @@ class VectorPlan(NamedTuple):
     component_max: int
     tuning: Tuning
     seed: int
+    kind: str = "vector"
 
     @property
     def rows(self) -> int:
@@ -65,9 +66,37 @@ class VectorPlan(NamedTuple):
         """What kept numbers are in units of: those of half precision are stored in units of the scale."""
         return 1.0 if self.kept == "float16" else self.scale
 
+    @property
+    def sketch_bytes(self) -> int:
+        """Bytes of a sketch."""
+        tuning = self.tuning
+        if tuning.sketch_bits == BIT_ROW:
+            return packed_bits.width(tuning.bands, tuning.rows)
+        return self.rows * tuning.sketch_bits // 8
 
-class Measure(NamedTuple):
-    """A row of ``MEASURES``; arrays have one row a vector."""
+    @property
+    def stored_type(self) -> np.dtype[np.generic]:
+        """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
+        if VECTOR_MEASURES[self.measure].packed or 0 < self.component_max < 256:
+            return np.dtype("u1")
+        return np.dtype("<u2" if self.component_max else "<f2" if self.kept == "float16" else "<f4")
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the vector as it is kept."""
+        if self.kept == "sketch":
+            return 0
+        components = -(-self.dimension // 8) if VECTOR_MEASURES[self.measure].packed else self.dimension
+        return components * self.stored_type.itemsize
+
+    @property
+    def width(self) -> int:
+        """Bytes of a sketch and of the vector."""
+        return self.sketch_bytes + self.stored_bytes
+
+
+class VectorMeasure(NamedTuple):
+    """A row of ``VECTOR_MEASURES``; arrays have one row a vector."""
 
     required: tuple[str, ...]  # parameters that have no default here
     scale: Callable[[Parameters], float]  # of the similarity
@@ -232,7 +261,7 @@ def _l1(a: Values, b: Values, plan: VectorPlan) -> Floats:
     return np.maximum(1 - pairwise.manhattan(a, b) / plan.scale, 0.0)
 
 
-_COSINE = Measure(
+_COSINE = VectorMeasure(
     required=("dimension",),
     scale=lambda p: 1.0,
     read=_read_directions,
@@ -249,7 +278,7 @@ _COSINE = Measure(
     packed=False,
     unrelated=0.0,
 )
-_HAMMING = Measure(
+_HAMMING = VectorMeasure(
     required=("dimension",),
     scale=lambda p: float(p.dimension or 0),
     read=_read_packed,
@@ -266,7 +295,7 @@ _HAMMING = Measure(
     packed=True,
     unrelated=0.5,
 )
-MEASURES: dict[str, Measure] = {
+VECTOR_MEASURES: dict[str, VectorMeasure] = {
     "cosine": _COSINE,
     "dot": _COSINE._replace(
         required=("dimension", "norm_max"),
@@ -278,7 +307,7 @@ MEASURES: dict[str, Measure] = {
         lifted=True,
         kept=("float32", "float16"),
     ),
-    "euclidean": Measure(
+    "euclidean": VectorMeasure(
         required=("dimension", "distance_scale"),
         scale=lambda p: p.distance_scale or 0.0,
         read=_read_points,

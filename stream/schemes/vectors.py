@@ -1,7 +1,7 @@
 """Schemes of vectors: sketches find the candidates, the vectors themselves score them.
 
 Evidence is the sketch and, unless ``vector_evidence`` is ``sketch``, the vector after it: then the similarity is the
-true one, and no pair below the threshold is emitted. What differs between measures stands in ``MEASURES``.
+true one, and no pair below the threshold is emitted. What differs between measures stands in ``VECTOR_MEASURES``.
 
 Source: Mining of Massive Datasets, 3.7.
 """
@@ -17,11 +17,10 @@ import numpy.typing as npt
 from stream.documents import Document, Features
 from stream.errors import ConfigError
 from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import MEASURES, Values, VectorPlan
+from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
+from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from stream.signatures import banding
-from stream.theory.tuning import BIT_ROW, Tuning, chosen, complete
-from stream.vectors import packed_bits
+from stream.theory.tuning import Tuning, chosen, complete
 
 # Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
 # with few false candidates takes more of them.
@@ -48,7 +47,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
         if measure not in measures:
             raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
         _check(p, measure)
-        row = MEASURES[measure]
+        row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
             measure=measure,
             dimension=p.dimension or 0,
@@ -65,15 +64,9 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
     return plan
 
 
-def kind(plan: VectorPlan) -> str:
-    """Vectors are given as such."""
-    del plan
-    return "vector"
-
-
 def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
     """The vectors, of those documents whose vector can be used."""
-    rows = MEASURES[plan.measure].read([document.vector for document in documents], plan)
+    rows = VECTOR_MEASURES[plan.measure].read([document.vector for document in documents], plan)
     count, width = rows.values.shape
     return Reading(Features(rows.values.reshape(-1), np.arange(count + 1) * width), rows.refused, 0)
 
@@ -86,28 +79,23 @@ def contents(features: Features) -> npt.NDArray[np.uint64]:
 
 def evidence(features: Features, plan: VectorPlan) -> Evidence:
     """The sketch of each vector and, if it is kept, the vector."""
-    row, values = MEASURES[plan.measure], _rows(features)
+    row, values = VECTOR_MEASURES[plan.measure], _rows(features)
     sketch = row.sketch(values, plan)
     if plan.kept == "sketch":
         return fixed_evidence(sketch)
-    stored = np.ascontiguousarray(row.store(values, plan), _stored_type(plan)).view(np.uint8)
-    return fixed_evidence(np.hstack([sketch, stored.reshape(len(values), _stored_bytes(plan))]))
-
-
-def width(plan: VectorPlan) -> int:
-    """Bytes of a sketch and of the vector."""
-    return _sketch_bytes(plan) + _stored_bytes(plan)
+    stored = np.ascontiguousarray(row.store(values, plan), plan.stored_type).view(np.uint8)
+    return fixed_evidence(np.hstack([sketch, stored.reshape(len(values), plan.stored_bytes)]))
 
 
 def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
     """A key for each band of the sketches."""
-    sketches = np.ascontiguousarray(evidence.fixed[:, : _sketch_bytes(plan)])
+    sketches = np.ascontiguousarray(evidence.fixed[:, : plan.sketch_bytes])
     return regular_keys(banding.keys(sketches, plan.tuning.bands, plan.seed))
 
 
 def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
     """First common band, number of common bands; the true similarity, or its estimate if no vector is kept."""
-    row, at, count = MEASURES[plan.measure], _sketch_bytes(plan), len(a.fixed)
+    row, at, count = VECTOR_MEASURES[plan.measure], plan.sketch_bytes, len(a.fixed)
     first, together = np.empty((2, count), np.int32)
     similarity = np.empty(count)
     pairs = max(1, _SCORED_BYTES // a.fixed.shape[1])
@@ -125,7 +113,7 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
 def signing(plan: VectorPlan) -> tuple[object, ...]:
     """What decides sketches, bands and what is kept of a vector."""
     tuning = plan.tuning
-    scale = plan.scale if MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
+    scale = plan.scale if VECTOR_MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
     parts = plan.measure, plan.dimension, plan.kept, plan.planes, scale, plan.segment_width, plan.component_max
     return (*parts, tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
 
@@ -135,14 +123,9 @@ def scoring(plan: VectorPlan) -> tuple[object, ...]:
     return (plan.scale,)
 
 
-def tuning(plan: VectorPlan) -> Tuning:
-    """The plan's."""
-    return plan.tuning
-
-
 def _check(p: Parameters, measure: str) -> None:
     """Raises ``ConfigError`` for what the measure needs and is not set, and for what does not go together."""
-    row = MEASURES[measure]
+    row = VECTOR_MEASURES[measure]
     for name in row.required:
         if getattr(p, name) is None:
             raise ConfigError(f"{name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}")
@@ -171,7 +154,7 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
-    row = MEASURES[plan.measure]
+    row = VECTOR_MEASURES[plan.measure]
     return chosen(
         p.threshold,
         p.recall,
@@ -193,28 +176,32 @@ def _rows(features: Features) -> Values:
     return features.values.reshape(count, len(features.values) // max(count, 1))
 
 
-def _sketch_bytes(plan: VectorPlan) -> int:
-    tuning = plan.tuning
-    if tuning.sketch_bits == BIT_ROW:
-        return packed_bits.width(tuning.bands, tuning.rows)
-    return plan.rows * tuning.sketch_bits // 8
-
-
-def _stored_type(plan: VectorPlan) -> np.dtype[np.generic]:
-    """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
-    if MEASURES[plan.measure].packed or 0 < plan.component_max < 256:
-        return np.dtype("u1")
-    return np.dtype("<u2" if plan.component_max else "<f2" if plan.kept == "float16" else "<f4")
-
-
-def _stored_bytes(plan: VectorPlan) -> int:
-    if plan.kept == "sketch":
-        return 0
-    components = -(-plan.dimension // 8) if MEASURES[plan.measure].packed else plan.dimension
-    return components * _stored_type(plan).itemsize
-
-
 def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
-    values = np.ascontiguousarray(kept).view(_stored_type(plan))
-    return values if MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
+    values = np.ascontiguousarray(kept).view(plan.stored_type)
+    return values if VECTOR_MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
+
+
+_Q = "candidate with probability 1 - (1 - q^r)^b, where q "
+_EMITTED = "; emitted if its similarity is at or above the threshold"
+HYPERPLANE = Scheme(
+    plan_of("cosine"), features, contents, evidence, keys, common, signing,
+    by_content=True,
+    exact=False,
+    guarantee=_Q + "= 1 - angle / 180" + _EMITTED,
+    scoring=scoring,
+)  # fmt: skip
+# The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
+HYPERPLANE_DOT = HYPERPLANE._replace(
+    plan=plan_of("dot"),
+    by_content=False,
+    guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
+)
+P_STABLE = HYPERPLANE._replace(
+    plan=plan_of("euclidean"),
+    guarantee=_Q + "is the chance that two points at their distance share a segment of a random line" + _EMITTED,
+)
+BIT_SAMPLING = HYPERPLANE._replace(
+    plan=plan_of("hamming", "l1"),
+    guarantee=_Q + "is the share of equal bits, of the vectors or of their unary codes" + _EMITTED,
+)

@@ -122,6 +122,21 @@ def test_a_commit_without_an_answer_is_told_as_unknown(
     proxy.heal()
 
 
+@pytest.mark.parametrize("api", [Api.INIT_PRODUCER_ID, Api.FIND_COORDINATOR])
+def test_a_producer_whose_start_is_not_answered_can_be_made_again(
+    harnesses: MakeHarness, proxy: Proxy, api: Api
+) -> None:
+    """The client's own sentence says "unknown reasons"; a worker restarts in place after this error."""
+    harness = harnesses(proxied=True, request_timeout_seconds=0.8)
+    transport, name = harness.transport(), harness.name("worker")
+    lost = proxy.lose(api, "response", hang=True)
+    with pytest.raises(UnreachableError, match="no answer in time"):
+        transport.producer(name)
+    assert lost.happened.is_set()
+    proxy.heal()
+    transport.producer(name)
+
+
 def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHarness) -> None:
     """It waits for ``read_timeout_seconds`` and says where it stands."""
     harness = harnesses(read_timeout_seconds=0.5)

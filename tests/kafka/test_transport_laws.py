@@ -16,6 +16,7 @@ import transport_group_laws
 import transport_laws
 from transport_laws import Harness
 
+from workers.transport.kafka import records as kafka_records
 from workers.transport.kafka.client_internals import connections
 
 
@@ -46,17 +47,18 @@ def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> N
 
 @pytest.mark.parametrize("law", transport_laws.LAWS, ids=law_name)
 def test_kafka_obeys_without_the_fast_path(law: Callable[[Harness], None], slow_harness: KafkaHarness) -> None:
-    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, and the records are the client's, made ours."""
+    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, where the client finds the records of a batch."""
     law(slow_harness)
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_a_setting_decides_who_reads_records(is_fast: bool, bootstrap_servers: str, make_topic: MakeTopic) -> None:
-    """Off, the fetcher of a consumer has the client's own class in it, and its connections the client's own reading."""
+    """Off, the records of a batch are found by the client's own code, and so are the bytes of a connection."""
     harness = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=is_fast)
     consumer = harness.transport().consumer(harness.make_topic(1), harness.name("group"), "")
     fetcher = consumer._client._fetcher
-    assert ("PartitionRecords" in vars(fetcher)) == is_fast
+    (reads_batch, *_) = fetcher.PartitionRecords.args[0].args
+    assert reads_batch is (kafka_records.read_batch if is_fast else kafka_records.read_batch_by_client)
     reads = [connection.transport._sock_recv.func for connection in consumer._client._manager._conns.values()]
     assert set(reads) == {connections.receive if is_fast else connections.receive_before_end}
     harness.close()

@@ -113,7 +113,7 @@ def test_evidence_has_the_width_that_the_scheme_says(case: Case) -> None:
     count = len(features.starts) - 1
     assert np.diff(features.starts).min() > 0
     evidence = row.evidence(features, config.plan)
-    assert evidence.fixed.shape == (count, row.width(config.plan))
+    assert evidence.fixed.shape == (count, config.plan.width)
     assert len(evidence.starts) == count + 1
     assert evidence.starts[-1] == len(evidence.ragged)
     assert row.contents(features).shape == (count, 2)

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from stream.documents import REASONS, Document
 from stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
@@ -13,6 +15,12 @@ from stream.pair_rule import Matches
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")
+
+
+# What a terminal obeys, and what changes the direction of text.
+UNPRINTABLE = [
+    *map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)])
+]
 
 
 def line(**values):
@@ -51,8 +59,10 @@ def test_the_names_of_the_fields_can_be_chosen():
         (b'{"id":"a","text":null}', "text_type"),
         (b'{"id":"a","text":["t"]}', "text_type"),
         (b'{"text":"t"}', "no_id"),
-        (b'{"id":7,"text":"t"}', "id_type"),
-        (b'{"id":null,"text":"t"}', "id_type"),
+        (b'{"id":7.5,"text":"t"}', "id_type"),
+        (b'{"id":true,"text":"t"}', "id_type"),
+        (b'{"id":123456789012345678901234567890,"text":"t"}', "id_type"),
+        (b'{"id":null,"text":"t"}', "no_id"),
         (b'{"id":"a","text":"t","timestamp":true}', "timestamp_type"),
         (b'{"id":"a","text":"t","timestamp":"soon"}', "timestamp_type"),
         (b'{"id":"a","text":"t","timestamp":[1]}', "timestamp_type"),
@@ -100,14 +110,32 @@ def test_a_lone_surrogate_matters_only_where_it_is_used():
         (b'"1970-01-01T00:00:01Z"', 1.0),
         (b'"1970-01-01T01:00:00+01:00"', 0.0),
         (b'"1970-01-01 00:00:00.25"', 0.25),
+        (b'"1700000000"', 1.7e9),
+        (b'"1700000000.5"', 1_700_000_000.5),
+        (b'"1.7e9"', 1.7e9),
+        (b'"19700102"', 86400.0),
+        (b'"Fri, 02 Jan 1970 00:00:01 GMT"', 86401.0),
+        (b'"2 Jan 1970 01:00:00 +0100"', 86400.0),
         (b"1e400", float("inf")),
         (b"9" * 5000, float("inf")),
         (b"12345678901234567890123", 12345678901234567890123.0),
     ],
 )
-def test_a_timestamp_is_seconds_or_iso_8601(stamp, seconds):
+def test_a_timestamp_is_a_number_or_a_date(stamp, seconds):
     """Without a zone it is UTC; what no double holds is infinite, and the signer refuses it."""
     assert decode_document(b'{"id":"a","text":"t","timestamp":' + stamp + b"}") == Document("a", "t", seconds)
+
+
+@pytest.mark.parametrize(
+    ("stamp", "unit"),
+    [(b"1700000000000", "ms"), (b'"1712010112345"', "ms"), (b"1.7e15", "us"), (b"1700000000000000000", "ns")],
+)
+def test_a_time_in_a_smaller_unit_is_refused_until_the_unit_is_set(stamp, unit):
+    """As seconds it would lie thousands of years ahead, and close every window."""
+    raw = b'{"id":"a","text":"t","timestamp":' + stamp + b"}"
+    assert decode_document(raw) == "timestamp_unit"
+    found = decode_document(raw, Fields(timestamp_unit=unit))
+    assert 1.69e9 < found.timestamp < 1.72e9
 
 
 def test_pairs_are_compact_json_in_a_fixed_order():
@@ -125,6 +153,17 @@ def test_pairs_are_compact_json_in_a_fixed_order():
         '{"older":"a","newer":"b","similarity":0.3333,"buckets":4}\n'
         '{"older":"q\\"\\n","newer":"ü","similarity":1.0,"buckets":18}\n'
     )
+
+
+@given(st.text(st.characters(codec="utf-8") | st.sampled_from(UNPRINTABLE), max_size=20))
+def test_pairs_hold_no_character_that_a_terminal_obeys_and_every_id_is_read_back(id_):
+    """C0, DEL, C1 and marks of direction are escapes of JSON; letters of every script stay as they are."""
+    columns = {"similarity": np.array([1.0]), "buckets": np.array([1])}
+    columns |= {"older_times": np.array([0]), "newer_times": np.array([0])}
+    encoded = encode_matches(Matches(older=[id_], newer=["ü ع"], **columns))
+    assert orjson.loads(encoded)["older"] == id_
+    assert not set(encoded.decode().rstrip("\n")) & set(UNPRINTABLE)
+    assert "ü ع" in encoded.decode()
 
 
 @needs_data

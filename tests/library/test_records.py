@@ -67,7 +67,7 @@ def test_the_evidence_is_the_normalised_values():
     conf = config(record_shingled=("name",), record_bands=4, record_rows=2)
     batch = Signer(conf).sign(documents({"phone": "555\x1f1234", "name": " ＢＩＬＬ  Élan ", "age": "7"})).batch
     assert batch.ragged.tobytes() == "bill élan\x1f\x1f555 1234".encode()
-    assert batch.fixed.shape == (1, ROW.width(conf.plan)) == (1, 4 * 2 * 2)
+    assert batch.fixed.shape == (1, conf.plan.width) == (1, 4 * 2 * 2)
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def test_arrays_have_the_shapes_of_the_plan(scheme: str, bits: int) -> None:
     for texts in (["one text", "another text", TEXT], []):
         features = shingles_of(texts, config)
         evidence = row.evidence(features, config.plan)
-        assert evidence.fixed.shape == (len(texts), row.width(config.plan))
+        assert evidence.fixed.shape == (len(texts), config.plan.width)
         assert evidence.fixed.dtype == np.uint8
         assert np.diff(row.keys(evidence, config.plan).starts).tolist() == [config.tuning.bands] * len(texts)
         assert row.contents(features).shape == (len(texts), 2)

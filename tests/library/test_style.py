@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import tomllib
 from collections.abc import Iterator
-from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,6 @@ LAYERS: list[set[str]] = [
         "signatures.bit_sampling",
         "signatures.hyperplanes",
         "signatures.minhash",
-        "signatures.minwise",
         "signatures.one_permutation",
         "signatures.p_stable",
         "signatures.partial",
@@ -170,23 +168,6 @@ def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
         if name == "stream" or name.startswith("stream."):
             other = name.removeprefix("stream").removeprefix(".")
             assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
-
-
-def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
-    """Imports inside functions count; and only the command line and commands know commands."""
-    folder = ROOT / "workers"
-    files = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sorted(folder.rglob("*.py"))}
-    graph: dict[str, set[str]] = {name: set() for name in files}
-    for name, path in files.items():
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.ImportFrom) and node.module:
-                found = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
-                graph[name] |= found & set(files)
-    list(TopologicalSorter(graph).static_order())
-    fronts = {"workers.cli.app", "workers.cli.kafka"}
-    for name, found in graph.items():
-        known = {other for other in found if other.startswith("workers.commands.")}
-        assert not known or name in fronts or name.startswith("workers.commands."), (name, known)
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=named)

@@ -12,7 +12,7 @@ from stream import Config, Deduplicator, Document, Signer
 from stream.errors import ConfigError
 from stream.scheme_interface import Common
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import MEASURES
+from stream.schemes.vector_measures import VECTOR_MEASURES
 from stream.theory.tuning import probabilities
 
 DIMENSION = 32
@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "distance_scale": 2000.0,
     },
 }  # fmt: skip
-KEPT = [(measure, kept) for measure, row in MEASURES.items() for kept in row.kept]
+KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.kept]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 

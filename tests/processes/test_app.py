@@ -86,7 +86,7 @@ def test_every_exit_code_has_a_meaning():
         (["run", "--treshold", "1"], Exit.USAGE, "No such option: --treshold"),
         (["run", "--threshold", "7", "."], Exit.USAGE, "threshold=7.0: "),
         (["run", "--shingles", "chers", "."], Exit.USAGE, "did you mean 'chars'?"),
-        (["run", "--follow", "."], Exit.USAGE, "--follow goes on with the last path, but . is no plain file"),
+        (["run", "--follow", "."], Exit.USAGE, "--follow continues with the last path, but . is no plain file"),
         (["probe", "."], Exit.USAGE, "Missing option '--index'"),
         (["walk"], Exit.USAGE, "No such command 'walk'"),
         (["tune", "--plot", "x.gif"], Exit.USAGE, "--plot x.gif ends in .gif, but must end in .svg or .png"),

@@ -16,7 +16,7 @@ from typer.main import get_command
 from stream.errors import ConfigError
 from workers.cli.app import app
 from workers.commands.load import Loader
-from workers.commands.report import Report
+from workers.commands.session import Job, Session
 from workers.commands.tail import follow
 from workers.commands.topics import describe
 from workers.process.exits import Exit, Failure
@@ -241,9 +241,9 @@ class Wakeful(Stop):
 
 def loader_of(bench, **changes):
     """A loader on the bench's cluster, with what it reports."""
-    report = Report(quiet=True, walk_reports_max=0)
     settings = bench.settings.model_copy(update=changes)
-    return Loader(MemoryTransport(bench.cluster), settings, report, Wakeful()), report
+    session = Session(settings, Job([], quiet=True), stop=Wakeful())
+    return Loader(MemoryTransport(bench.cluster), settings, session), session.report
 
 
 def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path):
@@ -288,14 +288,19 @@ def test_load_sends_again_what_is_known_to_have_failed_and_ends_where_nobody_kno
     assert failure.value.code == Exit.BROKER
 
 
-def tailed(bench, start, **options):
+def tailed_lines(bench, start, **options):
     """What tail prints until it has nothing more to say."""
     transport, output = MemoryTransport(bench.cluster), io.BytesIO()
     looks = iter([False] * 20 + [True])
     topic = bench.names.topics.candidates
     consumer = transport.consumer(topic, f"tail-{next(NUMBERS)}", "")
     follow(transport, consumer, topic, start, output, lambda: next(looks), **options)
-    return [json.loads(line) for line in output.getvalue().splitlines()]
+    return output.getvalue().splitlines()
+
+
+def tailed(bench, start, **options):
+    """The same, parsed."""
+    return [json.loads(line) for line in tailed_lines(bench, start, **options)]
 
 
 def test_tail_prints_what_is_committed_from_where_it_is_told():
@@ -321,6 +326,18 @@ def test_tail_prints_removals_only_when_asked_to():
     assert len(tailed(bench, "earliest")) == 1
     told = tailed(bench, "earliest", removals=True)
     assert [line["removed"] for line in told if "removed" in line] == ["a"]
+
+
+def test_tail_prints_nothing_that_a_terminal_obeys():
+    """An id may hold anything; its controls and marks of direction come as escapes, and read back they are the same."""
+    bench = Bench()
+    id_ = "\x9b2J\u202egpj.exe\x7f"
+    bench.add((id_, TEXT), ("b", TEXT))
+    bench.sign(2)
+    bench.match(1)
+    [line] = tailed_lines(bench, "earliest")
+    assert {json.loads(line)["older"], json.loads(line)["newer"]} == {id_, "b"}
+    assert line.decode().isprintable()
 
 
 def test_the_command_under_test_is_the_one_that_up_starts():

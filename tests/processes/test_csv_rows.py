@@ -4,7 +4,6 @@ import csv
 import gzip
 import io
 import json
-import signal
 import tracemalloc
 
 import pytest
@@ -18,12 +17,14 @@ from stream.documents import REASONS, Document
 from stream.json_lines import KINDS, Fields
 from workers.commands.calibrate import Job, calibrate
 from workers.commands.load import Loader
-from workers.commands.report import Report
+from workers.commands.session import Job as SessionJob
+from workers.commands.session import Session
 from workers.process.stop import Stop
 from workers.settings.files import Options
-from workers.sources.csv_rows import delimiter_of, table_lines
+from workers.sources.csv_rows import table_lines
+from workers.sources.formats import FORMATS, choose
 from workers.sources.lines import split_lines
-from workers.sources.paths import FILE_REASONS, Reader
+from workers.sources.reader import FILE_REASONS, Reader
 from workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")
@@ -66,7 +67,7 @@ def found(path, content, **options):
 
 def rows_of(content, bytes_max=1000, block_bytes=7):
     blocks = [content[at : at + block_bytes] for at in range(0, len(content), block_bytes)]
-    return list(table_lines(split_lines(blocks, bytes_max), ",", bytes_max, "timestamp"))
+    return list(table_lines(split_lines(blocks, bytes_max), ",", bytes_max))
 
 
 @pytest.mark.parametrize(
@@ -104,17 +105,17 @@ def test_rows_become_the_documents_of_their_json_lines(tmp_path):
 
 
 def test_the_names_of_id_and_time_are_those_of_the_settings(tmp_path):
-    """A time in seconds or as ISO 8601 says it; a row without an id, and one with no time in its cell, are refused."""
+    """A time in seconds or as ISO 8601 says it; a row without an id gets one; no time in its cell is refused."""
     fields = Fields(id="key", timestamp="seen", kind="record")
     (tmp_path / "a.csv").write_text("key,seen,name\n7,60.5,A\n8,1970-01-01T00:01:00Z,B\n9,,C\n,1,D\n10,soon,E\n")
     assert [entry.found for entry in read(tmp_path / "a.csv", fields)[0]] == [
         Document("7", timestamp=60.5, fields={"name": "A"}),
         Document("8", timestamp=60.0, fields={"name": "B"}),
         Document("9", fields={"name": "C"}),
-        "no_id",
+        Document(f"{tmp_path}/a.csv:5", timestamp=1.0, fields={"name": "D"}),
         "timestamp_type",
     ]
-    assert [entry.found for entry in read(tmp_path / "a.csv")[0]] == ["no_id"] * 5
+    assert [entry.found for entry in read(tmp_path / "a.csv", line_ids=False)[0]] == ["no_id"] * 5
 
 
 def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path):
@@ -203,32 +204,18 @@ def test_no_bytes_break_a_table_and_every_row_is_told(parts, bytes_max):
             assert isinstance(json.loads(line.raw), dict)
 
 
-def test_a_row_that_a_signal_cut_in_two_is_not_read(tmp_path):
-    """Half a cell is no cell; what came whole is answered."""
-
-    class Interrupted(Stop):
-        """A signal after the first read."""
-
-        def read(self, descriptor, size):
-            data = b"" if self.signal else super().read(descriptor, 20)
-            self.signal = signal.SIGINT
-            return data
-
-    (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\nb,Barbara\n")
-    entries, _, _ = read(tmp_path / "a.csv", stop=Interrupted())
-    assert [entry.found for entry in entries] == [Document("a", fields={"name": "Ann"})]
-
-
-def test_a_table_in_a_folder_is_read_as_one_where_records_are_asked_for(tmp_path):
-    """Other files there are no records, and are told what to give; for texts a table is a text as ever."""
-    (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\n")
+def test_a_table_in_a_folder_is_read_as_a_table_for_every_scheme(tmp_path):
+    """A table without the column that the scheme compares is refused once, as a whole, and not row by row."""
+    (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\nb,Bob\n")
     (tmp_path / "b.txt").write_text("text")
-    entries, _, _ = read(tmp_path)
-    assert [entry.found for entry in entries] == [Document("a", fields={"name": "Ann"}), "file_not_lines"]
+    people = [Document("a", fields={"name": "Ann"}), Document("b", fields={"name": "Bob"})]
+    assert [entry.found for entry in read(tmp_path)[0]] == [*people, "file_not_lines"]
     texts = [entry.found for entry in read(tmp_path, Fields())[0]]
-    assert texts == [Document(str(tmp_path / "a.csv"), "id,name\na,Ann\n"), Document(str(tmp_path / "b.txt"), "text")]
+    assert texts == ["no_column", Document(str(tmp_path / "b.txt"), "text")]
+    named = [entry.found for entry in read(tmp_path, Fields(text="name"))[0]]
+    assert named[:2] == [Document("a", "Ann"), Document("b", "Bob")]
     assert [entry.found for entry in read(tmp_path / "a.csv", input_format="documents")[0]] == ["file_not_lines"]
-    assert [entry.found for entry in read(tmp_path / "a.csv", input_format="lines")[0]] == ["not_json"] * 2
+    assert [entry.found for entry in read(tmp_path / "a.csv", input_format="lines")[0]] == ["not_json"] * 3
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"text"}))
@@ -236,27 +223,28 @@ def test_a_file_that_is_one_text_is_refused_where_no_text_is_asked_for(tmp_path,
     """With what to give instead, and not as a document that lacks a field."""
     (tmp_path / "a.txt").write_text("text")
     assert [entry.found for entry in read(tmp_path / "a.txt", Fields(kind=kind))[0]] == ["file_not_lines"]
-    assert "give JSON Lines (.jsonl" in FILE_REASONS["file_not_lines"]
+    assert "give JSON Lines" in FILE_REASONS["file_not_lines"]
 
 
-def test_a_table_is_told_by_its_name():
-    """In any case, with an ending of compression behind it; a name that merely holds the letters is none."""
-    assert [delimiter_of(name) for name in ("a.csv", "A.CSV.GZ", "a.tsv.zst", "a.csv.txt", "csv", "-")] == [
-        ",", ",", "\t", None, None, None,
-    ]  # fmt: skip
+def test_a_table_is_recognised_by_its_name():
+    """In any case, before an ending of compression; a name that only contains the letters is no table."""
+    names = ("a.csv", "A.CSV.GZ", "a.tsv.zst", "a.csv.txt", "csv", "-")
+    formats = {id(row): name for name, row in FORMATS.items()}
+    found = [formats[id(choose(name, b"id,text\n", Fields()))] for name in names]
+    assert found == ["csv", "csv", "tsv", "documents", "documents", "documents"]
 
 
 def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeypatch):
     """So the workers find the same pairs; what is refused is counted."""
     monkeypatch.chdir(tmp_path)
-    rows = [{**row, "timestamp": 86_400} for row in ROWS]
+    rows = [{**row, "timestamp": "86400"} for row in ROWS]
     (tmp_path / "people.csv").write_bytes(table(rows) + b"f,few\r\n")
     (tmp_path / "people.jsonl").write_bytes(json_lines(rows))
     sent, pairs = [], []
     for path in ("people.csv", "people.jsonl"):
         bench = Bench(scheme="records", record_fields=("name", "city"), record_keys=("city",), threshold=0.6)
-        report = Report(quiet=True, walk_reports_max=0)
-        loader = Loader(MemoryTransport(bench.cluster), bench.settings, report, Stop())
+        session = Session(bench.settings, SessionJob([path], quiet=True))
+        loader, report = Loader(MemoryTransport(bench.cluster), bench.settings, session), session.report
         loader.load([path])
         loader.close()
         records = bench.cluster.records(bench.names.topics.documents)

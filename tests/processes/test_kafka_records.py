@@ -2,6 +2,7 @@
 
 import socket
 import struct
+from functools import partial
 
 import pytest
 from crc32c import crc32c
@@ -18,7 +19,7 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 
 from workers.transport.kafka import records as kafka_records
 from workers.transport.kafka.client_internals import connections, fetches
-from workers.transport.protocol import Record
+from workers.transport.protocol import Record, RefusedBatch, UnreadableError
 
 PLACE = TopicPartition("documents", 3)
 LOG_APPEND_TIME = 0x08
@@ -74,11 +75,19 @@ def read(of, data, fetch_offset=0, aborted=()):
     return found, part.next_fetch_offset, False
 
 
+def part_of(limits=None, is_fast=True):
+    """The class of one partition's part of a fetch, as a client has it."""
+    read_batch = kafka_records.read_batch if is_fast else kafka_records.read_batch_by_client
+    limits = limits or kafka_records.Limits()
+    return fetches.partition_records(partial(kafka_records._read_or_refuse, read_batch, limits), limits)
+
+
 def both(data, fetch_offset=0, aborted=()):
     """The client's records as ours, and ours."""
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
     theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
-    ours = read(fetches.partition_records(kafka_records.read_batch), data, fetch_offset, aborted)
+    ours = read(part_of(), data, fetch_offset, aborted)
+    assert read(part_of(is_fast=False), data, fetch_offset, aborted) == ours
     assert all(type(one) is Record for one in ours[0])
     return (theirs, at, raised), ours
 
@@ -129,6 +138,54 @@ def test_batches_of_an_older_format_are_read_by_the_client():
     theirs, ours = both(built([(5, b"k", b"v", []), (6, None, b"w", [])], old=True))
     assert ours == theirs
     assert [one.value for one in ours[0]] == [b"v", b"w"]
+
+
+def test_a_compressed_batch_of_an_older_format_is_refused():
+    """The client would unpack it whole, whatever it holds."""
+    with pytest.raises(UnreadableError, match=r"partition 3 are compressed in format 1.*newer producer"):
+        read(part_of(), built([(5, b"k", b"v", [])], "gzip", old=True))
+
+
+@pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec, is_fast):
+    """It has the last offset, so that the reader goes on behind the batch; the batches around it are read."""
+    small = [(0, None, b"small", [])]
+    large = [(i, b"key", b"x" * 10_000, []) for i in range(20)]
+    packed = built(large, codec, base=1)
+    data = built(small, codec) + packed + built(small, codec, base=21)
+    limits = kafka_records.Limits(batch_bytes_max=200_000)
+    found, at, raised = read(part_of(limits, is_fast), data)
+    assert [(one.offset, one.value, one.refused) for one in found] == [
+        (0, b"small", None), (20, None, RefusedBatch(1, len(packed))), (21, b"small", None),
+    ]  # fmt: skip
+    assert (at, raised) == (22, False)
+    limits = kafka_records.Limits(batch_bytes_max=210_000)
+    assert len(read(part_of(limits, is_fast), data)[0]) == 22
+
+
+def test_a_refused_batch_begins_where_the_reader_stood():
+    """What was taken of it under another limit is no part of the letter."""
+    data = built([(0, None, b"x" * 10_000, [])] * 5, "gzip", base=100)
+    part = part_of(kafka_records.Limits(batch_bytes_max=9_000))
+    assert read(part, data, fetch_offset=103)[0][0].refused == RefusedBatch(103, len(data))
+
+
+def test_a_codec_that_nobody_knows_is_refused_by_name():
+    """No restart mends it: its own error, with the offset and the remedy."""
+    batch = bytearray(built([(0, b"k", b"v", [])], "gzip", base=7))
+    batch[ATTRIBUTES + 1] = 5
+    with pytest.raises(UnreadableError, match="the batch at offset 7 of partition 3 is packed by codec 5"):
+        read(part_of(), sealed(bytes(batch)))
+
+
+def test_a_poll_ends_with_the_record_that_uses_up_its_bytes():
+    """Records are not counted alone: a few large ones are as much memory as many small ones."""
+    limits = kafka_records.Limits(left_bytes=250)
+    part = part_of(limits)(0, PLACE, MemoryRecords(built([(0, b"k", b"v" * 99, [])] * 9)))
+    assert [len(part.take(100)), limits.left_bytes] == [3, -50]
+    limits.left_bytes = 100
+    assert [len(part.take(100)), part.next_fetch_offset] == [1, 4]
 
 
 def test_a_wrong_checksum_is_corrupt():

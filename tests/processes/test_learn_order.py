@@ -10,6 +10,7 @@ from stream.documents import Document
 from stream.schemes import SCHEMES
 from workers.commands import learn_order as order
 from workers.process.exits import Exit, Failure
+from workers.process.stop import Stop
 from workers.settings.load import load
 from workers.settings.order_file import read_order, written_order
 
@@ -120,7 +121,7 @@ def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path):
 
 def test_counting_in_parts_is_counting_at_once(monkeypatch, sample, tmp_path):
     """However few tokens are merged at a time."""
-    monkeypatch.setattr(order.Stop, "install", lambda self: None)
+    monkeypatch.setattr(Stop, "install", lambda self: None)
     found = []
     for tokens in (1, 1 << 22):
         monkeypatch.setattr(order, "_TOKENS_A_MERGE", tokens)

@@ -14,6 +14,7 @@ from workers.service.shell import CAUSES as RESTART_CAUSES
 from workers.stages.partition_table import COUNTED
 from workers.stages.transaction import _OUTCOMES
 from workers.telemetry.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
+from workers.topics.messages import BATCH_REASONS
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
@@ -57,7 +58,7 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
     assert stages == set(STAGES)
     assert {*_OUTCOMES.values(), "committed"} == set(OUTCOMES)
     assert set(RESTART_CAUSES.values()) == set(CAUSES)
-    assert METRICS["refused"].values == tuple(REASONS)
+    assert METRICS["refused"].values == (*REASONS, *BATCH_REASONS)
 
 
 @pytest.mark.parametrize("row", METRICS.values(), ids=lambda row: row.name)

@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import signal
 
 import pytest
 
@@ -9,7 +10,8 @@ from stream.documents import REASONS, Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
-from workers.sources.paths import FILE_REASONS, Reader, walk
+from workers.sources.paths import walk
+from workers.sources.reader import FILE_REASONS, Reader
 
 
 def read(*paths, **options):
@@ -31,17 +33,17 @@ def test_a_named_file_is_lines_or_a_document_by_its_ending(tmp_path):
     document = Document("a", "t")
     assert found(*(tmp_path / name for name in ("a.jsonl", "a.ndjson", "A.JSONL", "a.jsonl.gz"))) == [document] * 4
     for name in ("a.txt", "a.txt.gz", "a.json"):
-        assert found(tmp_path / name) == [Document(str(tmp_path / name), line.decode())]
+        assert found(tmp_path / name, input_format="documents") == [Document(str(tmp_path / name), line.decode())]
     assert found(tmp_path / "a.txt", input_format="lines") == [document]
     assert found(tmp_path / "a.jsonl", input_format="documents") == [Document(str(tmp_path / "a.jsonl"), line.decode())]
 
 
 def test_a_folder_is_walked_in_order_of_names_and_each_file_is_a_document(tmp_path):
-    """Folders inside it stand where their name stands; a file of lines is a document there as well."""
-    for name in ("b/y.txt", "b/x.txt", "a.txt", "c.jsonl"):
+    """Folders inside it stand where their name stands."""
+    for name in ("b/y.txt", "b/x.txt", "a.txt", "c.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
-    names = ["a.txt", "b/x.txt", "b/y.txt", "c.jsonl"]
+    names = ["a.txt", "b/x.txt", "b/y.txt", "c.json"]
     assert found(tmp_path) == [Document(os.path.join(tmp_path, name), name) for name in names]
 
 
@@ -103,7 +105,7 @@ def test_lines_know_their_number_blank_ones_are_counted_and_the_last_needs_no_en
     ]
     assert entries[1].raw == b"not json"
     assert reader.blank_lines == 2
-    assert reader.bytes == path.stat().st_size
+    assert reader.bytes_read == path.stat().st_size
 
 
 def test_a_line_that_is_too_long_is_spilled_whole_and_the_next_is_read(tmp_path):
@@ -145,6 +147,35 @@ def test_a_walk_of_a_deep_folder_ends(tmp_path):
     os.makedirs(deep)
     (deep / "end").write_text("text")
     assert [reason for _, reason in walk(str(tmp_path), hidden=False)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "whole"),
+    [
+        ("a.jsonl", b'{"id":"a","text":"t"}\n{"id":"b","text":"u"}', ["a"]),
+        ("a.jsonl", b'{"id":"a","text":"t"}\n' + b"x" * 99, ["a", "line_too_long"]),
+        ("a.json", b'[{"id":"a","text":"t"},{"id":"b","text":"u"}]', ["a"]),
+        ("a.csv", b"id,text\na,t\nb,a row of which some is read\n", ["a"]),
+        ("a.txt", b"a text that is longer than what is read of it", []),
+    ],
+)
+def test_what_a_signal_cuts_in_two_is_neither_a_document_nor_a_refusal(tmp_path, name, content, whole):
+    """An unfinished line may be good; one that is known to be too long is refused. What came whole is answered."""
+
+    class Interrupted(Stop):
+        """A signal during the second read."""
+
+        reads = iter((25, 60 if "line_too_long" in whole else 12))
+
+        def read(self, descriptor, size):
+            size = next(self.reads, 0)
+            self.signal = 0 if size == 25 else signal.SIGINT
+            return os.read(descriptor, size)
+
+    (tmp_path / name).write_bytes(content)
+    reader = Reader(Options(line_bytes_max=50), Fields(), Interrupted(), lambda part: None)
+    entries = [entry for entry in reader.read([str(tmp_path / name)]) if entry is not None]
+    assert [e.found if isinstance(e.found, str) else e.found.id for e in entries] == whole
 
 
 def test_no_reason_has_two_sentences():

@@ -112,15 +112,16 @@ def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
 
 
 def test_interrupted_it_tells_the_summary(start):
-    """Everything read is answered, and the exit code says how it ended."""
+    """Everything read is answered, a line that is not whole yet is no refusal, and the exit code says how it ended."""
     process = start("run")
-    process.stdin.write(lines(doc("a"), doc("b")))
+    process.stdin.write(lines(doc("a"), doc("b")) + lines(doc("c"))[:40])
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.INTERRUPTED
     assert told.decode().splitlines()[0] == "documents: 2"
+    assert "refused: 0" in told.decode().splitlines()
     assert "ended: interrupted" in told.decode()
     assert b"Traceback" not in told
 
@@ -141,10 +142,13 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     (tmp_path / "new").write_bytes(lines(doc("d")))
     os.replace(tmp_path / "new", path)
     assert json.loads(next_line(process))["newer"] == "d"
+    with path.open("ab") as log:
+        log.write(lines(doc("e"))[:50])
     process.terminate()
     _, told = process.communicate(timeout=30)
     assert process.returncode == Exit.TERMINATED
     assert told.decode().splitlines()[0] == "documents: 4"
+    assert "refused: 0" in told.decode().splitlines()
 
 
 def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
@@ -187,7 +191,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     bad = [
         b"\xff\xfe",
         b"[" * 50_000,
-        b'{"id":1,"text":"t"}',
+        b'{"id":1.5,"text":"t"}',
         b'{"id":"a","text":"\\ud800"}',
         b'{"id":"a","text":"' + b"x" * 300_000 + b'"}',
         b'{"id":"a","text":"t","timestamp":1e999}',
@@ -206,6 +210,18 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     told = done.stderr.decode().splitlines()
     assert [line.split(": ")[0] for line in told[: len(bad)]] == [f"in.jsonl:{i + 2}" for i in range(len(bad))]
     assert "refused: 9" in told
+
+
+def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
+    """In pairs the id is the same when it is read back; reports show it with escapes."""
+    id_ = "\x9b2J\u202egpj.exe\x7f"
+    lines = [json.dumps({"id": name, "text": WORDS}, ensure_ascii=False) for name in (id_, "b")]
+    done = neardup("run", "-", stdin="\n".join(lines).encode())
+    assert json.loads(done.stdout)["older"] == id_
+    missing = neardup("run", id_)
+    assert "\\x9b2J\\u202egpj.exe" in missing.stderr.decode()
+    for output in (done.stdout, done.stderr, missing.stderr):
+        assert output.decode().replace("\n", "").isprintable()
 
 
 def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):

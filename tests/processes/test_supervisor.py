@@ -37,6 +37,9 @@ class World:
         if act is not None:
             act()
 
+    def nap(self, seconds):
+        self.sleep(seconds)
+
     def started(self, name):
         return self.events.count(f"start {name}")
 
@@ -59,16 +62,6 @@ class _Process:
     def kill(self):
         self.world.events.append(f"kill {self.name}")
         self.code = -9
-
-
-@pytest.fixture(autouse=True)
-def _no_real_naps(monkeypatch):
-    """The waits at the end of a supervisor move the clock of the world instead."""
-    worlds = []
-    monkeypatch.setattr(
-        World, "__init__", lambda self, *a, _made=World.__init__: (_made(self, *a), worlds.append(self))[0]
-    )
-    monkeypatch.setattr("workers.service.supervisor.time.sleep", lambda seconds: worlds[-1].sleep(seconds))
 
 
 def test_signers_end_first_then_matchers():

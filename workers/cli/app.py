@@ -16,6 +16,7 @@ import typer
 from workers.cli.kafka import register
 from workers.cli.options import SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
+from workers.process.printable import printable
 
 _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -35,8 +36,9 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH]...",
-        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
-        "standard input, which is also read when nothing is named. gzip and Zstandard are told by their content.",
+        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
+        "for standard input, which is also read when nothing is named. The content decides the format, also of gzip "
+        "and Zstandard.",
         show_default=False,
     ),
 ]
@@ -138,10 +140,10 @@ def batch_command(
     config: SettingsFile = None,
 ) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from workers.commands.batch.corpus import Job, run
+    from workers.commands.batch.corpus import BatchJob, run
     from workers.settings.load import load
 
-    job = Job(_or_stdin(paths), candidates, keep, memory_max, temporary, rejects, summary_json, quiet)
+    job = BatchJob(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
     raise typer.Exit(run(job, load(given(ctx), config)))
 
 
@@ -302,10 +304,10 @@ def _or_stdin(paths: list[str] | None) -> list[str]:
 
 
 def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
-    from workers.commands.run import Job, run
+    from workers.commands.run import RunJob, run
     from workers.settings.load import load
 
-    raise typer.Exit(run(Job(**job), load(given(ctx), config)))
+    raise typer.Exit(run(RunJob(**job), load(given(ctx), config)))
 
 
 def main() -> None:
@@ -322,10 +324,6 @@ def _main() -> int:
         return _fail(failure.code, str(failure))
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
-    except BrokenPipeError:
-        from workers.commands.run import closed_pipe
-
-        return closed_pipe()
     except Exception as error:
         if hasattr(error, "format_message"):  # what the parser of the command line found
             found = error.format_message().rstrip(".")  # empty when the help stands there already
@@ -345,7 +343,7 @@ def _library_code(error: Exception) -> Exit | None:
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    typer.echo(f"neardup: {' '.join(sentence.split())}", err=True)
+    typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
     return code
 
 

@@ -39,8 +39,8 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH...",
-        help="Files of JSON Lines, tables of records (.csv, .tsv), files, folders (each file a document), or - for "
-        "standard input. gzip and Zstandard are told by their content.",
+        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
+        "for standard input. The content decides the format, also of gzip and Zstandard.",
         show_default=False,
     ),
 ]

@@ -21,7 +21,7 @@ from rich.table import Table
 
 from stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
 from workers.process.exits import Exit, Failure
-from workers.sources.objects import json_objects, record_objects
+from workers.sources.objects import json_objects
 
 _WIDTH_COLUMNS = 110
 
@@ -69,7 +69,7 @@ def calibrate(job: Job) -> Calibration:
     kind, left_out = KINDS[job.kind], Counter[str]()
     values: dict[str, Any] = {}
     for path in job.documents:
-        for document in record_objects(path, left_out, job.field if job.kind == "number" else None):
+        for document in json_objects(path, left_out, "rows that are no record"):
             value = kind.read(document.get(job.field))
             if value is None:
                 left_out[f"documents without a {job.kind} in {job.field}"] += 1

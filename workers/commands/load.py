@@ -9,22 +9,18 @@ does little harm: an id that comes again is a new version, which never pairs wit
 from __future__ import annotations
 
 import os
-import signal
 import socket
-import sys
 from collections.abc import Sequence
 
 import orjson
 
 from stream.documents import Document
-from workers.commands.report import Report
+from workers.commands.session import Job, Session
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
-from workers.process.stop import Stop
-from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.sources.lines import BOM
-from workers.sources.paths import Entry, Reader, check_paths, total_bytes
+from workers.sources.reader import Entry
 from workers.stages.transaction import Message
 from workers.topics.messages import partition_of_key
 from workers.topics.names import names_of
@@ -37,50 +33,38 @@ _BATCH_BYTES = 8 << 20
 _TRIES = 6
 # Bytes of a message beside its value and key.
 _OVERHEAD_BYTES = 1_000
-_ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
     """Send every document of the paths; returns how it ended. Raises ``Failure``."""
-    check_paths(paths)
-    stop = Stop()
-    stop.install()
-    bar = sys.stderr.isatty() and not quiet
-    total = total_bytes(paths, hidden=settings.hidden) if bar else None
-    report = Report(quiet=quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
-    transport = connect(settings)
-    try:
-        loader = Loader(transport, settings, report, stop)
-        loader.load(paths)
-        loader.close()
-    except KeyboardInterrupt:  # the second signal: at once
-        return _ENDED[stop.signal]
-    finally:
-        report.end_bar()
-        transport.close()
-    refused = sum(report.refused.values())
-    if not quiet:
-        sys.stderr.write(f"{report.documents:,} documents loaded, {refused:,} refused\n")
-    return _ENDED[stop.signal]
+    with Session(settings, Job(paths, quiet)) as session:
+        transport = connect(settings)
+        try:
+            loader = Loader(transport, settings, session)
+            loader.load(paths)
+            loader.close()
+        finally:
+            transport.close()
+        session.report.say(f"{session.report.documents:,} documents loaded, {session.report.refused.total():,} refused")
+    return session.ended
 
 
 class Loader:
-    """Reads, batches and sends; ``report`` counts what is committed."""
+    """Reads, batches and sends; the report of the session counts what is committed."""
 
-    def __init__(self, transport: Transport, settings: StreamSettings, report: Report, stop: Stop) -> None:
-        self.settings, self.report, self.stop = settings, report, stop
+    def __init__(self, transport: Transport, settings: StreamSettings, session: Session) -> None:
+        self.settings, self.session, self.report = settings, session, session.report
         self.topic = names_of(settings).topics.documents
         self.partitions = transport.partitions(self.topic)
         # Of this process alone: two loads at a time must not put each other out.
         self.name = f"{names_of(settings).prefix}-load-{socket.gethostname()}-{os.getpid()}"
         self.producer: Producer = transport.producer(self.name)
-        self.reader = Reader(settings, fields_of(settings), stop, lambda part: None)
         self._messages: list[Message] = []
         self._bytes = 0
 
     def load(self, paths: Sequence[str]) -> None:
         """Send every document of the paths, until a signal; what was read by then is sent."""
-        for entry in self.reader.read(paths):
+        for entry in self.session.entries(paths):
             if entry is not None:
                 self._take(entry)
             if entry is None or len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
@@ -123,11 +107,11 @@ class Loader:
             except AbortedError as error:
                 if attempt == _TRIES:
                     raise self._failure(f"it was refused {_TRIES} times") from error
-                self.stop.sleep(backoff_seconds(attempt, self.name))
+                self.session.stop.sleep(backoff_seconds(attempt, self.name))
             except OutcomeUnknownError as error:
                 raise self._failure("the next ones may be there or not") from error
         self.report.documents += len(messages)
-        self.report.advance(self.reader.bytes)
+        self.report.advance(self.session.reader.bytes_read)
 
     def _failure(self, what: str) -> Failure:
         return Failure(

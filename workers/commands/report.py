@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +16,8 @@ from rich.table import Table
 
 from stream.documents import REASONS
 from workers.process.exits import output_failure
-from workers.sources.paths import FILE_REASONS, Entry
+from workers.process.printable import printable
+from workers.sources.reader import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
 # Counters of the table that a summary shows, and what they mean there.
@@ -123,7 +124,7 @@ class Report:
             pairs = f"{self.documents:,} documents, {self.pairs:,} pairs"
             self._progress.update(self._progress.task_ids[0], completed=bytes_read, description=pairs)
 
-    def summary(self, bytes_read: int, blank_lines: int, counts: dict[str, int], ended: str) -> dict[str, Any]:
+    def summary(self, bytes_read: int, blank_lines: int, counts: Mapping[str, int], ended: str) -> dict[str, Any]:
         """The summary as plain values; ``ended`` says why the run ended."""
         seconds = time.monotonic() - self._started
         return {
@@ -155,6 +156,11 @@ class Report:
             table.add_row(*row)
         self._console.print(table)
 
+    def say(self, text: str) -> None:
+        """A sentence on standard error, unless quiet."""
+        if not self._quiet:
+            self._say(text)
+
     def end_bar(self) -> None:
         """Take the bar away, so that what follows stands below it."""
         if self._progress is not None:
@@ -162,8 +168,7 @@ class Report:
             self._progress = None
 
     def _say(self, text: str) -> None:
-        # Not through markup, and ids are anyone's: control characters would speak to the terminal.
-        safe = "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+        safe = printable(text)  # and not through markup
         if self._progress is not None:
             self._progress.console.print(safe, markup=False, soft_wrap=True)
         else:

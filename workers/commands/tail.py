@@ -11,10 +11,12 @@ import uuid
 from collections.abc import Callable
 from typing import IO
 
+from stream.json_lines import escape_unprintable
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
 from workers.stages.signer import told_offset
+from workers.topics.messages import refused_batch_sentence
 from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect
 from workers.transport.protocol import Consumer, Transport
@@ -66,8 +68,10 @@ def follow(
             consumer.seek(partition, told_offset(lambda: transport.bounds(topic), partition, start))
         consumer.resume(polled.assigned)
         for record in polled.records:
+            if record.refused is not None:
+                raise Failure(Exit.TOPIC, refused_batch_sentence(record, topic))
             if record.value is not None and (removals or not record.value.startswith(_REMOVAL)):
-                output.write(record.value + b"\n")
+                output.write(escape_unprintable(record.value) + b"\n")
                 lines += 1
         if polled.records:
             output.flush()

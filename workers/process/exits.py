@@ -20,6 +20,8 @@ class Exit(IntEnum):
     GENERATION = 9
     FENCED = 10
     STUCK = 11
+    UNUSABLE = 12
+    REFUSED = 13
     INTERRUPTED = 130
     TERMINATED = 143
 
@@ -32,11 +34,14 @@ MEANINGS: dict[Exit, str] = {
     Exit.OUTPUT: "an output cannot be written",
     Exit.CAPACITY: "a limit that the design fixes was reached; the message says how to stay below it",
     Exit.BROKER: "the broker refuses what was asked, or does not answer a command that does not wait for it",
-    Exit.TOPIC: "a topic is missing, has not the partitions that it must have, or has settings that lose live state",
+    Exit.TOPIC: "a topic is missing, has not the partitions that it must have, has settings that lose live state, or "
+    "holds batches in a format that is not read",
     Exit.GAP: "a part of the log that is still needed is gone; --allow-gap goes on without it",
     Exit.GENERATION: "a message of bands was signed under another configuration",
     Exit.FENCED: "another process took this worker's place again and again: give each its own --instance",
     Exit.STUCK: "a step outlasted turn_seconds_max, or a partition did not advance, or begin, for stall_seconds_max",
+    Exit.UNUSABLE: "there was input, but nothing of it could be used; the summary says why",
+    Exit.REFUSED: "--strict: a document was refused, and the reading ended there",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
 }

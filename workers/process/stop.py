@@ -60,6 +60,10 @@ class Stop:
         finally:
             self._waiting = False
 
+    def nap(self, seconds: float) -> None:
+        """``time.sleep``, which lasts its time after the first signal too; a second signal raises."""
+        time.sleep(seconds)
+
     def _handle(self, number: int, frame: FrameType | None) -> None:
         again, self.signal = self.signal, number
         if again or self._waiting:

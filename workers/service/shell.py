@@ -46,6 +46,7 @@ from workers.transport.protocol import (
     TransportError,
     UnknownTopicError,
     UnreachableError,
+    UnreadableError,
 )
 
 _log = logging.getLogger(__name__)
@@ -57,6 +58,7 @@ ENDINGS: dict[type[NeardupError], Exit] = {
     OffsetGoneError: Exit.GAP,
     UnknownTopicError: Exit.TOPIC,
     CapacityError: Exit.CAPACITY,
+    UnreadableError: Exit.TOPIC,
     TransportError: Exit.BROKER,
 }
 

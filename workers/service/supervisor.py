@@ -25,7 +25,6 @@ from typing import IO, Any, NamedTuple, Protocol
 
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit
-from workers.service.shell import Stopping
 from workers.settings import option_name
 from workers.topics.names import MATCH, SIGN
 
@@ -51,6 +50,18 @@ class Process(Protocol):
         """End it."""
 
 
+class Stopping(Protocol):
+    """What is used of ``workers.process.stop.Stop``."""
+
+    signal: int
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, but not beyond a signal."""
+
+    def nap(self, seconds: float) -> None:
+        """Wait, beyond the first signal too; a second signal raises ``KeyboardInterrupt``."""
+
+
 class Job(NamedTuple):
     """A child to be: its role, its name in the log, its command line."""
 
@@ -72,7 +83,8 @@ class _Child:
 
 
 class Supervisor:
-    """Keeps the jobs running until a signal; see the module. ``spawn``, the clock and the naps are the caller's."""
+    """Keeps the jobs running until a signal; see the module. Processes, clock and waits are the caller's: ``spawn``,
+    ``now`` and ``stop``."""
 
     def __init__(
         self,
@@ -134,7 +146,7 @@ class Supervisor:
                             self._say(f"process {process.pid} has not ended in {STOP_SECONDS_MAX:g} s: killing it")
                             process.kill()
                     break
-                time.sleep(_LOOK_SECONDS / 4)
+                self._stop.nap(_LOOK_SECONDS / 4)
 
 
 def _told(code: int) -> str:

@@ -16,12 +16,11 @@ from pydantic_settings import (
 )
 
 from stream.config import Config
-from stream.json_lines import Fields
-from stream.schemes import SCHEMES
+from stream.json_lines import UNITS, Fields
 from workers.settings.order_file import read_order
+from workers.sources.formats import AUTO, FORMATS
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
-INPUT_FORMATS = ("auto", "lines", "documents")
 
 
 class Options(BaseModel):
@@ -30,13 +29,13 @@ class Options(BaseModel):
     id_field: str = Field("id", description="name of the id in JSON Lines and tables")
     text_field: str = Field("text", description="name of the text in JSON Lines")
     timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
+    timestamp_unit: str = Field("s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
     vector_field: str = Field("vector", description="name of the vector in JSON Lines")
     input_format: str = Field(
-        "auto",
-        description="what the paths hold: auto (.jsonl, .ndjson and streams are lines, the rest documents; where these "
-        "are records, .csv and .tsv are tables), lines, documents",
+        AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
     )
+    line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
     # Any text within text_characters_max fits, however it is escaped, at the default of both (12 bytes a character).
     line_bytes_max: int = Field(
         64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
@@ -50,11 +49,18 @@ class Options(BaseModel):
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
     )
 
+    @field_validator("timestamp_unit")
+    @classmethod
+    def _known_unit(cls, value: str) -> str:
+        if value not in UNITS:
+            raise ValueError(f"must be one of {', '.join(UNITS)}")
+        return value
+
     @field_validator("input_format")
     @classmethod
     def _known_format(cls, value: str) -> str:
-        if value not in INPUT_FORMATS:
-            raise ValueError(f"must be one of {', '.join(INPUT_FORMATS)}")
+        if value not in (AUTO, *FORMATS):
+            raise ValueError(f"must be one of {', '.join((AUTO, *FORMATS))}")
         return value
 
 
@@ -91,4 +97,4 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, SCHEMES[settings.scheme].kind(settings.plan))
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit)

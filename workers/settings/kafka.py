@@ -17,6 +17,9 @@ from workers.settings.files import Settings
 
 # Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
 STEP_BYTES_MAX = 64 << 20
+# What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
+# megabyte in the log at most by default, and text packs to a fifth or a tenth.
+BATCH_BYTES_MAX = 64 << 20
 # What names of groups, members and topics may consist of, for every broker.
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
@@ -51,6 +54,13 @@ class ConnectionOptions(BaseModel):
         ge=1_000_000,
         le=1 << 28,
         description="bytes of a message to the broker at most; the topics must take as much",
+    )
+    batch_bytes_max: int = Field(
+        BATCH_BYTES_MAX,
+        ge=1 << 20,
+        le=1 << 31,
+        description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
+        "letters",
     )
     fast_fetch: bool = Field(
         True, description="read records by our own compiled code; off reads them as the Kafka client does, slower"

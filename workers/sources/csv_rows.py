@@ -11,17 +11,14 @@ A row is bounded as a line is: one of more than ``bytes_max`` bytes comes in par
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 import orjson
 
-from workers.sources.compression import plain_name
 from workers.sources.lines import BOM, IDLE, Line
 
-# Endings of names -> what stands between two cells.
-DELIMITERS: dict[str, str] = {".csv": ",", ".tsv": "\t"}
 # Characters of a cell at most, for the parser, which has one limit for all uses; the bound on a row comes first.
 _CELL_CHARACTERS_MAX = (1 << 31) - 1
 
@@ -34,20 +31,20 @@ class _TooLong(Exception):
         self.ended = ended
 
 
-def delimiter_of(path: str) -> str | None:
-    """What stands between the cells of a file with such a name; ``None`` if it is no table."""
-    name = plain_name(path)
-    return next((delimiter for ending, delimiter in DELIMITERS.items() if name.endswith(ending)), None)
-
-
-def table_lines(lines: Iterable[Line], delimiter: str, bytes_max: int, number_field: str | None) -> Iterator[Line]:
+def table_lines(
+    lines: Iterable[Line],
+    delimiter: str,
+    bytes_max: int,
+    json_fields: Container[str] = (),
+    needed: str = "",
+) -> Iterator[Line]:
     """Each row of a table as a line of JSON, an object of strings; numbered by the line on which it begins.
 
-    The cell of ``number_field`` becomes a number if it is one in JSON. A row that is no record comes as it is, with
-    its reason: ``not_utf8``, ``row_not_csv``, ``row_length``. If it is the header, the table ends with it. A blank
-    line comes as an empty one.
+    A cell of ``json_fields`` becomes the number, list or object that it is in JSON. A row that is no record comes as it
+    is, with its reason: ``not_utf8``, ``row_not_csv``, ``row_length``. If it is the header, or a header without the
+    name ``needed`` (``no_column``), the table ends with it. A blank line comes as an empty one.
 
-    >>> [line.raw for line in table_lines([Line(1, b"id, name"), Line(2, b"a, Ann")], ",", 99, None)]
+    >>> [line.raw for line in table_lines([Line(1, b"id, name"), Line(2, b"a, Ann")], ",", 99)]
     [b'{"id":"a","name":"Ann"}']
     """
     csv.field_size_limit(_CELL_CHARACTERS_MAX)
@@ -75,8 +72,11 @@ def table_lines(lines: Iterable[Line], delimiter: str, bytes_max: int, number_fi
                     return
             elif names is None:
                 names = [cell.strip() for cell in cells]
+                if needed and needed not in names:
+                    yield row._replace(reason="no_column")
+                    return
             else:
-                yield _record(row, names, cells, number_field)
+                yield _record(row, names, cells, json_fields)
 
 
 def _cells(first: Line, raw: bytearray, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
@@ -128,21 +128,19 @@ def _parts(number: int, raw: bytes, ended: bool, source: Iterator[Line]) -> Iter
         yield Line(number, before + line.raw, True, ended and quotes % 2 == 0)
 
 
-def _record(line: Line, names: list[str], cells: list[str], number_field: str | None) -> Line:
+def _record(line: Line, names: list[str], cells: list[str], json_fields: Container[str]) -> Line:
     """A row as a line of JSON."""
     if len(cells) != len(names):
         return line._replace(reason="row_length")
     values: dict[str, Any] = dict(zip(names, map(str.strip, cells), strict=True))
-    values = {name: cell for name, cell in values.items() if name and cell}
-    if number_field in values:
-        values[number_field] = _number(values[number_field])
+    values = {name: _value(cell) if name in json_fields else cell for name, cell in values.items() if name and cell}
     return line._replace(raw=orjson.dumps(values))
 
 
-def _number(cell: str) -> Any:
-    """The number that a cell is in JSON, else the cell."""
+def _value(cell: str) -> Any:
+    """The number, list or object that a cell is in JSON, else the cell."""
     try:
         value = orjson.loads(cell)
     except orjson.JSONDecodeError:
         return cell
-    return value if type(value) is int or type(value) is float else cell
+    return value if type(value) in (int, float, list, dict) else cell

@@ -1,50 +1,45 @@
-"""JSON Lines and tables as objects, for the commands that read pairs, records and truth; plain or compressed."""
+"""JSON Lines, JSON arrays and tables as objects, for the commands that read pairs, records and truth."""
 
 from __future__ import annotations
 
-import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 import orjson
 
+from stream.json_lines import Fields
 from workers.process.exits import Exit, Failure, input_failure
+from workers.sources.blocks import opened
 from workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
-from workers.sources.csv_rows import delimiter_of, table_lines
-from workers.sources.lines import Line, split_lines
-from workers.sources.paths import STDIN, display
+from workers.sources.formats import FORMAT_REASONS, FORMATS, LINES, choose
+from workers.sources.paths import display
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20
+# Records bring whatever fields they have, so a format needs none to be there.
+_FIELDS = Fields(kind="record")
 
 
-def json_objects(path: str, left_out: Counter[str]) -> Iterator[dict[str, Any]]:
-    """The objects of a file of JSON Lines, plain or compressed; other lines are counted."""
-    return _objects(path, left_out, "lines that are no JSON object", lambda lines: lines)
+def json_objects(path: str, left_out: Counter[str], others: str = "lines that are no JSON object") -> Iterator[Any]:
+    """The objects of a file in any format that has lines, plain or compressed; the cells of a table are strings.
 
-
-def record_objects(path: str, left_out: Counter[str], number_field: str | None) -> Iterator[dict[str, Any]]:
-    """The same; a file that ends in .csv or .tsv is a table, whose cells are strings.
-
-    Those of ``number_field`` are numbers where they can be.
+    Content of no known format is JSON Lines. Lines that are no object are counted as ``others``. Raises ``Failure`` for
+    a file that cannot be read.
     """
-    delimiter = delimiter_of(path)
-    if delimiter is None:
-        return json_objects(path, left_out)
-    read = functools.partial(table_lines, delimiter=delimiter, bytes_max=_LINE_BYTES_MAX, number_field=number_field)
-    return _objects(path, left_out, "rows that are no record", read)
-
-
-def _objects(
-    path: str, left_out: Counter[str], others: str, read: Callable[[Iterator[Line]], Iterator[Line]]
-) -> Iterator[dict[str, Any]]:
-    """The objects of the lines that ``read`` makes of those of a file; other lines are counted as ``others``."""
     try:
-        with open(0 if path == STDIN else path, "rb", buffering=0, closefd=path != STDIN) as file:
-            blocks = iter(lambda: os.read(file.fileno(), BLOCK_BYTES), b"")
-            for line in read(split_lines(decompressed(blocks), _LINE_BYTES_MAX)):
+        with opened(path) as descriptor:
+            blocks = decompressed(iter(lambda: os.read(descriptor, BLOCK_BYTES), b""))
+            head = next(blocks, b"")
+            chosen = choose(path, head, _FIELDS)
+            if chosen in FORMAT_REASONS:
+                raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")
+            read = FORMATS[LINES].read if isinstance(chosen, str) else chosen.read
+            if read is None:
+                return
+            for line in read(chain((head,), blocks), _FIELDS, _LINE_BYTES_MAX):
                 value = None
                 if not line.is_part and not line.reason and line.raw.strip():
                     try:

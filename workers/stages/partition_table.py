@@ -9,8 +9,8 @@ fingerprint of the matching settings, are the metadata of every committed offset
 - ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
   ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
   stands at the committed position is the function of the log up to there.
-- A new owner makes an empty table with ``restored``, applies the messages of ``[from, committed)`` without publishing,
-  and holds then what the old owner held when it committed.
+- A new owner makes an empty table with the ``Window`` of the committed metadata, applies the messages of
+  ``[from, committed)`` without publishing, and then holds what the old owner held when it committed.
 
 Per message in the window the table remembers its offset, the slots after it, and the stream time before it.
 """
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import orjson
 
-from stream.bands_message import BandMessage, decode
+from stream.bands_message import BandMessage, WireError, decode
 from stream.batches import concatenate
 from stream.config import Config
 from stream.errors import ConfigError
@@ -32,6 +32,7 @@ from stream.partitions import Partition
 from stream.pipeline import Matcher
 from stream.table import NO_TIME
 from workers.stages.transaction import record_bytes
+from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
 _METADATA_VERSION = 1
@@ -95,6 +96,8 @@ class PartitionTable:
         together: dict[int, BandMessage] = {}  # by offset
         documents = size = 0
         for record in records:
+            if record.refused is not None:
+                raise WireError(refused_batch_sentence(record, "bands"))
             assert record.value is not None, "a message of bands without a value"
             message = together[record.offset] = decode(record.value, self.config.signing_fingerprint)
             documents += message.batch.size

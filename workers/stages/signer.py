@@ -242,6 +242,10 @@ def _segments(
     segments = [_Segment([], [], {})]
     clamped = 0
     for record in records:
+        if record.refused is not None:
+            documents = record.offset + 1 - record.refused.first_offset
+            _refuse(record, "batch_too_large", plan, messages, refused, documents)
+            continue
         if record.value is None:
             reason = _no_removal(record.key, plan.config.id_bytes_max)
             if reason is not None:
@@ -274,7 +278,7 @@ def _segments(
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
     """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
     fingerprint = plan.config.signing_fingerprint
-    width = SCHEMES[plan.config.scheme].width(plan.config.plan)
+    width = plan.config.plan.width
     batch = concatenate(batches) if batches else empty_batch(width)
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
@@ -320,8 +324,10 @@ def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
     return "id_too_long" if len(key) > id_bytes_max else None
 
 
-def _refuse(record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int]) -> None:
-    refused[reason] = refused.get(reason, 0) + 1
+def _refuse(
+    record: Record, reason: str, plan: SignPlan, messages: list[Message], refused: dict[str, int], documents: int = 1
+) -> None:
+    refused[reason] = refused.get(reason, 0) + documents
     partition = partition_of_key(record.key or b"", plan.dead_partitions)
     key = None if record.key is None else record.key[:DEAD_KEY_BYTES_MAX]
     messages.append(Message(plan.topics.dead, partition, encode_dead(record, plan.topics.documents, reason), key))

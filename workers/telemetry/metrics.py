@@ -25,6 +25,7 @@ from prometheus_client.core import (
 
 from stream.documents import REASONS
 from workers.telemetry.observer import Values
+from workers.topics.messages import BATCH_REASONS
 from workers.topics.names import MATCH, SIGN
 
 PREFIX = "neardup_"
@@ -72,7 +73,7 @@ _ROWS = (
     Row("clamped", "counter", "documents", _ONE,
         "Documents whose time lay further ahead of their message's than skew_seconds, and was moved back."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
-        tuple(REASONS)),
+        (*REASONS, *BATCH_REASONS)),
     Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
     Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),

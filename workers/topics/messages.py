@@ -24,6 +24,9 @@ from workers.transport.protocol import Record
 DEAD_BYTES_MAX = 128 << 10
 # And of its key, which is the letter's own key as well: a record may be all key, and the letter must fit a message.
 DEAD_KEY_BYTES_MAX = 64 << 10
+# Why a document did not come out of its batch, in addition to the reasons of the library.
+BATCH_REASONS = {"batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max"}
+_REASONS = {**REASONS, **BATCH_REASONS}
 _MICROSECONDS = 1e6
 
 
@@ -71,21 +74,35 @@ def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
 
 
 def encode_dead(record: Record, topic: str, reason: str) -> bytes:
-    """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64."""
-    key, value = record.key or b"", record.value or b""
+    """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64.
+
+    Of a batch that was refused it names the first and the last offset, and holds no document.
+    """
+    key, value, refused = record.key or b"", record.value or b"", record.refused
+    batch = {"offset_last": record.offset, "batch_bytes": refused.packed_bytes} if refused else {}
     return orjson.dumps(
         {
             "reason": reason,
-            "message": REASONS[reason],
+            "message": _REASONS[reason],
             "topic": topic,
             "partition": record.partition,
-            "offset": record.offset,
+            "offset": refused.first_offset if refused else record.offset,
+            **batch,
             "timestamp_ms": record.timestamp_ms,
             "key": None if record.key is None else base64.b64encode(key[:DEAD_KEY_BYTES_MAX]).decode(),
             "key_bytes": len(key),
             "value": base64.b64encode(value[:DEAD_BYTES_MAX]).decode(),
             "value_bytes": len(value),
         }
+    )
+
+
+def refused_batch_sentence(record: Record, topic: str) -> str:
+    """Where the batch that a record stands for is, why it was refused, and the remedy."""
+    first = record.refused.first_offset if record.refused else record.offset
+    return (
+        f"offsets {first} to {record.offset} of partition {record.partition} of {topic} are a batch that unpacks to "
+        "more than batch_bytes_max: raise batch_bytes_max to read it, or find out who writes such batches there"
     )
 
 

@@ -64,18 +64,36 @@ class TooLargeError(TransportError):
     """A record is longer than the broker takes; nothing was sent, and the transaction is as it was."""
 
 
+class UnreadableError(TransportError):
+    """A batch of records is packed in a way that this build does not read: trying again does not help."""
+
+
 class UnknownTopicError(TransportError):
     """The topic does not exist, or has not the partitions that it must have."""
 
 
+class RefusedBatch(NamedTuple):
+    """A compressed batch that was not unpacked, because its content exceeds ``batch_bytes_max``.
+
+    ``first_offset`` is that of its first record, ``packed_bytes`` its size in the log.
+    """
+
+    first_offset: int
+    packed_bytes: int
+
+
 class Record(NamedTuple):
-    """One record of a log. ``timestamp_ms``: when it was appended, or what its producer set; below 0 if it set none."""
+    """One record of a log. ``timestamp_ms``: when it was appended, or what its producer set; below 0 if it set none.
+
+    With ``refused`` it stands for a whole batch: it has the offset of the last record there, no key and no value.
+    """
 
     partition: int
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    refused: RefusedBatch | None = None
 
 
 class Committed(NamedTuple):
@@ -109,7 +127,7 @@ class Consumer(Protocol):
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Wait until there are ``records_max`` records or ``bytes_max`` of keys and values, or the time is over.
 
-        At once on a change of assignment. The record that reaches ``bytes_max`` is taken, and perhaps some after it.
+        At once on a change of assignment. The record that reaches ``bytes_max`` is the last one.
 
         Takes no records of partitions revoked since. A member that was put out learns it by ``revoked``, and joins
         again; a partition in both tuples came back void. A member whose instance was taken over by another process is

@@ -12,7 +12,6 @@ counted.
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,21 +29,10 @@ from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
-from workers.commands.report import Rejects, Report
-from workers.commands.run import (
-    ENDED,
-    chunked,
-    closed_pipe,
-    refuse,
-    signed_in_order,
-    standard_output,
-    write_pairs,
-    write_summary,
-)
+from workers.commands.output import standard_output, write_pairs
+from workers.commands.session import Job, Session
 from workers.process.exits import Exit, Failure
-from workers.process.stop import Stop
-from workers.settings.files import Settings, fields_of
-from workers.sources.paths import Reader, check_paths, total_bytes
+from workers.settings.files import Settings
 
 try:
     import duckdb
@@ -65,63 +53,35 @@ _ALWAYS = int(NO_WINDOW) - 1
 
 
 @dataclass(frozen=True)
-class Job:
-    """What a batch is asked for beside its settings."""
+class BatchJob(Job):
+    """What a batch receives in addition to its settings."""
 
-    paths: list[str]
     candidates: bool = False
     keep: str | None = None
     memory_max: str = "1GB"
     temporary: str | None = None
-    rejects: str | None = None
-    summary_json: str | None = None
-    quiet: bool = False
 
 
-def run(job: Job, settings: Settings) -> Exit:
+def run(job: BatchJob, settings: Settings) -> Exit:
     """Do a job; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
-    check_paths(job.paths)
-    output = standard_output()
-    rejects = Rejects(job.rejects)
-    stop = Stop()
-    stop.install()
-    bar = sys.stderr.isatty() and not job.quiet and not sys.stdout.isatty()
-    total = total_bytes(job.paths, hidden=settings.hidden) if bar else None
-    report = Report(quiet=job.quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
-    reader = Reader(settings, fields_of(settings), stop, rejects.spill)
     counts = batch_join.Counts(0, 0, 0)
-    try:
-        with (
-            _folder(job) as folder,
-            Corpus(Path(folder), settings, job.memory_max, candidates=job.candidates) as corpus,
-        ):
-            chunks = chunked(reader.read(job.paths))
-            for chunk, signed in signed_in_order(chunks, Signer(settings), settings.sign_threads):
-                refuse(chunk, signed, report, rejects)
-                report.documents += signed.batch.size
-                corpus.add(signed.batch)
-                report.advance(reader.bytes)
-            if not stop.signal:
-                counts = corpus.find()
-                if job.keep is not None:
-                    corpus.keep(job.keep)
-                _write(corpus, output, report, stop)
-        ended = ENDED[stop.signal]
-    except KeyboardInterrupt:  # the second signal: at once
-        ended = ENDED[stop.signal]
-    except BrokenPipeError:
-        report.end_bar()
-        return closed_pipe()
-    except duckdb.Error as error:
-        raise _failure(error, job) from None
-    finally:
-        report.end_bar()
-        rejects.close()
-    found = {**counts._asdict(), "late": 0, "expired": 0, "evicted": 0}
-    summary = report.summary(reader.bytes, reader.blank_lines, found, ended.name.lower())
-    report.tell(summary)
-    write_summary(job.summary_json, summary)
-    return ended
+    with Session(settings, job) as session:
+        output = standard_output()
+        try:
+            with (
+                _folder(job) as folder,
+                Corpus(Path(folder), settings, job.memory_max, candidates=job.candidates) as corpus,
+            ):
+                for signed in session.signed(job.paths, Signer(settings)):
+                    corpus.add(signed.batch)
+                if not session.stop.signal:
+                    counts = corpus.find()
+                    if job.keep is not None:
+                        corpus.keep(job.keep)
+                    _write(corpus, output, session)
+        except duckdb.Error as error:
+            raise _failure(error, job) from None
+    return session.end({**counts._asdict(), "late": 0, "expired": 0, "evicted": 0})
 
 
 class Corpus:
@@ -135,7 +95,7 @@ class Corpus:
         self._score_min = 0.0 if candidates else settings.tuning.cut
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
-        self._rows = RowFiles(folder, self._scheme.width(settings.plan))
+        self._rows = RowFiles(folder, settings.plan.width)
         self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
         self._first_time = self._stream_time = int(NO_TIME)
 
@@ -225,23 +185,23 @@ class Corpus:
         return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
 
 
-def _write(corpus: Corpus, output: IO[bytes], report: Report, stop: Stop) -> None:
+def _write(corpus: Corpus, output: IO[bytes], session: Session) -> None:
     """Write the pairs, until there are no more or a signal asks for the end."""
     for matches in corpus.matches():
-        report.pairs += len(matches.older)
+        session.report.pairs += len(matches.older)
         write_pairs(output, encode_matches(matches))
-        if stop.signal:
+        if session.stop.signal:
             return
 
 
-def _folder(job: Job) -> tempfile.TemporaryDirectory[str]:
+def _folder(job: BatchJob) -> tempfile.TemporaryDirectory[str]:
     try:
         return tempfile.TemporaryDirectory(prefix="neardup-", dir=job.temporary, ignore_cleanup_errors=True)
     except OSError as error:
         raise Failure(Exit.OUTPUT, f"cannot make a folder in {job.temporary}: {error.strerror}") from None
 
 
-def _failure(error: duckdb.Error, job: Job) -> Failure:
+def _failure(error: duckdb.Error, job: BatchJob) -> Failure:
     """What the database could not do, as an end of the process; what is no lack of room is a bug and stays."""
     if isinstance(error, duckdb.OutOfMemoryException):
         sentence = f"the database needs more than --memory-max {job.memory_max} or the disk holds: {error}"

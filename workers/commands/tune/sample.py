@@ -10,11 +10,10 @@ from rich.table import Table
 from stream.documents import Document
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from workers.commands.session import Job, Session
 from workers.commands.tune.curve import facts, tell
 from workers.process.exits import Exit, Failure
-from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
-from workers.sources.paths import Reader, check_paths
 
 # Documents and characters that are read of a sample: a few seconds' work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
@@ -51,7 +50,6 @@ def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
 
 def _codes(settings: Settings, paths: Sequence[str]) -> CodePoints:
     """The normalised texts of the first documents."""
-    check_paths(list(paths))
     form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
     return code_points([document.text for document in _documents(settings, paths)], form)
 
@@ -59,13 +57,14 @@ def _codes(settings: Settings, paths: Sequence[str]) -> CodePoints:
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """What is read until there is enough; what is no document is passed over."""
     count = characters = 0
-    for entry in Reader(settings, fields_of(settings), Stop(), lambda _: None).read(paths):
-        if entry is None or isinstance(entry.found, str):
-            continue
-        yield entry.found
-        count, characters = count + 1, characters + len(entry.found.text)
-        if count >= SAMPLE_DOCUMENTS_MAX or characters >= SAMPLE_CHARACTERS_MAX:
-            return
+    with Session(settings, Job(paths, quiet=True)) as session:
+        for entry in session.entries(paths):
+            if entry is None or isinstance(entry.found, str):
+                continue
+            yield entry.found
+            count, characters = count + 1, characters + len(entry.found.text)
+            if count >= SAMPLE_DOCUMENTS_MAX or characters >= SAMPLE_CHARACTERS_MAX:
+                return
 
 
 def _advice(sample: Sample) -> Table:

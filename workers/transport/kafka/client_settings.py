@@ -15,6 +15,7 @@ from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from stream.errors import ConfigError
+from workers.settings.kafka import BATCH_BYTES_MAX
 from workers.transport.kafka.client_internals.connections import connections
 from workers.transport.kafka.connection_errors import refusal
 from workers.transport.protocol import FencedError, TransportError, UnreachableError
@@ -38,6 +39,9 @@ _FENCED = (
     client_errors.UnknownMemberIdError,
     client_errors.IllegalGenerationError,
 )
+# How the client words the end of a request of its producer to which no response came. It keeps only the text of what
+# happened, for instance "RequestTimedOutError".
+_NO_RESPONSE = "Could not execute transactional request for unknown reasons"
 _CHAIN_LENGTH_MAX = 16
 
 
@@ -73,6 +77,8 @@ class KafkaSettings:
     # Twice as much, and the allocator gives the memory of each answer back and takes it anew: a third of a poll's cost.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
+    # What a compressed batch may unpack to. More is refused, so that 60 kB in the log do not fill the memory.
+    batch_bytes_max: int = BATCH_BYTES_MAX
     # Off: the client reads sockets and records itself, and fetches only when the worker has taken all that came.
     fast_fetch: bool = True
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
@@ -98,6 +104,11 @@ class KafkaSettings:
         if self.request_bytes_max <= _MESSAGE_OVERHEAD_BYTES:
             raise ConfigError(
                 f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}"
+            )
+        if self.batch_bytes_max < self.request_bytes_max:
+            raise ConfigError(
+                f"batch_bytes_max is {self.batch_bytes_max}: it must not be below request_bytes_max "
+                f"({self.request_bytes_max}), or readers refuse what was sent"
             )
 
     @property
@@ -153,8 +164,8 @@ def is_producer_fenced(error: BaseException | None) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether trying again may help: the broker is away, busy or moving."""
-    return isinstance(error, client_errors.RetriableError | OSError)
+    """Whether trying again may help: the broker is away, busy or moving, or its response did not come."""
+    return isinstance(error, client_errors.RetriableError | OSError) or _NO_RESPONSE in str(error)
 
 
 def as_transport_error(what: str, error: BaseException) -> TransportError:

@@ -43,6 +43,7 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
         flush_timeout_seconds=flush,
         transaction_timeout_seconds=settings.transaction_timeout_seconds,
         request_bytes_max=settings.request_bytes_max,
+        batch_bytes_max=settings.batch_bytes_max,
         fast_fetch=settings.fast_fetch,
         client={name: value for name, value in client.items() if value is not None},
     )

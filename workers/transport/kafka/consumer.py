@@ -50,6 +50,7 @@ from workers.transport.protocol import (
     Polled,
     Record,
     TransportError,
+    UnreadableError,
 )
 
 _log = logging.getLogger(__name__)
@@ -86,10 +87,11 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
-        self._record_bytes = float(settings.request_bytes_max)  # of the last records, on average
+        self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
         try:
             self._client = kafka_records.consumer(
                 settings.fast_fetch,
+                self._limits,
                 **settings.consumer_options(),
                 client_id=self._client_id,
                 group_id=group,
@@ -109,8 +111,6 @@ class KafkaGroupConsumer:
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Take up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
 
-        Of ``bytes_max`` it asks for as many records as it holds by the size of the last ones, which may be more.
-
         Returns early on a change of assignment, and with what it has when the group calls for a rebalance. Records that
         came before a change are kept if their partition was never away, and go with the newer membership. While the
         broker is away nothing comes. An ``OffsetGoneError`` with records in hand waits for the next call, where the
@@ -125,9 +125,9 @@ class KafkaGroupConsumer:
         while True:
             left = max(0.0, deadline - time.monotonic())
             self._notes.in_hand = bool(records)
+            self._limits.left_bytes = bytes_left - enough
             try:
-                fitting = max(1, int(bytes_left / self._record_bytes))
-                found = self._fetch(min(left, _SLICE_SECONDS), min(records_max - len(records), fitting))
+                found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
             except OffsetGoneError:
                 if not records:
                     raise
@@ -136,7 +136,7 @@ class KafkaGroupConsumer:
             if gone:
                 kept -= gone
                 records = [record for record in records if record.partition not in gone]
-            bytes_left -= self._weigh(found)
+            bytes_left = self._limits.left_bytes + enough
             for place, batch in found.items():
                 if place.partition in kept:
                     records += batch
@@ -233,13 +233,18 @@ class KafkaGroupConsumer:
         which nothing is left, it fetches while the worker is in its step.
         """
         try:
-            found = kafka_records.poll(self._client, round(timeout_seconds * 1000), records_max)
+            found: dict[TopicPartition, list[Record]] = self._client.poll(
+                timeout_ms=round(timeout_seconds * 1000), max_records=records_max
+            )
             if found and self._settings.fast_fetch:
                 fetches.fetch_ahead(self._client)
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(self._gone_text(error.args[0] if error.args else {})) from error
         except client_errors.LogTruncationError as error:
             raise OffsetGoneError(self._gone_text(error.divergent_offsets)) from error
+        except UnreadableError as error:
+            self._over = UnreadableError(f"{self._name}: {error}")
+            raise self._over from error
         except Exception as error:
             if is_passing(error) and not is_fenced(error):
                 _log.debug("%s: %s", self._name, error)
@@ -249,14 +254,6 @@ class KafkaGroupConsumer:
             self._over = as_transport_error(f"{self._name} cannot go on", error)
             raise self._over from error
         return found
-
-    def _weigh(self, found: dict[TopicPartition, list[Record]]) -> int:
-        """Bytes of keys and values, from which the size of the next records is told."""
-        count = sum(map(len, found.values()))
-        size = sum(len(one.value or b"") + len(one.key or b"") for batch in found.values() for one in batch)
-        if count:
-            self._record_bytes = max(1.0, size / count)
-        return size
 
     def _position(self, place: TopicPartition) -> int | None:
         try:

@@ -1,55 +1,77 @@
 """The records of a fetch, in our own type: those of a batch are found by one compiled pass over its bytes.
 
 The client reads a record in some forty steps of Python and copies it into two tuples of its own, at three times the
-price of parsing the JSON that it holds. Only that is replaced, and only in a client made with ``is_fast``: checksums,
-compression, and which batches a transaction hides stay with the client. Headers are passed over.
+price of parsing the JSON that it holds. That is replaced in a client made with ``is_fast``. Replaced in every client is
+what it does without a limit: it unpacks a compressed batch whole, whatever that holds, and counts the records of a poll
+alone. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record with ``refused`` stands for
+it; a poll ends with the record that uses up its bytes. Checksums, and which batches a transaction hides, stay with the
+client. Headers are passed over.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
-bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold batches of the
-formats before it; the client reads those.
+bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
+formats before it; the client reads those that are not compressed, and compressed ones are refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from stream.kernels.compile import kernel
 from workers.transport.kafka.client_internals import fetches
-from workers.transport.protocol import Record
+from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
+from workers.transport.protocol import UNBOUNDED, Record, RefusedBatch, UnreadableError
 
 # Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value.
 _COLUMNS = 6
+_ReadBatch = Callable[[int, Any, int], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
-def consumer(is_fast: bool, **options: Any) -> KafkaConsumer:
+@dataclass
+class Limits(fetches.Budget):
+    """What the polls of a client may bring: the bytes of the next poll, and those of any compressed batch."""
+
+    left_bytes: int = UNBOUNDED
+    batch_bytes_max: int = UNBOUNDED
+
+
+def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
     """Make a client for ``poll``; a fast one has our reader of batches in it. Raises what the client raises."""
     client = KafkaConsumer(**options)
-    if is_fast:
-        fetches.read_batches_with(client, read_batch)
+    read = read_batch if is_fast else read_batch_by_client
+    fetches.read_batches_with(client, partial(_read_or_refuse, read, limits), limits)
     return client
 
 
-def poll(client: KafkaConsumer, timeout_milliseconds: int, records_max: int) -> dict[TopicPartition, list[Record]]:
-    """Poll a client made by ``consumer``, fast or not, and return our records. Raises what the client raises."""
-    found = client.poll(timeout_ms=timeout_milliseconds, max_records=records_max)
-    return {
-        place: records if type(records[0]) is Record else _as_records(place.partition, records)
-        for place, records in found.items()
-    }
+def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, start: int) -> list[Record]:
+    """The records of a batch, or the one that stands for it; ``start`` is the offset where the fetch began."""
+    try:
+        return read(number, batch, limits.batch_bytes_max)
+    except TooLargeToUnpackError:
+        refused = RefusedBatch(max(batch.base_offset, start), batch.size_in_bytes)
+        return [Record(number, batch.last_offset, batch.max_timestamp, None, None, refused)]
 
 
-def read_batch(number: int, batch: Any) -> list[Record]:
-    """Read a batch of partition ``number``; raises the client's ``CorruptRecordError`` if it is not made of records."""
+def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+    """Read a batch of partition ``number``, which unpacks to ``bytes_max`` at most.
+
+    Raises the client's ``CorruptRecordError`` if it is not made of records, ``UnreadableError`` if it is packed in a
+    way that is not known, ``TooLargeToUnpackError``.
+    """
     if fetches.is_old_format(batch):
-        return _as_records(number, batch)
-    content, begin = fetches.uncompressed(batch)
+        return _read_old(number, batch)
+    content: bytes | bytearray
+    if batch.compression_type == batch.CODEC_NONE:
+        content, begin = fetches.packed(batch)
+    else:
+        content, begin = _unpacked(number, batch, bytes_max), 0
     buffer, count = np.frombuffer(content, np.uint8), batch.records_count
     spans = np.empty((count if 0 <= count <= len(buffer) else 0, _COLUMNS), np.int64)
     if len(spans) != count or _find(buffer, begin, spans) != len(buffer):
@@ -65,6 +87,7 @@ def read_batch(number: int, batch: Any) -> list[Record]:
             number, offset, time,
             data[key:key_end].tobytes() if key >= 0 else None,
             data[value:value_end].tobytes() if value >= 0 else None,
+            None,
         ))
         for time, offset, key, key_end, value, value_end in spans.tolist()
     ]  # fmt: skip
@@ -73,6 +96,37 @@ def read_batch(number: int, batch: Any) -> list[Record]:
 def warm() -> None:
     """Compile what reads a batch, or load it from disk."""
     read_batch(0, fetches.smallest_batch())
+
+
+def read_batch_by_client(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+    """As ``read_batch``, by the client's own code; it unpacks nothing."""
+    if fetches.is_old_format(batch):
+        return _read_old(number, batch)
+    if batch.compression_type != batch.CODEC_NONE:
+        fetches.set_unpacked(batch, _unpacked(number, batch, bytes_max))
+    return _as_records(number, batch)
+
+
+def _unpacked(number: int, batch: Any, bytes_max: int) -> bytes:
+    content, begin = fetches.packed(batch)
+    try:
+        return unpack(batch.compression_type, bytes(memoryview(content)[begin:]), bytes_max)
+    except DamagedError as error:
+        raise client_errors.CorruptRecordError(f"the batch at offset {batch.base_offset}: {error}") from error
+    except UnknownCodecError as error:
+        raise UnreadableError(
+            f"the batch at offset {batch.base_offset} of partition {number} is packed by {error}, which is none of "
+            "gzip, snappy, lz4 and zstd: let its producer use one of these, and start beyond it"
+        ) from error
+
+
+def _read_old(number: int, batch: Any) -> list[Record]:
+    if batch.compression_type:
+        raise UnreadableError(
+            f"the messages at offset {batch.base_offset} of partition {number} are compressed in format {batch.magic}, "
+            "that of Kafka before 0.11, which is not read: copy the topic with a newer producer, or start beyond them"
+        )
+    return _as_records(number, batch)
 
 
 def _as_records(number: int, records: Iterable[Any]) -> list[Record]:

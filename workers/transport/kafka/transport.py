@@ -23,7 +23,7 @@ from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpe
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from workers.transport.kafka.consumer import KafkaGroupConsumer
 from workers.transport.kafka.producer import KafkaTransactionalProducer
-from workers.transport.protocol import Consumer, OffsetGoneError, Producer, Record, UnreachableError
+from workers.transport.protocol import Consumer, OffsetGoneError, Producer, Record, UnreachableError, UnreadableError
 
 __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
@@ -31,6 +31,7 @@ __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", 
 # partitions are read in turns: while one waits for its first answer, another one's records lie there.
 _READ_SLICE_MILLISECONDS = 5
 _READ_RECORDS_MAX = 10_000
+_READ_BYTES_MAX = 16 << 20
 
 
 class KafkaTransport:
@@ -72,9 +73,10 @@ class KafkaTransport:
             return
         place = TopicPartition(topic, partition)
         self._check_range(place, start, end)
-        client = self._reader(place, start)
+        limits = kafka_records.Limits(batch_bytes_max=self._settings.batch_bytes_max)
+        client = self._reader(limits, place, start)
         try:
-            yield from self._read(client, place, end)
+            yield from self._read(client, limits, place, end)
         finally:
             with suppress(Exception):
                 client.close(autocommit=False)
@@ -107,11 +109,11 @@ class KafkaTransport:
                 f" {log_end}; start where it begins, if what was trimmed may be missed"
             )
 
-    def _reader(self, place: TopicPartition, start: int) -> KafkaConsumer:
+    def _reader(self, limits: kafka_records.Limits, place: TopicPartition, start: int) -> KafkaConsumer:
         try:
             options = self._settings.consumer_options()
             client = kafka_records.consumer(
-                self._settings.fast_fetch, **options, client_id="neardup-reader", group_id=None
+                self._settings.fast_fetch, limits, **options, client_id="neardup-reader", group_id=None
             )
         except client_errors.KafkaError as error:
             raise as_transport_error(f"cannot read {place.topic}-{place.partition}", error) from error
@@ -119,16 +121,21 @@ class KafkaTransport:
         client.seek(place, start)
         return client
 
-    def _read(self, client: KafkaConsumer, place: TopicPartition, end: int) -> Iterator[list[Record]]:
+    def _read(
+        self, client: KafkaConsumer, limits: kafka_records.Limits, place: TopicPartition, end: int
+    ) -> Iterator[list[Record]]:
         what = f"cannot read {place.topic}-{place.partition} to {end}"
         position = client.position(place, timeout_ms=0)
         moved = time.monotonic()
         while position < end:
+            limits.left_bytes = _READ_BYTES_MAX
             try:
-                found = kafka_records.poll(client, _READ_SLICE_MILLISECONDS, _READ_RECORDS_MAX)
+                found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
                 now = client.position(place, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
                 raise OffsetGoneError(f"{what}: {position} was trimmed meanwhile") from error
+            except UnreadableError as error:
+                raise UnreadableError(f"{what}: {error}") from error
             except client_errors.RetriableError:
                 found, now = {}, position
             except Exception as error:

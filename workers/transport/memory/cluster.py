@@ -19,9 +19,10 @@ session ends; when the broker is back, sessions begin anew, and transactions are
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from workers.settings.kafka import BATCH_BYTES_MAX
 from workers.transport.memory.group import Group
 from workers.transport.memory.log import Outcome, PartitionLog, Transaction
 from workers.transport.protocol import (
@@ -94,11 +95,12 @@ class MemoryCluster:
         session_seconds: float = 10.0,
         transaction_timeout_seconds: float = 15.0,
         record_bytes_max: int = 1_048_576,
+        batch_bytes_max: int = BATCH_BYTES_MAX,
         start_seconds: float = 1_600_000_000.0,
     ) -> None:
         self.session_seconds = session_seconds
         self.transaction_timeout_seconds = transaction_timeout_seconds
-        self.record_bytes_max = record_bytes_max
+        self.record_bytes_max, self.batch_bytes_max = record_bytes_max, batch_bytes_max
         self.now_seconds = start_seconds
         self.lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
@@ -178,6 +180,15 @@ class MemoryCluster:
         """Write a record without a transaction, as an outside producer does; returns its offset."""
         with self.lock:
             return self._append(topic, partition, value, key, timestamp_ms, None)
+
+    def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
+        """Write records as one compressed batch; one that unpacks to more than ``batch_bytes_max`` is refused."""
+        with self.lock:
+            if sum(map(len, values)) > self.batch_bytes_max:
+                self.log(topic, partition).append_refused(len(values), packed_bytes, int(self.now_seconds * 1000))
+                return
+            for value in values:
+                self._append(topic, partition, value, None, None, None)
 
     def records(self, topic: str) -> list[Record]:
         """All that a read-committed reader sees of a topic, partition by partition."""

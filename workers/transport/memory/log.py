@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from enum import Enum
 
-from workers.transport.protocol import Committed, OffsetGoneError, Record
+from workers.transport.protocol import Committed, OffsetGoneError, Record, RefusedBatch
 
 
 class Outcome(Enum):
@@ -62,6 +62,14 @@ class PartitionLog:
             self._open.setdefault(writer, offset)
             writer.logs[self] = None
         return offset
+
+    def append_refused(self, records: int, packed_bytes: int, timestamp_ms: int) -> int:
+        """Append a batch of which readers get one record that says that it was refused; returns its last offset."""
+        refused = RefusedBatch(self.end, packed_bytes)
+        self.end += records
+        self._records.append(Record(self.partition, self.end - 1, timestamp_ms, None, None, refused))
+        self._writers.append(None)
+        return self.end - 1
 
     def append_control(self, writer: Transaction) -> None:
         """Let the transaction end here: its control record takes an offset."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -16,29 +17,72 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 _READER_FORMAT = 2
 
 
-def read_batches_with(client: KafkaConsumer, read: Callable[[int, DefaultRecordBatch], Iterable[Any]]) -> None:
-    """Let one consumer return the records that ``read(partition, batch)`` makes; checks and transactions stay its own.
+# Partition, batch, and the offset where the fetch began, which may lie inside the batch -> the records of the batch.
+Read = Callable[[int, DefaultRecordBatch, int], Iterable[Any]]
 
-    Needs ``Fetcher.PartitionRecords``, which the fetcher looks up on itself for every fetch.
-    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1465
+
+@dataclass
+class Budget:
+    """How many bytes of keys and values the next poll of a client may return; the poll counts them down.
+
+    The record that uses them up is the last one.
     """
-    client._fetcher.PartitionRecords = partition_records(read)
+
+    left_bytes: int
 
 
-def partition_records(read: Callable[[int, DefaultRecordBatch], Iterable[Any]]) -> Callable[..., Any]:
+def read_batches_with(client: KafkaConsumer, read: Read, budget: Budget) -> None:
+    """Let one consumer return the records that ``read`` makes, within a budget; checks and transactions stay its own.
+
+    Needs ``Fetcher.PartitionRecords``, which the fetcher looks up on itself for every fetch, and ``Fetcher._append``,
+    whose result the fetcher takes off the records that a poll may still return.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1465
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L626
+    """
+    fetcher = client._fetcher
+    fetcher.PartitionRecords = partition_records(read, budget)
+    append = fetcher._append
+
+    def appended(drained: Any, part: Any, max_records: int, update_offsets: bool) -> int:
+        taken: int = append(drained, part, max_records, update_offsets)
+        return taken if budget.left_bytes > 0 else max_records
+
+    fetcher._append = appended
+
+
+def partition_records(read: Read, budget: Budget) -> Callable[..., Any]:
     """Return the class of one partition's part of a fetch with ``read`` in it."""
-    return partial(_PartitionRecords, read)
+    return partial(_PartitionRecords, read, budget)
 
 
 class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
-    """One partition's part of a fetch; the client calls ``_unpack_records`` once for its records.
+    """One partition's part of a fetch; the client calls ``_unpack_records`` once for its records, and then ``take``.
 
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1648
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1661
     """
 
-    def __init__(self, read: Callable[[int, DefaultRecordBatch], Iterable[Any]], *given: Any, **named: Any) -> None:
-        self._read = read
+    def __init__(self, read: Read, budget: Budget, *given: Any, **named: Any) -> None:
+        self._read, self._budget = read, budget
         super().__init__(*given, **named)
+
+    def take(self, n: int) -> list[Any]:
+        """The next ``n`` records at most, within the budget. An error behind some records waits for the next call."""
+        self._maybe_raise_next_inline_exception()
+        records: list[Any] = []
+        left = self._budget.left_bytes
+        try:
+            for record in self.record_iterator:
+                records.append(record)
+                left -= len(record.value or b"") + len(record.key or b"")
+                if left <= 0 or len(records) == n:
+                    break
+        except Exception as error:
+            if not records:
+                raise
+            self._next_inline_exception = error
+        self._budget.left_bytes = left
+        return records
 
     def _unpack_records(self, tp: Any, records: Any, *_: Any) -> Iterator[Any]:
         while (batch := records.next_batch()) is not None:
@@ -47,7 +91,7 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
             is_read_here = batch.magic == _READER_FORMAT
             if not is_read_here or self._is_visible(batch):
                 self.bytes_read += batch.size_in_bytes
-                for record in self._read(tp.partition, batch):
+                for record in self._read(tp.partition, batch, self.fetch_offset):
                     self.records_read += 1
                     self.next_fetch_offset = record.offset + 1
                     yield record
@@ -72,13 +116,20 @@ def is_old_format(batch: Any) -> bool:
     return bool(batch.magic != _READER_FORMAT)
 
 
-def uncompressed(batch: DefaultRecordBatch) -> tuple[bytearray, int]:
-    """Uncompress a batch; returns its bytes and where its first record begins.
+def packed(batch: DefaultRecordBatch) -> tuple[bytearray, int]:
+    """Return the bytes of a batch as they came, and where its records, or what they are packed into, begin.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/record/default_records.py#L234
     """
-    batch._maybe_uncompress()
     return batch._buffer, batch._pos
+
+
+def set_unpacked(batch: DefaultRecordBatch, content: bytes) -> None:
+    """Give a compressed batch its content, which the client then reads in place of unpacking it.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/record/default_records.py#L234
+    """
+    batch._buffer, batch._pos, batch._decompressed = bytearray(content), 0, True
 
 
 def smallest_batch() -> DefaultRecordBatch:

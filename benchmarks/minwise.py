@@ -23,8 +23,8 @@ Floats = npt.NDArray[np.float64]
 def first_shares(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int64]], Numbers]) -> Floats:
     """In which share of a signature's rows each of k different elements comes first of them all: ``float64[k]``.
 
-    ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets, as those of the modules beside this one do with rows
-    and seed filled in.
+    ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets: a ``sign`` of ``stream.signatures`` with rows and seed
+    filled in.
     """
     whole = sign(elements, np.array([0, len(elements)], np.int64))
     single = sign(elements, np.arange(len(elements) + 1, dtype=np.int64))

@@ -1,0 +1,69 @@
+"""JSON arrays to lines."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.sources.json_array import array_lines
+from workers.sources.lines import IDLE, Line
+
+VALUES = st.recursive(
+    st.none() | st.integers() | st.text(max_size=5) | st.sampled_from(['"', "\\", '\\"', "[{", "}],", "\n"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def blocks_of(content, size):
+    return [content[at : at + size] for at in range(0, len(content), size)]
+
+
+@given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
+def test_the_lines_are_the_elements_whatever_the_blocks(values, size, indent, ascii_only):
+    """Pretty-printed or not; brackets, quotes and backslashes inside of strings do not count."""
+    content = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode()
+    lines = list(array_lines(blocks_of(content, size), 1 << 20))
+    assert [json.loads(line.raw) for line in lines] == values
+    assert [line.number for line in lines] == list(range(1, len(values) + 1))
+    assert not any(b"\n" in line.raw or line.reason for line in lines)
+
+
+@given(st.lists(st.text(max_size=60), max_size=5), st.integers(1, 30), st.integers(1, 30))
+def test_an_element_that_is_too_long_comes_in_parts_and_the_next_is_read(texts, size, bytes_max):
+    """Put together, the parts are the element."""
+    content = json.dumps(texts).encode()
+    whole, parts = [], b""
+    for line in array_lines(blocks_of(content, size), bytes_max):
+        parts += line.raw
+        if line.ended:
+            whole.append((json.loads(parts), line.is_part))
+            parts = b""
+    assert [text for text, _ in whole] == texts
+    for text, is_part in whole:
+        assert is_part or len(json.dumps(text)) <= bytes_max + size
+
+
+@pytest.mark.parametrize(
+    ("content", "elements"),
+    [
+        (b'[{"a": 1}, {"b"', [b'{"a": 1}']),
+        (b'[{"a": 1}, {"b": 2}', [b'{"a": 1}']),
+        (b'[{"a": 1}] trailing', [b'{"a": 1}']),
+        (b'[{"a": 1}}, {"b": 2}]', [b'{"a": 1}']),
+        (b'{"a": 1}', []),
+        (b'[{"a": 1}, ', [b'{"a": 1}']),
+    ],
+)
+def test_an_array_that_is_damaged_says_so_at_its_end(content, elements):
+    """The whole elements before the damage are read; what comes after it is not."""
+    *lines, last = array_lines([content], 99)
+    assert [line.raw for line in lines] == elements
+    assert last.reason == "array_damaged"
+
+
+def test_an_element_that_is_no_json_is_one_line_and_an_empty_block_is_idle():
+    """The parser of documents refuses it; the elements after it are read."""
+    lines = list(array_lines([b"[nonsense, ", b"", b"2]"], 99))
+    assert lines == [IDLE, Line(1, b"nonsense"), Line(2, b"2")] or lines == [Line(1, b"nonsense"), IDLE, Line(2, b"2")]

@@ -1,0 +1,52 @@
+"""Batches that were not unpacked, in the workers: a signer passes them over, a matcher stops."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import numpy as np
+import orjson
+import pytest
+from match_world import CONFIG, SIGN, TOPICS, World, turns
+
+from stream.bands_message import WireError, decode
+from workers.stages.signer import SignWorker
+from workers.telemetry.observer import Silent
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+
+
+def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
+    """It names partition, offsets and reason, counts each document, and what stands around the batch is signed."""
+    cluster = MemoryCluster(batch_bytes_max=1_000)
+    for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 1), (TOPICS.bands, 2)):
+        cluster.create(topic, partitions)
+    document = '{"id": "%s", "text": "some words to be read", "timestamp": 1}'
+    cluster.append(TOPICS.documents, 0, (document % "before").encode())
+    cluster.append_batch(TOPICS.documents, 0, [b"x" * 400] * 3, packed_bytes=70)
+    cluster.append_batch(TOPICS.documents, 0, [(document % "after").encode()], packed_bytes=70)
+    transport = MemoryTransport(cluster)
+    observer = mock.Mock(spec=Silent)
+    consumer, producer = transport.consumer(TOPICS.documents, "signers", "0"), transport.producer("0")
+    worker = SignWorker(consumer, producer, lambda: transport.bounds(TOPICS.documents), SIGN, observer)
+    for _ in range(3):
+        worker.turn(0.0, 100)
+    [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]
+    found = {name: letter[name] for name in ("reason", "topic", "partition", "offset", "offset_last", "batch_bytes")}
+    assert found == {
+        "reason": "batch_too_large", "topic": "documents", "partition": 0, "offset": 1, "offset_last": 3,
+        "batch_bytes": 70,
+    }  # fmt: skip
+    assert mock.call("refused", 3, "batch_too_large") in observer.count.call_args_list
+    messages = [decode(record.value or b"", CONFIG.signing_fingerprint) for record in cluster.records(TOPICS.bands)]
+    assert {id_ for batch, _ in messages for id_ in batch.ids_at(np.arange(batch.size))} == {"before", "after"}
+    assert cluster.group("signers", TOPICS.documents).offsets[0].offset == 5
+
+
+def test_a_batch_of_bands_that_is_not_unpacked_stops_the_worker() -> None:
+    """No signer writes such a batch, and a window must not miss one."""
+    world = World()
+    one = world.worker()
+    world.cluster.batch_bytes_max = 100
+    world.cluster.append_batch(TOPICS.bands, 1, [b"x" * 60] * 2, packed_bytes=20)
+    with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 1 of bands .* raise batch_bytes_max"):
+        turns(one)

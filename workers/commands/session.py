@@ -1,0 +1,185 @@
+"""The reading session that ``run``, ``probe``, ``batch``, ``load``, ``learn-order`` and ``tune --sample`` share.
+
+A session checks the paths, takes over the signals, opens the file of rejects and starts the report. It then gives the
+input as entries, as chunks of documents, or as signed batches in order; it counts, reports and keeps what is refused.
+It ends with the summary and the exit code.
+
+A first signal ends the reading, and everything read is answered. A second one ends the session at once, with its
+summary. Signing costs most and releases the interpreter's lock, so it runs on threads of its own; at most
+``2 x sign_threads`` chunks are in progress.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, NamedTuple
+
+from stream.documents import Document
+from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from workers.commands.output import abandon_output, write_summary
+from workers.commands.report import Rejects, Report
+from workers.process.exits import Exit
+from workers.process.stop import Stop
+from workers.settings.files import Settings, fields_of
+from workers.sources.paths import check_paths, total_bytes
+from workers.sources.reader import Entry, Reader
+
+# How a command ends, by the signal that ended it.
+ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every command that reads documents receives in addition to its settings."""
+
+    paths: Sequence[str]
+    quiet: bool = False
+    rejects: str | None = None
+    summary_json: str | None = None
+
+
+class Chunk(NamedTuple):
+    """Consecutive entries, and the documents among them."""
+
+    entries: list[Entry]
+    documents: list[Document]
+
+
+class Session:
+    """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
+
+    ``before``: paths that are read before those of the job. ``sized``: the total size is known beforehand, so the
+    progress bar can show it. Entering installs the handlers of ``stop``.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        job: Job,
+        *,
+        before: Sequence[str] = (),
+        sized: bool = True,
+        stop: Stop | None = None,
+    ) -> None:
+        paths = [*before, *job.paths]
+        check_paths(paths)
+        self.settings = settings
+        self.job = job
+        self.rejects = Rejects(job.rejects)
+        self.stop = stop or Stop()
+        self._reader_left = False
+        bar = sys.stderr.isatty() and not job.quiet and not (sys.stdout is not None and sys.stdout.isatty())
+        total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
+        self.report = Report(quiet=job.quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
+        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill)
+
+    def __enter__(self) -> Session:
+        self.stop.install()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        self.report.end_bar()
+        self.rejects.close()
+        if isinstance(error, BrokenPipeError):
+            abandon_output()
+            self._reader_left = True
+        second_signal = isinstance(error, KeyboardInterrupt) and bool(self.stop.signal)
+        return self._reader_left or second_signal
+
+    @property
+    def ended(self) -> Exit:
+        """How the session ended, as an exit code."""
+        return ENDED[self.stop.signal]
+
+    def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
+        """The entries of paths in order; ``None`` where there is nothing more to read right now."""
+        return self.reader.read(paths, follow=follow)
+
+    def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
+        """The same in chunks of the size that the library signs; ``None`` ends a chunk early."""
+        return chunked(self.entries(paths, follow=follow))
+
+    def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
+        """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
+        chunks = self.chunks(paths, follow=follow)
+        for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
+            self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
+            self.report.documents += signed.batch.size
+            yield signed
+            self.report.advance(self.reader.bytes_read)
+
+    def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
+        """Report and keep the refused entries of a chunk, in the order of the input.
+
+        ``reasons``: why documents of the chunk were refused, by their place among its documents.
+        """
+        if not reasons and len(chunk.documents) == len(chunk.entries):
+            return
+        place = 0
+        for entry in chunk.entries:
+            if isinstance(entry.found, str):
+                reason: str | None = entry.found
+            else:
+                reason = reasons.get(place)
+                place += 1
+            if reason is not None:
+                self.report.refuse(entry, reason)
+                self.rejects.write(entry, reason)
+        self.rejects.flush()
+
+    def end(self, counts: Mapping[str, int]) -> Exit:
+        """Write the summary, with these counters of the table; returns the exit code.
+
+        A reader of standard output that has closed the pipe wants no summary: that is a success.
+        """
+        if self._reader_left:
+            return Exit.SUCCESS
+        ended = self.ended
+        summary: dict[str, Any] = self.report.summary(
+            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower()
+        )
+        self.report.tell(summary)
+        write_summary(self.job.summary_json, summary)
+        return ended
+
+
+def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:
+    """Entries in chunks of the size that the library signs; ``None`` ends a chunk early and is passed on."""
+    chunk, characters = Chunk([], []), 0
+    for entry in entries:
+        if entry is not None:
+            chunk.entries.append(entry)
+            if isinstance(entry.found, Document):
+                chunk.documents.append(entry.found)
+                characters += len(entry.found.text)
+            if characters < CHUNK_CHARACTERS and len(chunk.entries) < CHUNK_DOCUMENTS:
+                continue
+        if chunk.entries:
+            yield chunk
+            chunk, characters = Chunk([], []), 0
+        if entry is None:
+            yield None
+    if chunk.entries:
+        yield chunk
+
+
+def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: int) -> Iterator[tuple[Chunk, Signed]]:
+    """Chunks with what a signer makes of them, in order; at ``None`` all that are in progress."""
+    pending: deque[tuple[Chunk, Future[Signed]]] = deque()
+    with ThreadPoolExecutor(threads, "signer") as pool:
+        for chunk in chunks:
+            if chunk is not None:
+                pending.append((chunk, pool.submit(signer.sign, chunk.documents)))
+            while pending and (chunk is None or len(pending) >= 2 * threads or pending[0][1].done()):
+                first, signed = pending.popleft()
+                yield first, signed.result()
+        for first, signed in pending:
+            yield first, signed.result()

@@ -1,0 +1,12 @@
+"""Text of others, ids and names of files, as it may be shown in a terminal or a log."""
+
+from __future__ import annotations
+
+
+def printable(text: str) -> str:
+    """The text with escapes for what a terminal obeys or what changes the direction of text; line feeds stay.
+
+    >>> printable("a\\x9b2J \\u202e é")
+    'a\\\\x9b2J \\\\u202e é'
+    """
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

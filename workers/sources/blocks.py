@@ -1,0 +1,110 @@
+"""Files, pipes and standard input as blocks of bytes, and where their reading ends.
+
+Content that ends is read to its end. A signal ends the reading anywhere: ``Interrupted`` then passes through whatever
+decompresses or splits the blocks, so that an unfinished line, row or document is never taken for a whole one.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from workers.process.stop import Stop
+from workers.sources.compression import BLOCK_BYTES
+
+STDIN = "-"
+
+
+class Interrupted(Exception):
+    """A signal ended the reading before the content ended."""
+
+
+class Blocks:
+    """Reads open files; ``bytes`` counts what was read."""
+
+    def __init__(self, stop: Stop) -> None:
+        self.stop = stop
+        self.bytes = 0
+
+    def content(self, descriptor: int) -> Iterator[bytes]:
+        """The bytes of an open file to its end; of a stream, an empty block before each wait.
+
+        Raises ``Interrupted`` after a signal.
+        """
+        streams = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+        while True:
+            if streams and not _ready(descriptor):
+                yield b""
+            block = self._read(descriptor)
+            if not block:
+                return
+            yield block
+
+    def following(self, path: str, descriptor: int, wait_seconds: float) -> Iterator[bytes | None]:
+        """The bytes of a growing file; an empty block before each wait.
+
+        ``None`` says that the file was truncated or replaced: the next block is the beginning of the new content.
+        Ends by ``Interrupted`` alone.
+        """
+        opened = descriptor
+        try:
+            while True:
+                block = self._read(opened)
+                yield block
+                if block:
+                    continue
+                self.stop.sleep(wait_seconds)
+                fresh = _reopened(path, opened)
+                if fresh is not None:
+                    while block := self._read(opened):  # written before the replacement, not read yet
+                        yield block
+                    yield None
+                    if opened != descriptor:
+                        os.close(opened)
+                    opened = fresh
+        finally:
+            if opened != descriptor:
+                os.close(opened)
+
+    def _read(self, descriptor: int) -> bytes:
+        block = self.stop.read(descriptor, BLOCK_BYTES)
+        if not block and self.stop.signal:
+            raise Interrupted
+        self.bytes += len(block)
+        return block
+
+
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """The descriptor of an open file; standard input stays open afterwards. Raises ``OSError``."""
+    if path == STDIN:
+        yield 0
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _ready(descriptor: int) -> bool:
+    """Whether a stream can be read without waiting."""
+    try:
+        return bool(select.select([descriptor], [], [], 0)[0])
+    except (OSError, ValueError):  # a system, or a descriptor, that select cannot do
+        return False
+
+
+def _reopened(path: str, descriptor: int) -> int | None:
+    """A descriptor for a followed file that was replaced or truncated, ``None`` if it was not, or is missing."""
+    try:
+        now, before = os.stat(path), os.fstat(descriptor)
+        replaced = (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino)
+        if replaced or now.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
+            return os.open(path, os.O_RDONLY)
+    except FileNotFoundError:
+        pass
+    return None

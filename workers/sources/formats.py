@@ -1,0 +1,174 @@
+"""The formats of content: a table of those that are read, and one of those that are refused with a remedy.
+
+To add a format, write its reader (blocks of bytes to lines of JSON), add a row to ``FORMATS`` and a test. The command
+line, the settings and every command that reads documents follow from the table.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import orjson
+
+from stream.json_lines import KINDS, Fields
+from workers.sources.compression import plain_name
+from workers.sources.csv_rows import table_lines
+from workers.sources.json_array import array_lines
+from workers.sources.lines import BOM, Line, split_lines
+
+AUTO = "auto"
+LINES, DOCUMENTS = "lines", "documents"
+_HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+
+Blocks = Iterable[bytes | None]
+
+
+class Format(NamedTuple):
+    """How a content becomes documents.
+
+    ``endings``: names that end so hold this format (lower case; endings of compression are removed first).
+    ``read``: blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` where the
+    whole content is one document. ``kinds``: what documents may bring (keys of ``stream.json_lines.KINDS``).
+    ``sniff``: whether content that begins with these bytes is of this format, whatever its name. It receives the
+    first block, the field that must be there (``""`` for any) and whether the file was found in a folder, where a
+    file that is no document is likely.
+    """
+
+    endings: tuple[str, ...]
+    read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
+    kinds: tuple[str, ...]
+    sniff: Callable[[bytes, str, bool], bool]
+
+
+class Unsupported(NamedTuple):
+    """A format that is recognised and refused: by ending or first bytes; ``remedy`` says what to do instead."""
+
+    endings: tuple[str, ...]
+    begins: re.Pattern[bytes]
+    remedy: str
+
+
+def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    return split_lines(blocks, bytes_max)
+
+
+def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    return array_lines(blocks, bytes_max)
+
+
+def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
+    json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
+    return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
+
+
+def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
+    """The first line is an object with the field; or, of a file that was named, the second one begins as an object."""
+    line, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
+    if not line.startswith(b"{"):
+        return False
+    try:
+        value = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return not rest and _names(line, needed) and not line.rstrip().endswith(b"}")  # longer than the block
+    return needed in value or not needed or (not in_folder and rest.lstrip().startswith(b"{"))
+
+
+def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
+    """The content is an array of objects; in a folder, of objects with the field."""
+    head = head.removeprefix(BOM).lstrip()
+    inner = head[1:].lstrip()
+    if not head.startswith(b"[") or not inner.startswith(b"{"):
+        return False
+    if not in_folder or not needed:
+        return True
+    try:
+        value, _ = json.JSONDecoder().raw_decode(inner.decode(errors="replace"))
+    except ValueError:
+        return _names(inner, needed)
+    return needed in value
+
+
+def _names(text: bytes, field: str) -> bool:
+    """Whether a text that does not end here names a field."""
+    return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
+
+
+def _never(head: bytes, needed: str, in_folder: bool) -> bool:
+    return False
+
+
+_ALL = tuple(KINDS)
+# The value of ``input_format`` -> the format. The content decides before the name does; what no row claims is read as
+# the last row says.
+FORMATS: dict[str, Format] = {
+    LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
+    "array": Format((), _read_array, _ALL, _is_array),
+    "csv": Format((".csv",), functools.partial(_read_table, delimiter=","), _ALL, _never),
+    "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
+    DOCUMENTS: Format((), None, ("text",), _never),
+}
+
+_CONVERT = "convert it to JSON Lines first"
+# The name of a format -> how it is recognised, and the remedy.
+UNSUPPORTED: dict[str, Unsupported] = {
+    "html": Unsupported(
+        (".html", ".htm", ".xhtml"), _HTML,
+        "extract the text first and give it as JSON Lines, or compare the markup as it is with "
+        "--input-format documents",
+    ),
+    "warc": Unsupported(
+        (".warc", ".arc"), re.compile(rb"WARC/\d"),
+        "extract the text of its responses first and give it as JSON Lines",
+    ),
+    "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
+    "parquet": Unsupported((".parquet",), re.compile(rb"PAR1"), _CONVERT),
+    "zip": Unsupported(
+        (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
+    ),
+    "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
+    "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
+}  # fmt: skip
+# The reason to refuse a file of such a format -> the sentence.
+FORMAT_REASONS: dict[str, str] = {
+    f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
+    for name, row in UNSUPPORTED.items()
+}
+
+
+def needed_field(fields: Fields) -> str:
+    """The field that a document of this kind must bring in addition to its id; empty for a record, which brings any."""
+    return {"text": fields.text, "tokens": fields.tokens, "vector": fields.vector}.get(fields.kind, "")
+
+
+def choose(
+    path: str,
+    head: bytes,
+    fields: Fields,
+    input_format: str = AUTO,
+    *,
+    in_folder: bool = False,
+    is_stream: bool = False,
+) -> Format | str:
+    """The format of a content by its first block, then by the name; or the reason to refuse it.
+
+    ``is_stream``: standard input, a pipe or a device, which is JSON Lines unless its first block says otherwise.
+    """
+    if input_format != AUTO:
+        return _of_kind(FORMATS[input_format], fields)
+    name = plain_name(path)
+    for unsupported, row in UNSUPPORTED.items():
+        if row.begins.match(head) or (not is_stream and name.endswith(row.endings)):
+            return f"format_{unsupported}"
+    for known in FORMATS.values():
+        if known.sniff(head, needed_field(fields), in_folder):
+            return known
+    by_name = next((known for known in FORMATS.values() if known.endings and name.endswith(known.endings)), None)
+    return by_name or _of_kind(FORMATS[LINES if is_stream else DOCUMENTS], fields)
+
+
+def _of_kind(chosen: Format, fields: Fields) -> Format | str:
+    return chosen if fields.kind in chosen.kinds else "file_not_lines"

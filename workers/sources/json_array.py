@@ -1,0 +1,118 @@
+"""A JSON array -> its elements, each as a line of JSON; with a bound on the bytes held, however long the array is.
+
+The elements are split by their brackets and quotes and not parsed here, so an element that is no JSON is one refusal
+and the next one is read. A ``Line`` is numbered by its place in the array, from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from workers.sources.lines import BOM, IDLE, Line
+
+# What changes the state outside of a string, and all that may follow inside of one up to its end.
+_MARKS = re.compile(rb'[\[\]{}",]')
+_IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
+_SPACE = b" \t\r\n"
+_DAMAGED = "array_damaged"
+
+
+def array_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
+    """Each element of the array that the blocks hold, as a line.
+
+    An empty block becomes ``IDLE``. An element of more than ``bytes_max`` bytes comes in parts. A content that is no
+    array, or does not end as one, ends with a line whose reason is ``array_damaged``.
+
+    >>> [line.raw for line in array_lines([b'[{"id": 1}, ', b'{"id": 2}]'], 99)]
+    [b'{"id": 1}', b'{"id": 2}']
+    """
+    state = _Array(bytes_max)
+    for block in blocks:
+        if not block:
+            yield IDLE
+        else:
+            yield from state.lines(block)
+    yield from state.end()
+
+
+class _Array:
+    """The state between two blocks: ``depth`` 0 before the array, 1 in it, 2 and more in an element; -1 after it."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.depth = 0
+        self.in_string = False
+        self.number = 1
+        self.held = b""  # of the element at hand
+        self.searched = 0  # bytes of ``held`` behind which there is nothing to find
+        self.is_part = False  # some of the element was given already
+        self.damaged = False
+
+    def lines(self, block: bytes) -> Iterator[Line]:
+        """The elements that a block completes."""
+        if self.damaged:
+            return
+        data = self.held + block
+        if self.depth == 0:
+            data = data.removeprefix(BOM).lstrip(_SPACE)
+            if not data:
+                return
+            if not data.startswith(b"["):
+                yield self._damage(data)
+                return
+            data, self.depth = data[1:], 1
+        begin, at = 0, self.searched
+        while (at := self._next(data, at)) >= 0:
+            mark, at = data[at : at + 1], at + 1
+            if mark in (b"[", b"{"):
+                self.depth += 1
+            elif mark == b'"':
+                self.in_string = True
+            elif self.depth > 1:
+                self.depth -= mark != b","
+            else:
+                raw = data[begin : at - 1].strip(_SPACE)
+                if raw or self.is_part:
+                    yield self._element(raw)
+                begin = at
+                if mark != b",":
+                    self.depth = -1
+                    break
+        if self.depth == -1:
+            if data[begin:].strip(_SPACE) or mark == b"}":
+                yield self._damage(data[begin:])
+            return
+        self.held, self.searched = data[begin:], self.searched - begin
+        if self.searched > self.bytes_max:
+            yield Line(self.number, self.held[: self.searched], True, False)
+            self.held, self.searched, self.is_part = self.held[self.searched :], 0, True
+
+    def end(self) -> Iterator[Line]:
+        """What is left when there are no more blocks."""
+        if self.depth != -1 and not self.damaged:
+            if self.is_part:
+                yield self._element(self.held)
+            yield self._damage(self.held)
+
+    def _next(self, data: bytes, at: int) -> int:
+        """Where the next mark outside of strings stands, -1 if there is none yet (``searched``: up to where)."""
+        if self.in_string:
+            found = _IN_STRING.match(data, at)
+            at = found.end() if found else at
+            if data[at : at + 1] != b'"':
+                self.searched = at
+                return -1
+            self.in_string, at = False, at + 1
+        mark = _MARKS.search(data, at)
+        self.searched = mark.start() if mark else len(data)
+        return mark.start() if mark else -1
+
+    def _element(self, raw: bytes) -> Line:
+        line = Line(self.number, raw.replace(b"\n", b" "), self.is_part)
+        self.number, self.is_part = self.number + 1, False
+        return line
+
+    def _damage(self, raw: bytes) -> Line:
+        self.damaged = True
+        return Line(self.number, raw[: self.bytes_max].replace(b"\n", b" "), reason=_DAMAGED)

@@ -1,0 +1,238 @@
+"""Files, folders and standard input -> entries: documents, or the reasons why not, in the order they are named.
+
+The content of a file decides its format, then its name (``formats``), unless ``input_format`` says otherwise: JSON
+Lines, a JSON array, a table, or one document whose id is its path. Standard input, a pipe and a device are JSON Lines
+unless they begin as something else. In a folder, JSON is read as documents only where the first object has the field
+that the scheme compares, so a folder of configuration files stays a folder of files. Only a text can be a whole file.
+Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is no part of the
+text.
+
+Of lines, one of white space alone is skipped and counted, and the last one needs no line feed. A line without an id
+has the id ``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is no document and no
+refusal.
+
+Held in memory: one block; one line or document of ``line_bytes_max`` bytes at most; the names in the folders above.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple, Protocol
+
+from stream.documents import Document
+from stream.json_lines import Fields, decode_document
+from workers.process.stop import Stop
+from workers.sources.blocks import STDIN, Blocks, Interrupted, opened
+from workers.sources.compression import Corrupt, decompressed
+from workers.sources.formats import FORMAT_REASONS, choose
+from workers.sources.lines import BOM, IDLE, Line
+from workers.sources.paths import display, walk
+
+# The name of standard input in reports.
+_STDIN_NAME = "standard input"
+# A zero byte this near the start marks a file as no text: the same rule and distance as git.
+_BINARY_BYTES = 8000
+
+# Why a file or a line gave no document, in addition to the reasons of the library.
+FILE_REASONS: dict[str, str] = {
+    "binary": "the file is binary: it holds a zero byte near its start",
+    "file_not_utf8": "the file is not UTF-8 text",
+    "file_not_lines": "a whole file is one text, and the scheme compares none: give JSON Lines, a JSON array or a "
+    "table (.csv, .tsv), or set --input-format",
+    "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
+    "row_length": "the row does not have as many cells as the header",
+    "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
+    "column with --text-field, or read the file as one document with --input-format documents",
+    "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
+    "hidden": "the name begins with a dot; --hidden reads such names too",
+    "link": "symbolic links inside a folder are not followed; name the target itself",
+    "special": "it is neither a file nor a folder",
+    "unreadable": "it cannot be read",
+    "corrupt": "the compressed data is damaged or cut off",
+    "message_too_large": "the document is larger than request_bytes_max",
+    **FORMAT_REASONS,
+}
+
+
+class ReadOptions(Protocol):
+    """How paths are read: the settings of the same names."""
+
+    @property
+    def input_format(self) -> str:
+        """A key of ``FORMATS``, or ``auto``."""
+
+    @property
+    def line_bytes_max(self) -> int:
+        """Bytes of a line or of a document file at most."""
+
+    @property
+    def hidden(self) -> bool:
+        """Whether names in a folder may begin with a dot."""
+
+    @property
+    def line_ids(self) -> bool:
+        """Whether a line without an id has the id ``path:line``."""
+
+    @property
+    def follow_seconds(self) -> float:
+        """Seconds between two looks at a followed file."""
+
+
+class Entry(NamedTuple):
+    """A document or a reason (``found``), and where it stood: ``line`` is 0 for a whole file.
+
+    ``raw`` is the line as it was (a row of a table as the line of JSON that it makes, if it makes one), ``None`` if
+    there is none or if it was spilled. ``walked`` marks a file that was found in a folder rather than named.
+    """
+
+    source: str
+    line: int
+    raw: bytes | None
+    found: Document | str
+    walked: bool = False
+
+
+class Reader:
+    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` count what was read.
+
+    ``spill`` receives the parts of a line that is too long to be held, before the entry that says so.
+    """
+
+    def __init__(self, options: ReadOptions, fields: Fields, stop: Stop, spill: Callable[[bytes], object]) -> None:
+        self.options = options
+        self.fields = fields
+        self.stop = stop
+        self.blank_lines = 0
+        self._blocks = Blocks(stop)
+        self._spill = spill
+        self._number = 0  # of the line that was read last
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes read so far, as they are stored."""
+        return self._blocks.bytes
+
+    def read(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
+        """The entries of all paths in order; ``None`` where there is nothing more to read right now.
+
+        ``follow`` continues with the last path as it grows, until a signal.
+        """
+        for i, path in enumerate(paths):
+            if self.stop.signal:
+                return
+            if path != STDIN and os.path.isdir(path):
+                yield from self._folder(path)
+            else:
+                yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
+
+    def _folder(self, path: str) -> Iterator[Entry | None]:
+        for found, reason in walk(path, hidden=self.options.hidden):
+            if self.stop.signal:
+                return
+            if reason:
+                yield Entry(display(found), 0, None, reason, True)
+            else:
+                yield from self._file(found, walked=True)
+
+    def _file(self, path: str, *, walked: bool, follow: bool = False) -> Iterator[Entry | None]:
+        """The entries of one file or stream."""
+        source = _STDIN_NAME if path == STDIN else display(path)
+        self._number = -1
+        try:
+            with opened(path) as descriptor:
+                is_stream = not stat.S_ISREG(os.fstat(descriptor).st_mode)
+                if walked and is_stream:
+                    yield Entry(source, 0, None, "special", walked)
+                    return
+                blocks: Iterator[bytes | None]
+                if follow:
+                    blocks = self._blocks.following(path, descriptor, self.options.follow_seconds)
+                else:
+                    blocks = decompressed(self._blocks.content(descriptor))
+                head = yield from _first_block(blocks)
+                blocks = chain((head,), blocks) if head else iter(())
+                chosen = choose(
+                    path, head, self.fields, self.options.input_format, in_folder=walked, is_stream=is_stream
+                )
+                if isinstance(chosen, str):
+                    yield Entry(source, 0, None, chosen, walked)
+                elif chosen.read is None:
+                    size = 0 if is_stream else os.fstat(descriptor).st_size
+                    yield Entry(source, 0, None, self._document(path, blocks, size), walked)
+                else:
+                    self._number = 0
+                    lines = chosen.read(blocks, self.fields, self.options.line_bytes_max)
+                    yield from self._lines(path, source, lines)
+        except Interrupted:
+            return
+        except Corrupt:
+            yield Entry(source, self._number + 1, None, "corrupt", walked)
+        except OSError:
+            yield Entry(source, self._number + 1, None, "unreadable", walked)
+
+    def _lines(self, path: str, source: str, lines: Iterator[Line]) -> Iterator[Entry | None]:
+        """The entries of lines of JSON."""
+        for line in lines:
+            if line is IDLE:
+                yield None
+                continue
+            self._number = line.number
+            if line.is_part:
+                yield from self._too_long(source, line, lines)
+            elif not line.reason and (not line.raw or line.raw.isspace()):
+                self.blank_lines += 1
+            else:
+                yield Entry(source, line.number, line.raw, line.reason or self._decoded(path, line))
+
+    def _decoded(self, path: str, line: Line) -> Document | str:
+        content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
+        return decode_document(
+            content, self.fields, f"{display(path)}:{line.number}" if self.options.line_ids else None
+        )
+
+    def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
+        """Spill a line part by part; what was read before it is answered first, so that the order stays."""
+        yield None
+        self._spill(line.raw)
+        number = line.number
+        while not line.ended:
+            try:
+                line = next(lines, line._replace(raw=b"", ended=True))
+            except Interrupted:
+                break
+            if line is IDLE:
+                line = line._replace(ended=False)
+            else:
+                self._spill(line.raw)
+        yield Entry(source, number, None, "line_too_long")
+
+    def _document(self, path: str, blocks: Iterator[bytes | None], size_known: int) -> Document | str:
+        """A whole content as one document, or the reason why not; its id is the path."""
+        bytes_max = self.options.line_bytes_max
+        if size_known > bytes_max:
+            return "file_too_large"
+        parts: list[bytes] = []
+        size = 0
+        for block in filter(None, blocks):
+            if size < _BINARY_BYTES and b"\0" in block[: _BINARY_BYTES - size]:
+                return "binary"
+            size += len(block)
+            if size > bytes_max:
+                return "file_too_large"
+            parts.append(block)
+        try:
+            return Document(display(path), b"".join(parts).removeprefix(BOM).decode())
+        except UnicodeDecodeError:
+            return "file_not_utf8"
+
+
+def _first_block(blocks: Iterator[bytes | None]) -> Generator[None, None, bytes]:
+    """The first block that holds something, empty if there is none; yields ``None`` before each wait."""
+    for block in blocks:
+        if block:
+            return block
+        yield None
+    return b""
