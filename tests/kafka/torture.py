@@ -157,10 +157,12 @@ class Torture:
         return nodes[: self.chance.choice((1, 1, 1, 2, 2, len(nodes)))]
 
     def _kill_nodes(self) -> None:
-        for node in self._some_nodes():
+        nodes = self._some_nodes()
+        for node in nodes:
             node.kill()
         time.sleep(self.chance.uniform(0.5, 3.0))
-        self._note_leaders()
+        if len(nodes) == 1:
+            self._note_leaders()
         self.cluster.brokers.start()
 
     def _freeze_nodes(self) -> None:
@@ -176,7 +178,7 @@ class Torture:
             self.cluster.brokers.thaw(node)
 
     def _note_leaders(self) -> None:
-        if all(node.running for node in self.cluster.brokers.nodes) or self.given.nodes > 1:
+        if self.given.nodes > 1:  # with one dead or frozen, the others have a quorum
             self.moves.update((topic, p, node) for (topic, p), node in self.cluster.leaders().items())
 
     def _ahead(self) -> int:
@@ -330,7 +332,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--bursts", type=int, default=2, help="phases in which the loader runs ahead of the signers")
     parser.add_argument("--hot", type=int, default=400, help="near-copies of one text while no matcher runs")
     parser.add_argument("--grow", type=int, default=1, help="whether partitions are added to documents")
-    parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds; the window is 300 seconds")
+    parser.add_argument("--window", type=float, default=300.0, help="window_seconds")
+    parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds")
     parser.add_argument("--signers", type=int, default=2)
     parser.add_argument("--matchers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if nobody has to wait")

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,9 +39,8 @@ OVERDUE_SECONDS = 10.0
 BROKER_SETTINGS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": str(round(OVERDUE_SECONDS * 1000))}
 # What Kafka logs when it drops them.
 DROPPED_MARKERS = "Couldn't find leader endpoint"
-WINDOW_SECONDS = 300.0
-# Event seconds that the archive of a run spans: ten windows, whatever the number of documents.
-ARCHIVE_SECONDS = 10 * WINDOW_SECONDS
+# Windows that the archive of a run spans, whatever the number of documents.
+WINDOWS = 10
 DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
 ROLES = ("sign", "match")
 _T = TypeVar("_T")
@@ -101,14 +100,14 @@ class Worker:
 class Cluster:
     """Broker, settings, workers; everything of a run but its schedule."""
 
-    def __init__(self, given: argparse.Namespace, folder: Path) -> None:
+    def __init__(self, given: argparse.Namespace, folder: Path, settings: Mapping[str, str] = BROKER_SETTINGS) -> None:
         self.given, self.folder = given, folder
-        self.brokers = Brokers(given.nodes, BROKER_SETTINGS)
+        self.brokers = Brokers(given.nodes, settings)
         live = given.documents // 10
-        stride = ARCHIVE_SECONDS / (given.documents - live)
-        self.shape = Shape(given.documents, WINDOW_SECONDS, given.lateness, stride, given.hot, live)
+        stride = WINDOWS * given.window / (given.documents - live)
+        self.shape = Shape(given.documents, given.window, given.lateness, stride, given.hot, live)
         values: dict[str, object] = {
-            "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": WINDOW_SECONDS,
+            "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "bands_partitions": 4, "documents_partitions": DOCUMENTS_PARTITIONS,
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5, "sign_threads": 1,
