@@ -16,14 +16,9 @@ import orjson
 
 from stream.config import Config
 from stream.json_lines import Fields
-from stream.parameters import SHINGLE_BYTES
 from stream.partitions import Partition
 from stream.pipeline import Signer
-from stream.signatures.hyperplanes import PLANES
-from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
-from stream.theory.tuning import SKETCH_BITS
-from stream.tokens.verify import SET_MEASURES
-from workers.service.samples import sample
+from stream.schemes import SCHEMES
 from workers.stages.partition_table import PartitionTable
 from workers.stages.signer import SignPlan, sign_records
 from workers.topics.names import Topics
@@ -31,7 +26,6 @@ from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Record
 
 PARTITIONS = 2
-EVIDENCE = ("float32", "float16", "sketch")
 TOPICS = Topics("documents", "documents.dead", "bands", "candidates")
 # Long enough that one other word leaves four fifths of the shingles of every kind.
 TEXT = " ".join(
@@ -40,34 +34,10 @@ TEXT = " ".join(
 )
 
 
-# Settings under which each kernel is compiled once: every scheme, and every choice of one of them.
-DIMENSION = 24
+# Settings under which each kernel is compiled once.
 CONFIGURATIONS: list[dict[str, Any]] = [
-    *({"shingles": shingles, "sketch_bits": bits} for shingles in TEXT_SHINGLES for bits in SKETCH_BITS),
-    *({"scheme": scheme} for scheme in ("minhash", "permutation", "grouped", "identical")),
-    *({"scheme": "partial_minhash", "sketch_bits": bits} for bits in SKETCH_BITS),
-    *(
-        {"shingles": shingles, "verify": "exact", "measure": measure, "shingle_bytes": size, "rows_max": 256}
-        for shingles in ("chars", "tokens")
-        for measure in SET_MEASURES
-        for size in SHINGLE_BYTES
-    ),
-    *({"scheme": "prefix", "shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),
-    {"scheme": "identical", "identical_positions": 4},
-    *({"scheme": "hyperplane", "dimension": DIMENSION, "vector_evidence": kept} for kept in EVIDENCE),
-    *({"scheme": "hyperplane", "dimension": DIMENSION, "planes": planes} for planes in PLANES),
-    {"scheme": "hyperplane_dot", "dimension": DIMENSION, "norm_max": 10.0, "threshold": 0.05},
-    {"scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 10.0, "threshold": 0.5},
-    {"scheme": "bit_sampling", "dimension": DIMENSION, "threshold": 0.5},
-    *(
-        {"scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": most,
-         "distance_scale": 10.0, "threshold": 0.5}
-        for most in (1, 1000)
-    ),
-    {"scheme": "records", "record_penalty": 0.01},
-    {"scheme": "records", "record_shingled": ("name",), "threshold": 0.3},
-    {"scheme": "grid", "grid_squares": 64},
-]  # fmt: skip
+    {"scheme": name, **example} for name, scheme in SCHEMES.items() for example in scheme.examples
+]
 
 
 def documents(config: Config) -> Iterator[tuple[bytes, bytes | None]]:
@@ -83,8 +53,9 @@ def documents(config: Config) -> Iterator[tuple[bytes, bytes | None]]:
         "x",
     ]
     for number, text in [*enumerate(texts), (0, f"now {TEXT}")]:
-        made = sample(config, str(number), text, 0.0)
-        value = {"id": made.id, "text": text, "tokens": made.tokens, "vector": made.vector, **(made.fields or {})}
+        made = SCHEMES[config.scheme].sample(text, config.plan)
+        columns = {"text": made.text, "tokens": made.tokens, "vector": made.vector, **(made.fields or {})}
+        value = {"id": str(number), **columns}
         yield b"%d" % number, orjson.dumps(value)
     yield b"bad", b"{"
     yield b"1", None

@@ -10,7 +10,7 @@ the evidence needs nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -98,6 +98,16 @@ def no_settings(plan: Plan) -> tuple[object, ...]:
     return ()
 
 
+def text_sample(text: str, plan: Plan) -> Document:
+    """A document that is the text itself."""
+    del plan
+    return Document("", text)
+
+
+# The settings that a scheme needs no more of than its defaults.
+DEFAULTS: tuple[Mapping[str, object], ...] = ({},)
+
+
 class Scheme(NamedTuple, Generic[PlanT]):
     """One row of ``SCHEMES``: plain functions and a guarantee. Their last argument is the scheme's own plan.
 
@@ -117,6 +127,10 @@ class Scheme(NamedTuple, Generic[PlanT]):
     guarantee: str
     # what decides similarity and conditions beside the evidence and the tuning: a part of the matching fingerprint
     scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
+    # a document without an id made from a text: texts that are nearly the same make near-duplicates
+    sample: Callable[[str, PlanT], Document] = text_sample
+    # settings that use every kernel of the scheme between them; under each, samples of near-duplicates are pairs
+    examples: tuple[Mapping[str, object], ...] = DEFAULTS
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type

@@ -7,17 +7,17 @@ function is.
 
 from __future__ import annotations
 
-from stream.scheme_interface import AnyScheme
+from stream.scheme_interface import DEFAULTS, AnyScheme
 from stream.schemes import grids, identical, partial_sets, prefix, records, sets, vectors
 
 SCHEMES: dict[str, AnyScheme] = {
     "one_permutation": sets.SCHEME,
-    "minhash": sets.SCHEME._replace(evidence=sets.minhash_evidence),
+    "minhash": sets.SCHEME._replace(evidence=sets.minhash_evidence, examples=DEFAULTS),
     "records": records.SCHEME,
     "grid": grids.SCHEME,
-    "permutation": sets.SCHEME._replace(evidence=sets.permutation_evidence),
+    "permutation": sets.SCHEME._replace(evidence=sets.permutation_evidence, examples=DEFAULTS),
     "partial_minhash": partial_sets.SCHEME,
-    "grouped": partial_sets.SCHEME._replace(plan=partial_sets.grouped_plan),
+    "grouped": partial_sets.SCHEME._replace(plan=partial_sets.grouped_plan, examples=DEFAULTS),
     "prefix": prefix.SCHEME,
     "identical": identical.SCHEME,
     "hyperplane": vectors.HYPERPLANE,

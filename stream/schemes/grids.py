@@ -121,12 +121,19 @@ def score_settings(plan: GridPlan) -> tuple[object, ...]:
     return (len(plan.functions.squares),)
 
 
+def sample(text: str, plan: GridPlan) -> Document:
+    """A square for each character."""
+    return Document("", tokens=sorted({ord(character) * 31 % plan.squares for character in text}))
+
+
 SCHEME = Scheme(
     plan, features, contents, evidence, keys, common, signing,
     by_content=True,
     exact=False,
     guarantee="candidate with about (1 - (1 - p^3)^1024)^2 where two prints share a square with chance p",
     scoring=score_settings,
+    sample=sample,
+    examples=({"grid_squares": 64},),
 )  # fmt: skip
 
 

@@ -175,6 +175,7 @@ SCHEME = Scheme(
     by_content=True,
     exact=True,
     guarantee="every text that is equal to an earlier one after normalisation, and no other",
+    examples=({}, {"identical_positions": 4}),
 )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutat
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stream.documents import Features
@@ -17,6 +19,7 @@ from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding
+from stream.theory.tuning import SKETCH_BITS
 
 
 def plan(parameters: Parameters) -> SetPlan:
@@ -63,6 +66,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
+EXAMPLES: tuple[Mapping[str, object], ...] = tuple({"sketch_bits": bits} for bits in SKETCH_BITS)
 SCHEME = sets.SCHEME._replace(
     plan=plan,
     evidence=evidence,
@@ -71,4 +75,5 @@ SCHEME = sets.SCHEME._replace(
     guarantee=sets.S_CURVE
     + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",
+    examples=EXAMPLES,
 )

@@ -35,6 +35,7 @@ from stream.parameters import Parameters
 from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
 from stream.schemes import sets
 from stream.table.admit import payload_of
+from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import Tuning, complete
 from stream.tokens import verify
 from stream.tokens.bags import sorted_sets
@@ -173,6 +174,8 @@ SCHEME = Scheme(
     by_content=True,
     exact=True,
     guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
+    sample=lambda text, plan: sets.sample(text, plan.reading),
+    examples=tuple({"shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),
 )  # fmt: skip
 
 

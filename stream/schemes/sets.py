@@ -13,7 +13,7 @@ Source: Mining of Massive Datasets, 3.1 to 3.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from stream.documents import Document, Features
 from stream.errors import ConfigError
 from stream.kernels.hashing import hash_bags
-from stream.parameters import Parameters
+from stream.parameters import SHINGLE_BYTES, Parameters
 from stream.scheme_interface import (
     Common,
     Evidence,
@@ -37,8 +37,8 @@ from stream.scheme_interface import (
 from stream.signatures import banding, minhash, one_permutation, permutation
 from stream.texts.normalize import UNICODE_VERSION, NormalForm
 from stream.texts.reading import read_texts
-from stream.texts.shingles import SHINGLES, Split
-from stream.theory.tuning import Tuning, chosen
+from stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
+from stream.theory.tuning import SKETCH_BITS, Tuning, chosen
 from stream.tokens import verify
 from stream.tokens.bags import numbered, sorted_sets
 from stream.tokens.elements import RatingRule, elements
@@ -247,6 +247,21 @@ one_permutation_evidence = evidence_by(one_permutation.sign)
 minhash_evidence = evidence_by(minhash.sign)
 permutation_evidence = evidence_by(permutation.sign)
 
+
+def sample(text: str, plan: SetPlan) -> Document:
+    """The text, and its characters as tokens."""
+    return Document("", "" if plan.kind == "tokens" else text, tokens=sorted(set(map(ord, text))))
+
+
+EXAMPLES: tuple[Mapping[str, object], ...] = (
+    *({"shingles": shingles, "sketch_bits": bits} for shingles in TEXT_SHINGLES for bits in SKETCH_BITS),
+    *(
+        {"shingles": shingles, "verify": "exact", "measure": measure, "shingle_bytes": size, "rows_max": 256}
+        for shingles in ("chars", "tokens")
+        for measure in verify.SET_MEASURES
+        for size in SHINGLE_BYTES
+    ),
+)
 S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
 )
@@ -256,4 +271,6 @@ SCHEME = Scheme(
     exact=False,
     guarantee=S_CURVE,
     scoring=scoring,
+    sample=sample,
+    examples=EXAMPLES,
 )  # fmt: skip

@@ -18,8 +18,9 @@ from stream.documents import Document, Features
 from stream.errors import ConfigError
 from stream.parameters import Parameters
 from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
+from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES, Values, VectorPlan
 from stream.signatures import banding
+from stream.signatures.hyperplanes import PLANES
 from stream.theory.tuning import Tuning, chosen, complete
 
 # Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
@@ -182,6 +183,17 @@ def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     return values if VECTOR_MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
 
 
+def sample(text: str, plan: VectorPlan) -> Document:
+    """Zeros and ones, so that every measure takes it; as long as ``norm_max`` where a dot product has a scale."""
+    bits = [1] * plan.dimension
+    for place, character in enumerate(text):
+        bits[(ord(character) + place) % plan.dimension] = ord(character) % 2
+    bits[0] = 1  # a vector of zeros has no direction
+    length = plan.scale / plan.dimension**0.5 if VECTOR_MEASURES[plan.measure].lifted else 1.0
+    return Document("", vector=[bit * length for bit in bits])
+
+
+_DIMENSION = {"dimension": 24}
 _Q = "candidate with probability 1 - (1 - q^r)^b, where q "
 _EMITTED = "; emitted if its similarity is at or above the threshold"
 HYPERPLANE = Scheme(
@@ -190,18 +202,32 @@ HYPERPLANE = Scheme(
     exact=False,
     guarantee=_Q + "= 1 - angle / 180" + _EMITTED,
     scoring=scoring,
+    sample=sample,
+    examples=(
+        *({**_DIMENSION, "vector_evidence": kept} for kept in VECTOR_EVIDENCE),
+        *({**_DIMENSION, "planes": planes} for planes in PLANES),
+    ),
 )  # fmt: skip
 # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
 HYPERPLANE_DOT = HYPERPLANE._replace(
     plan=plan_of("dot"),
     by_content=False,
     guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
+    examples=({**_DIMENSION, "norm_max": 10.0, "threshold": 0.05},),
 )
 P_STABLE = HYPERPLANE._replace(
     plan=plan_of("euclidean"),
     guarantee=_Q + "is the chance that two points at their distance share a segment of a random line" + _EMITTED,
+    examples=({**_DIMENSION, "distance_scale": 10.0, "threshold": 0.5},),
 )
 BIT_SAMPLING = HYPERPLANE._replace(
     plan=plan_of("hamming", "l1"),
     guarantee=_Q + "is the share of equal bits, of the vectors or of their unary codes" + _EMITTED,
+    examples=(
+        {**_DIMENSION, "threshold": 0.5},
+        *(
+            {**_DIMENSION, "measure": "l1", "component_max": most, "distance_scale": 10.0, "threshold": 0.5}
+            for most in (1, 1000)
+        ),
+    ),
 )

@@ -2,6 +2,7 @@
 
 from stream.table.band_table import BandTable, Candidates
 from stream.table.chains import NO_LIMIT, NO_TIME, Items, Limits
+from stream.table.counters import COUNTERS, Counter
 from stream.table.step import NO_WINDOW
 
-__all__ = ["NO_LIMIT", "NO_TIME", "NO_WINDOW", "BandTable", "Candidates", "Items", "Limits"]
+__all__ = ["COUNTERS", "NO_LIMIT", "NO_TIME", "NO_WINDOW", "BandTable", "Candidates", "Counter", "Items", "Limits"]

@@ -53,6 +53,7 @@ from stream.table.chains import (
     Store,
     first_posting,
 )
+from stream.table.counters import COUNTERS
 from stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
 from stream.table.pages import Pages, grow
 
@@ -266,7 +267,7 @@ class BandTable:
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
-        return {name: int(self._store.state[i]) for i, name in enumerate(STATE_FIELDS) if i > FIRST_TIME}
+        return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
 
     @property
     def posting_end(self) -> int:

@@ -25,6 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import inlined
+from stream.table.counters import COUNTERS
 from stream.table.heads import NONE, Heads, read_back
 
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
@@ -52,14 +53,7 @@ STATE_FIELDS = (
     "byte_end",  # the next place for id bytes
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
     "first_time",  # the first event time seen: that of every item before it
-    "items",
-    "candidates",
-    "copies",
-    "late",
-    "expired",
-    "evicted",
-    "cuts",
-    "removed",
+    *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
  CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip

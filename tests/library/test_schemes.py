@@ -11,8 +11,14 @@ from cases import SKETCHED
 from oracle import shingles_of
 from reference import code_points, content, keys, kgrams, minhash, one_permutation, permutation, sketch
 
-from stream import Config
+from stream import Config, Deduplicator
+from stream.parameters import SHINGLE_BYTES
 from stream.schemes import SCHEMES
+from stream.schemes.vector_measures import VECTOR_EVIDENCE
+from stream.signatures.hyperplanes import PLANES
+from stream.texts.shingles import SHINGLES
+from stream.theory.tuning import SKETCH_BITS
+from stream.tokens.verify import SET_MEASURES
 
 TEXT = "The quick brown fox jumps over the lazy dog"
 # Scheme -> its signature in plain integers.
@@ -77,3 +83,26 @@ def test_a_row_states_its_guarantee(scheme: str) -> None:
     """In a sentence; its name is that of the algorithm, in small letters."""
     assert len(SCHEMES[scheme].guarantee.split()) > 5
     assert re.fullmatch("[a-z][a-z0-9_]*", scheme)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_samples_of_texts_that_are_nearly_the_same_make_a_pair(scheme: str) -> None:
+    """A worker compiles its kernels with them, so every scheme can read its own samples and finds a pair in them."""
+    text = " ".join(f"the fox {number * 7919 % 9973} of day {number}" for number in range(80))
+    example = SCHEMES[scheme].examples[0]
+    config = Config(**{"scheme": scheme, "recall": 0.8, **example})
+    texts = [text, text if scheme == "identical" else f"{text}s"]
+    samples = [SCHEMES[scheme].sample(one, config.plan)._replace(id=str(n)) for n, one in enumerate(texts)]
+    dedup = Deduplicator(config)
+    assert [pair[:2] for pair in dedup.process(samples)] == [("0", "1")]
+    assert not dedup.refusals
+
+
+def test_examples_stand_for_every_value_of_the_settings_that_choose_a_kernel() -> None:
+    """Every kind of shingles, width of sketch, measure, vector evidence and kind of planes."""
+    used = {(name, value) for row in SCHEMES.values() for example in row.examples for name, value in example.items()}
+    choices = {
+        "shingles": SHINGLES, "sketch_bits": SKETCH_BITS, "measure": SET_MEASURES, "shingle_bytes": SHINGLE_BYTES,
+        "vector_evidence": VECTOR_EVIDENCE, "planes": PLANES,
+    }  # fmt: skip
+    assert {(name, value) for name, values in choices.items() for value in values} <= used

@@ -1,13 +1,18 @@
-"""Style: sizes, the direction of imports, what the library may not touch, documentation. There are no exemptions."""
+"""Style: sizes, rooms, the direction of imports, what the library may not touch, documentation; no exemptions."""
 
 from __future__ import annotations
 
 import ast
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
+from room_imports import ARROWS, DOCS, ROOMS, Room, architecture, picture, reachable, room_of
+from room_imports import FILES as MODULE_FILES
+from room_imports import MODULES as MODULE_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
@@ -15,12 +20,14 @@ FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.p
 LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
 MODULE_LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
+FOLDER_MODULES_MAX = 12
+FOLDERS_OF_MODULES = sorted({path.parent for path in MODULE_FILES.values()})
 
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
     {"errors", "kernels", "kernels.compile", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
-    {"table.pages", "table.admit"},
+    {"table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
     {"table.step", "table.views"},
@@ -168,6 +175,67 @@ def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
         if name == "stream" or name.startswith("stream."):
             other = name.removeprefix("stream").removeprefix(".")
             assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+
+
+def test_every_module_is_in_a_room() -> None:
+    """And every room has its modules: the text is what there is."""
+    homeless = [name for name in MODULE_FILES if room_of(name) is None]
+    assert homeless == ["stream.__init__", "workers.__init__", "workers.transport.__init__"]
+    assert {room_of(name) for name in MODULE_NAMES} == {room.name for room in ROOMS}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_uses_rooms_of_lower_floors_only(room: Room) -> None:
+    """No arrow runs back, or sideways: neither in the text nor in the imports."""
+    floors = {one.name: one.floor for one in ROOMS}
+    for other in {*room.uses, *ARROWS[room.name]}:
+        assert floors[other] < room.floor, f"{room.name} uses {other}, which is on no lower floor of docs/rooms.txt"
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_the_arrows_of_a_room_are_its_imports(room: Room) -> None:
+    """Each arrow is one, and each import is an arrow or follows from several. Workers may use all of the library."""
+    imported = {other for other in ARROWS[room.name] if other.startswith(f"{room.package}/")}
+    missing = imported - reachable(room.name)
+    assert not missing, f"{room.name} imports {missing}: add the arrow to docs/rooms.txt and run python docs/rooms.py"
+    unused = set(room.uses) - imported
+    assert not unused, f"{room.name} imports nothing of {unused}: remove the arrow from docs/rooms.txt"
+
+
+def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
+    """Inside a room either; imports inside functions count."""
+    graph: dict[str, set[str]] = {}
+    for name, path in MODULE_FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+                graph.setdefault(name, set()).update(found & MODULE_NAMES)
+    list(TopologicalSorter(graph).static_order())
+
+
+def test_only_the_command_line_knows_commands() -> None:
+    """A command is no library: what two of them share stands in a room below, or in one of the two."""
+    for name, found in ARROWS.items():
+        assert "workers/commands" not in found or name == "workers/cli"
+
+
+@pytest.mark.parametrize("folder", FOLDERS_OF_MODULES, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_folder_has_at_most_12_modules(folder: Path) -> None:
+    """Besides ``__init__``; then it is time for a room of its own."""
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= FOLDER_MODULES_MAX, (
+        f"{folder.relative_to(ROOT)} has {len(modules)} modules, at most {FOLDER_MODULES_MAX}"
+    )
+
+
+def test_the_picture_and_the_list_are_made_from_the_text() -> None:
+    """``python docs/rooms.py`` would change neither; the picture is well-formed and has two sets of colours."""
+    drawn = (DOCS / "rooms.svg").read_text(encoding="utf-8")
+    assert drawn == picture(ROOMS), "run python docs/rooms.py"
+    document = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert document == architecture(document, ROOMS), "run python docs/rooms.py"
+    ElementTree.fromstring(drawn)
+    assert "prefers-color-scheme: dark" in drawn
 
 
 @pytest.mark.parametrize("path", LIBRARY, ids=named)

@@ -53,7 +53,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     told = done.stderr.decode().splitlines()
     assert told[:3] == [
         "in.jsonl:5: the text is empty after normalisation",
-        "in.jsonl:6: the text field is missing",
+        "in.jsonl:6: the text field is missing (it has: id)",
         "in.jsonl:8: the line is not JSON",
     ]
     assert told[3].startswith("documents: 4")
@@ -269,3 +269,38 @@ def test_hostile_sets_are_read_to_their_end(neardup, tmp_path, real_data):
     count = sum(content.count(b"\n") + (not content.endswith(b"\n") and bool(content)) for content in contents)
     assert summary["documents"] + summary["refused"] + summary["blank_lines"] == count
     assert summary["documents"] > len(strings) * 0.9
+
+
+def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_its_own(neardup, tmp_path):
+    """The first report of a missing field names the fields that are there; one good line makes it a success."""
+    (tmp_path / "in.jsonl").write_bytes(lines(*({"id": f"{i}", "body": TEXT} for i in range(50))))
+    done = neardup("run", "in.jsonl")
+    told = done.stderr.decode().splitlines()
+    assert done.returncode == Exit.UNUSABLE
+    assert told[0] == "in.jsonl:1: the text field is missing (it has: id, body)"
+    assert told[1] == "in.jsonl:2: the text field is missing"
+    assert sum("the text field is missing" in line for line in told) == 20
+    assert "further input refused as 'no_text' is only counted; --rejects FILE keeps all of it" in told
+    assert {"refused: 50", "ended: unusable"} <= set(told)
+    done = neardup("run", "in.jsonl", "-", stdin=lines(doc("good")), environment={"NEARDUP_REPORTS_MAX": "3"})
+    assert done.returncode == Exit.SUCCESS
+    assert done.stderr.count(b"the text field is missing") == 3
+
+
+def test_strict_ends_at_the_first_refusal(neardup):
+    """With its place and a code of its own; the pairs before it are written."""
+    done = neardup("run", "--strict", "-q", stdin=lines(doc("a"), doc("b"), {"id": "c"}, doc("d")))
+    assert done.returncode == Exit.REFUSED
+    assert done.stderr == (
+        b"neardup: standard input:3: the text field is missing; --strict ends at the first refusal\n"
+    )
+
+
+def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(neardup, tmp_path):
+    """Once, and not for each row."""
+    (tmp_path / "in.csv").write_text("key,body\n1,x\n2,y\n")
+    done = neardup("run", "in.csv")
+    assert done.returncode == Exit.UNUSABLE
+    assert b"in.csv:1: the table has no column" in done.stderr
+    assert b"(it has: key,body)" in done.stderr
+    assert b"refused: 1\n" in done.stderr

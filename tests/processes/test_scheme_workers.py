@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cases import CASES, PARTIAL, long_stream, rating_stream, token_stream, url_stream
+from cases import CASES, PARTIAL, SKETCHED, long_stream, rating_stream, token_stream, url_stream
 from shell_harness import Bench, settings_of
 
 from stream import Deduplicator, Document
@@ -16,7 +16,7 @@ from stream.schemes import SCHEMES
 from workers.process.exits import Exit
 
 # Of the schemes of other things than sets each of their cases; and those of sets that have most of their own.
-OTHERS = ("prefix", "identical", "hyperplane", "hyperplane_dot", "p_stable", "bit_sampling", "records", "grid")
+OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}
 ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (case.stream, case.settings) for name, case in CASES.items() if case.settings.get("scheme") in OTHERS},
     **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("permutation", *PARTIAL)},

@@ -78,16 +78,16 @@ class Loader:
     def _take(self, entry: Entry) -> None:
         """Add an entry to the transaction at hand, or report why not."""
         if isinstance(entry.found, str):
-            self.report.refuse(entry, entry.found)
+            self.session.refuse_entry(entry, entry.found)
             return
         try:
             key = entry.found.id.encode()
         except UnicodeEncodeError:
-            self.report.refuse(entry, "id_surrogate")
+            self.session.refuse_entry(entry, "id_surrogate")
             return
         value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(BOM)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
-            self.report.refuse(entry, "message_too_large")
+            self.session.refuse_entry(entry, "message_too_large")
             return
         self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key))
         self._bytes += len(value)

@@ -15,20 +15,19 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeE
 from rich.table import Table
 
 from stream.documents import REASONS
+from stream.table import COUNTERS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
+from workers.sources.lines import BOM
 from workers.sources.reader import FILE_REASONS, Entry
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
-# Counters of the table that a summary shows, and what they mean there.
-_COUNTS = {
-    "candidates": "candidates",
-    "copies": "identical copies",
-    "late": "too late for the window",
-    "expired": "left the window by age",
-    "evicted": "evicted by window_documents",
-    "cuts": "buckets cut at bucket_candidates_max",
-}
+# Reasons that a look at the names of the fields explains.
+_MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
+# Characters of those names in a report.
+_FIELDS_CHARACTERS = 300
+# The counts of a table that a summary shows, and their words there.
+_COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
 
 
 class Rejects:
@@ -88,35 +87,44 @@ class Rejects:
 
 
 class Report:
-    """Counts what happens in a run and tells it on standard error.
+    """Counts what happens in a run and reports it on standard error.
 
-    Every refused line, and every refused file that was named, is told; of the files met in folders at most
-    ``walk_reports_max`` for each reason, and the rest is counted. ``quiet`` tells nothing.
+    For each reason, ``reports_max`` refusals of what was named are reported, and ``walk_reports_max`` of files in
+    folders; the rest is counted. ``quiet`` reports nothing.
     """
 
-    def __init__(self, *, quiet: bool, walk_reports_max: int, total: int | None = None, bar: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        quiet: bool,
+        reports_max: int = 20,
+        walk_reports_max: int = 10,
+        total: int | None = None,
+        bar: bool = False,
+    ) -> None:
         self.documents = 0
         self.pairs = 0
         self.refused: Counter[str] = Counter()
-        self._walked: Counter[str] = Counter()
+        self._seen: Counter[tuple[str, bool]] = Counter()  # by reason, and whether it was found in a folder
         self._quiet = quiet
-        self._walk_reports_max = walk_reports_max
+        self._reports_max = {False: reports_max, True: walk_reports_max}
         self._started = time.monotonic()
         self._console = Console(stderr=True, soft_wrap=True, highlight=False)
         self._progress = self._bar(total) if bar else None
 
     def refuse(self, entry: Entry, reason: str) -> None:
-        """Count a refusal, and tell it."""
+        """Count a refusal, and report it. The first that misses a field names the fields that the line has."""
         self.refused[reason] += 1
-        if self._quiet:
+        self._seen[reason, entry.walked] += 1
+        seen, reports_max = self._seen[reason, entry.walked], self._reports_max[entry.walked]
+        if self._quiet or seen > reports_max + 1:
             return
-        self._walked[reason] += entry.walked
-        if entry.walked and self._walked[reason] > self._walk_reports_max:
+        if seen > reports_max:
+            what = "files in folders" if entry.walked else "input"
+            self._say(f"further {what} refused as {reason!r} is only counted; --rejects FILE keeps all of it")
             return
-        place = f"{entry.source}:{entry.line}" if entry.line else entry.source
-        self._say(f"{place}: {_SENTENCES[reason]}")
-        if entry.walked and self._walked[reason] == self._walk_reports_max:
-            self._say(f"further files in folders refused as {reason!r} are only counted; --rejects FILE lists them all")
+        fields = _fields(entry) if seen == 1 and reason in _MISSING else ""
+        self._say(sentence_of(entry, reason) + fields)
 
     def advance(self, bytes_read: int) -> None:
         """Move the bar."""
@@ -180,6 +188,27 @@ class Report:
         progress.add_task("", total=total)
         progress.start()
         return progress
+
+
+def place_of(entry: Entry) -> str:
+    """Where an entry stood: ``file:line``, or the file."""
+    return f"{entry.source}:{entry.line}" if entry.line else entry.source
+
+
+def sentence_of(entry: Entry, reason: str) -> str:
+    """Where a refused entry stood, and why it was refused."""
+    return f"{place_of(entry)}: {_SENTENCES[reason]}"
+
+
+def _fields(entry: Entry) -> str:
+    """The names in a line or in the header of a table, for the end of a sentence."""
+    raw = entry.raw or b""
+    try:
+        value = orjson.loads(raw.removeprefix(BOM))
+        names = ", ".join(value) if isinstance(value, dict) else ""
+    except orjson.JSONDecodeError:
+        names = raw.decode(errors="replace").strip()
+    return f" (it has: {names[:_FIELDS_CHARACTERS]})" if names else ""
 
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:

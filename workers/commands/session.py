@@ -23,12 +23,12 @@ from typing import Any, NamedTuple
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from workers.commands.output import abandon_output, write_summary
-from workers.commands.report import Rejects, Report
-from workers.process.exits import Exit
+from workers.commands.report import Rejects, Report, sentence_of
+from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import Entry, Reader
+from workers.sources.reader import LEFT_OUT, Entry, Reader
 
 # How a command ends, by the signal that ended it.
 ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
@@ -76,7 +76,13 @@ class Session:
         self._reader_left = False
         bar = sys.stderr.isatty() and not job.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
-        self.report = Report(quiet=job.quiet, walk_reports_max=settings.walk_reports_max, total=total, bar=bar)
+        self.report = Report(
+            quiet=job.quiet,
+            reports_max=settings.reports_max,
+            walk_reports_max=settings.walk_reports_max,
+            total=total,
+            bar=bar,
+        )
         self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill)
 
     def __enter__(self) -> Session:
@@ -96,7 +102,9 @@ class Session:
 
     @property
     def ended(self) -> Exit:
-        """How the session ended, as an exit code."""
+        """How the session ended, as an exit code: by a signal, with nothing that could be used, or with success."""
+        if not self.stop.signal and self.report.refused and not self.report.documents:
+            return Exit.UNUSABLE
         return ENDED[self.stop.signal]
 
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
@@ -131,9 +139,15 @@ class Session:
                 reason = reasons.get(place)
                 place += 1
             if reason is not None:
-                self.report.refuse(entry, reason)
-                self.rejects.write(entry, reason)
+                self.refuse_entry(entry, reason)
         self.rejects.flush()
+
+    def refuse_entry(self, entry: Entry, reason: str) -> None:
+        """Report and keep one refused entry. Raises ``Failure`` if the settings are ``strict``."""
+        self.report.refuse(entry, reason)
+        self.rejects.write(entry, reason)
+        if self.settings.strict and reason not in LEFT_OUT:
+            raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
     def end(self, counts: Mapping[str, int]) -> Exit:
         """Write the summary, with these counters of the table; returns the exit code.

@@ -16,8 +16,8 @@ from stream.bands_message import BandMessage, encode
 from stream.config import Config
 from stream.partitions import Partition
 from stream.pipeline import Signer
+from stream.schemes import SCHEMES
 from workers.process.exits import Exit, Failure
-from workers.service.samples import sample
 from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchPlan, MatchWorker
@@ -185,7 +185,8 @@ def _tell_unseen(topic: str) -> None:
 
 def warm(config: Config, partitions: int) -> None:
     """Compile what both roles run, or read it from disk."""
-    signed = Signer(config).sign([sample(config, str(i), text, 0.0) for i, text in enumerate(_WARM_TEXTS * 2)])
+    samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
+    signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
     table = PartitionTable(config, Partition(0, partitions))
     for publish in (False, True):

@@ -41,9 +41,13 @@ class Options(BaseModel):
         64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
     )
     hidden: bool = Field(False, description="take names that begin with a dot when walking folders")
+    reports_max: int = Field(
+        20, ge=0, description="refused lines and named files reported for each reason at most; the rest are counted"
+    )
     walk_reports_max: int = Field(
         10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
     )
+    strict: bool = Field(False, description="end at the first refusal, with an exit code of its own")
     follow_seconds: float = Field(0.2, gt=0, le=3600, description="how often --follow looks for more")
     sign_threads: int = Field(
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"

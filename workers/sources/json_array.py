@@ -72,7 +72,8 @@ class _Array:
             elif self.depth > 1:
                 self.depth -= mark != b","
             else:
-                raw = data[begin : at - 1].strip(_SPACE)
+                raw = data[begin : at - 1].rstrip(_SPACE)
+                raw = raw if self.is_part else raw.lstrip(_SPACE)
                 if raw or self.is_part:
                     yield self._element(raw)
                 begin = at

@@ -57,6 +57,10 @@ FILE_REASONS: dict[str, str] = {
 }
 
 
+# Reasons why something in a folder is no input at all.
+LEFT_OUT = frozenset(("hidden", "link", "special"))
+
+
 class ReadOptions(Protocol):
     """How paths are read: the settings of the same names."""
 

@@ -30,7 +30,7 @@ from stream.errors import ConfigError
 from stream.pair_rule import Matches
 from stream.partitions import Partition
 from stream.pipeline import Matcher
-from stream.table import NO_TIME
+from stream.table import COUNTERS, NO_TIME
 from workers.stages.transaction import record_bytes
 from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
@@ -38,8 +38,8 @@ from workers.transport.protocol import UNBOUNDED, Committed, Record
 _METADATA_VERSION = 1
 # Messages are matched together until they have this many documents: the keys of more would leave the second cache.
 _TOGETHER_DOCUMENTS = 2_000
-# What is told of a table's own counts; the others are known better elsewhere.
-COUNTED = ("candidates", "copies", "cuts", "evicted", "late", "expired", "postings")
+# The counts of a table that are metrics.
+COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "postings")
 
 
 class Window(NamedTuple):

@@ -24,6 +24,7 @@ from prometheus_client.core import (
 )
 
 from stream.documents import REASONS
+from stream.table import COUNTERS
 from workers.telemetry.observer import Values
 from workers.topics.messages import BATCH_REASONS
 from workers.topics.names import MATCH, SIGN
@@ -77,17 +78,9 @@ _ROWS = (
     Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
     Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
-    Row("candidates", "counter", "candidates", _OTHER,
-        "Candidates met in a bucket and scored, identical contents not counted."),
-    Row("copies", "counter", "documents", _OTHER, "Documents that met an identical content in the window."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
-    # Limits that were reached.
-    Row("cuts", "counter", "buckets", _OTHER, "Buckets cut at bucket_candidates_max: pairs may have been missed."),
-    Row("evicted", "counter", "documents", _OTHER,
-        "Documents pushed out by window_documents before their time: pairs may have been missed."),
-    Row("late", "counter", "documents", _OTHER,
-        "Documents that came later than lateness_seconds: outside of what is promised."),
-    Row("expired", "counter", "documents", _OTHER, "Documents that left the window by age."),
+    # What the tables count, and the limits that were reached.
+    *(Row(name, "counter", row.unit, _OTHER, row.meaning) for name, row in COUNTERS.items() if row.meaning),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),
     Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a partition.", _PARTITION),

@@ -26,7 +26,7 @@ from stream.json_lines import encode_matches
 from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
-from stream.table import NO_TIME, NO_WINDOW
+from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.output import standard_output, write_pairs
@@ -81,7 +81,7 @@ def run(job: BatchJob, settings: Settings) -> Exit:
                     _write(corpus, output, session)
         except duckdb.Error as error:
             raise _failure(error, job) from None
-    return session.end({**counts._asdict(), "late": 0, "expired": 0, "evicted": 0})
+    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
 
 
 class Corpus:

@@ -1,0 +1,40 @@
+"""The counters of a table, declared once: their places in its state, their metrics and their words in a summary."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Counter(NamedTuple):
+    """A row of ``COUNTERS``: what a table counts from its start on."""
+
+    unit: str
+    meaning: str  # the help text of the metric; empty: no metric, because another one says it better
+    label: str = ""  # the words of a summary; empty: not in a summary
+
+
+# In the order of their places in ``Store.state``.
+COUNTERS: dict[str, Counter] = {
+    "items": Counter("documents", ""),
+    "candidates": Counter(
+        "candidates", "Candidates met in a bucket and scored, identical contents not counted.", "candidates"
+    ),
+    "copies": Counter("documents", "Documents that met an identical content in the window.", "identical copies"),
+    "late": Counter(
+        "documents",
+        "Documents that came later than lateness_seconds: outside of what is promised.",
+        "too late for the window",
+    ),
+    "expired": Counter("documents", "Documents that left the window by age.", "left the window by age"),
+    "evicted": Counter(
+        "documents",
+        "Documents pushed out by window_documents before their time: pairs may have been missed.",
+        "evicted by window_documents",
+    ),
+    "cuts": Counter(
+        "buckets",
+        "Buckets cut at bucket_candidates_max: pairs may have been missed.",
+        "buckets cut at bucket_candidates_max",
+    ),
+    "removed": Counter("documents", ""),
+}

@@ -1,0 +1,63 @@
+"""The rooms of ``docs/rooms.txt``, the modules that are in them, and the imports between them."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "docs"))
+from rooms import Room, architecture, picture, read_rooms
+
+__all__ = ["ARROWS", "DOCS", "FILES", "MODULES", "ROOMS", "Room", "architecture", "picture", "reachable", "room_of"]
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+ROOMS = read_rooms((DOCS / "rooms.txt").read_text(encoding="utf-8"))
+FILES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+    for package in ("stream", "workers")
+    for path in sorted((ROOT / package).rglob("*.py"))
+}
+MODULES = {name for name in FILES if not name.endswith(".__init__")}
+
+
+def room_of(module: str) -> str | None:
+    """The room with the longest name that a module is in; the modules ``__init__`` of folders above rooms have none."""
+    found = [
+        (len(place), room.name)
+        for room in ROOMS
+        for place in room.modules
+        if f"{module.removesuffix('.__init__')}.".startswith(f"{place}.")
+    ]
+    return max(found)[1] if found else None
+
+
+def arrows() -> dict[str, set[str]]:
+    """Room -> the other rooms that its modules import, inside functions too."""
+    found: dict[str, set[str]] = {room.name: set() for room in ROOMS}
+    for module, path in FILES.items():
+        own = room_of(module)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if own and isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    other = room_of(whole if whole in MODULES else node.module)
+                    if other and other != own:
+                        found[own].add(other)
+    return found
+
+
+ARROWS = arrows()
+
+
+def reachable(name: str) -> set[str]:
+    """The rooms that a room uses by the text, itself or through others."""
+    uses = {room.name: room.uses for room in ROOMS}
+    found: set[str] = set()
+    rest = list(uses[name])
+    while rest:
+        if (one := rest.pop()) not in found:
+            found.add(one)
+            rest += uses[one]
+    return found
