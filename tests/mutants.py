@@ -81,6 +81,12 @@ MUTANTS = (
         (TURNS,),
     ),
     Mutant(
+        "a zombie takes what others trimmed for a gap", "simulation", MATCHER,
+        "                if committed is not None and committed.offset > position:\n",
+        "                if False:\n",
+        (TURNS,),
+    ),
+    Mutant(
         "a restore forgets the oldest slots", "simulation", TABLE,
         "        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)\n",
         "        first = next((mark for mark in self._marks if mark.slot_end > oldest + 3), None)\n",
