@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import NamedTuple
 
@@ -118,6 +118,37 @@ def empty_batch(width: int) -> Batch:
         np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64),
         fixed_evidence(np.empty((0, width), np.uint8)),
     )  # fmt: skip
+
+
+def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
+    """Documents whose values have types that they must not have, by place, with the reason (a key of ``REASONS``).
+
+    ``kind`` says which value is compared (a key of ``stream.json_lines.KINDS``); tokens and vectors are checked where
+    they are read. Never raises.
+    """
+    known = {document.id.__class__ for document in documents} <= {str}
+    known = known and {document.timestamp.__class__ for document in documents} <= {NoneType, float, int}
+    if kind == "text":
+        known = known and {document.text.__class__ for document in documents} <= {str}
+    if known and kind != "record":
+        return {}
+    reasons = ((place, _wrong_value(document, kind)) for place, document in enumerate(documents))
+    return {place: reason for place, reason in reasons if reason is not None}
+
+
+def _wrong_value(document: Document, kind: str) -> str | None:
+    if not isinstance(document.id, str):
+        return "id_type"
+    time = document.timestamp
+    if isinstance(time, bool) or not isinstance(time, float | int | np.floating | np.integer | None):
+        return "timestamp_type"
+    if kind == "text" and not isinstance(document.text, str):
+        return "text_type" if document.text is not None else "no_text"
+    if kind == "record" and document.fields is not None:
+        fields = document.fields
+        if not isinstance(fields, Mapping) or not all(isinstance(value, str) for value in fields.values()):
+            return "fields_type"
+    return None
 
 
 def ids_of(documents: Sequence[Document]) -> tuple[list[bytes], list[int]]:

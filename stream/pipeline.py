@@ -24,9 +24,10 @@ from stream.batches import (
     table_items,
     take,
     times_of,
+    wrong_values,
 )
 from stream.config import Config
-from stream.documents import Document, Pair, Refusal
+from stream.documents import Document, Refusal
 from stream.pair_rule import NO_MATCHES, Matches, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
 from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
@@ -64,6 +65,17 @@ class Signer:
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        wrong = wrong_values(documents, self.config.plan.kind)
+        if not wrong:
+            return self._sign(documents)
+        good = [place for place in range(len(documents)) if place not in wrong]
+        signed = self._sign([documents[place] for place in good])
+        refusals = [refusal._replace(place=good[refusal.place]) for refusal in signed.refusals]
+        refusals += [Refusal(place, str(documents[place].id), reason) for place, reason in wrong.items()]
+        return signed._replace(refusals=sorted(refusals))
+
+    def _sign(self, documents: Sequence[Document]) -> Signed:
+        """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
         kept: Sequence[int] = range(len(documents))
@@ -157,57 +169,6 @@ class Matcher:
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
 
-class Deduplicator:
-    """Near-duplicates in one process: give it documents as they come, get the pairs they make.
-
-    >>> dedup = Deduplicator(Config(threshold=0.7))
-    >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
-    >>> dedup.process([Document("a", text), Document("b", text.replace("dog,", "cat,"))])[0][:2]
-    ('a', 'b')
-    """
-
-    def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:
-        self.config = config or Config()
-        self.signer = Signer(self.config)
-        self.matcher = Matcher(self.config, candidates=candidates)
-        self.refusals: list[Refusal] = []
-        self.refused = 0
-
-    def process(self, documents: Iterable[Document]) -> list[Pair]:
-        """Probe with each document, then add it; returns the pairs it makes with earlier ones, in order.
-
-        Documents that cannot be used are in ``refusals`` afterwards, with the reason. What was taken stays taken if the
-        iterable raises half-way, in chunks of ``CHUNK_DOCUMENTS``.
-        """
-        return self._run(documents, add=True)
-
-    def probe(self, documents: Iterable[Document]) -> list[Pair]:
-        """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
-        return self._run(documents, add=False)
-
-    def remove(self, id_: str) -> int:
-        """Take away every version of an id: it is never reported again. Returns how many versions there were."""
-        # An id with a lone surrogate was never taken, so its bytes are those of no id.
-        with step(self.matcher.table):
-            return self.matcher.remove(id_.encode("utf-8", "surrogatepass"))
-
-    def counts(self) -> dict[str, int]:
-        """What has happened so far: items, candidates, copies, late, expired, evicted, cuts, removed, refused."""
-        return {**self.matcher.table.counts(), "refused": self.refused}
-
-    def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
-        pairs: list[Pair] = []
-        self.refusals = []
-        first = 0
-        for chunk in chunks(documents):
-            signed = self.signer.sign(chunk)
-            self.refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
-            self.refused += len(signed.refusals)
-            first += len(chunk)
-            pairs += match_step(self.matcher, signed.batch, add=add).pairs()
-        return pairs
-
-
 def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
     """One batch as one step: it is taken whole or, on any exception, not at all."""
     if not add:
@@ -229,15 +190,23 @@ def step(table: BandTable) -> Iterator[None]:
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time."""
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time.
+
+    An exception of the iterable comes after the documents before it.
+    """
     chunk: list[Document] = []
     characters = 0
-    for document in documents:
-        chunk.append(document)
-        characters += len(document.text)
-        if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+    try:
+        for document in documents:
+            chunk.append(document)
+            characters += len(document.text) if isinstance(document.text, str) else 0
+            if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+                whole, chunk, characters = chunk, [], 0
+                yield whole
+    except Exception:
+        if chunk:
             yield chunk
-            chunk, characters = [], 0
+        raise
     if chunk:
         yield chunk
 

@@ -141,6 +141,8 @@ class Cluster:
         for worker in self.workers:
             worker.kill()
         self.transport.close()
+        for number, node in enumerate(self.brokers.nodes, 1):
+            (self.folder / f"node-{number}.log").write_text(node.log)
         self.brokers.close()
 
     def dropped_markers(self) -> int:

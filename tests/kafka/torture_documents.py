@@ -46,7 +46,7 @@ class Shape(NamedTuple):
     @property
     def delay_max(self) -> float:
         """The delay of documents that are still on time: what alignment leaves of the lateness, less the jitter."""
-        return self.lateness / 2 - 3 * JITTER_SECONDS
+        return min(self.lateness / 2 - 3 * JITTER_SECONDS, self.window / 4)
 
 
 class Item(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -245,20 +244,6 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     monkeypatch.undo()
     assert (first, dedup.counts(), dedup.matcher.table.documents) == ([], before, 2)
     assert names(dedup.process([Document("d", EDITED), Document("c", OTHER[::-1])])) == [("a", "d")]
-
-
-def test_documents_taken_before_the_iterable_raises_stay() -> None:
-    """In whole chunks."""
-
-    def failing() -> Iterator[Document]:
-        yield from (Document(str(n), f"{n} {STORY} {n}") for n in range(CHUNK_DOCUMENTS + 10))
-        raise OSError("the disk is gone")
-
-    dedup = Deduplicator()
-    with pytest.raises(OSError, match="the disk is gone"):
-        dedup.process(failing())
-    assert dedup.counts()["items"] == CHUNK_DOCUMENTS
-    assert dedup.process([Document("x", f"0 {STORY} 0")]) != []
 
 
 def test_a_flood_of_copies_gives_a_link_each() -> None:

@@ -156,12 +156,15 @@ class Cluster:
             place.worker.take(place.kept)
             place.kept = {}
 
-    def turn(self, place: Place, records_max: int = 500) -> int:
-        """One turn of a worker as its process would do it; returns the records taken."""
+    def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
+        """One turn of a worker as its process would do it, or its trim; returns the records taken."""
         try:
             if place.worker is None:
                 self.start(place)
             assert place.worker is not None
+            if trims:
+                place.worker.trim()  # type: ignore[union-attr]
+                return 0
             taken = place.worker.turn(0.0, records_max)
         except Crash:
             self.crash(place)
@@ -214,10 +217,7 @@ class Cluster:
         """What a matcher does from time to time."""
         self.record()
         if isinstance(place.worker, MatchWorker):
-            try:
-                place.worker.trim()
-            except UnreachableError:
-                self.events["unreachable"] += 1
+            self.turn(place, trims=True)
 
     def settle(self, records_max: int = 500) -> None:
         """Everybody runs until nothing has moved for longer than session and transaction timeout together."""

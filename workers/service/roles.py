@@ -26,7 +26,8 @@ from workers.stages.signer import SignPlan, SignWorker
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
-from workers.topics.rules import judge, refusal, topic_plans
+from workers.topics.replication import judge_replication
+from workers.topics.rules import judge, refusal, topic_plans, warnings
 from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
 
@@ -168,9 +169,19 @@ def check_topics(transport: Transport, settings: StreamSettings, names: Collecti
             if not configs:
                 _tell_unseen(plan.name)
             found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+            found[plan.name] += judge_replication(
+                transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
+            )
     sentence = refusal(found)
     if sentence:
         raise Failure(Exit.TOPIC, sentence)
+    _warn_once(warnings(found))
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    if sentence:
+        _log.warning("%s", sentence)
 
 
 @functools.cache

@@ -154,7 +154,16 @@ class TopicOptions(BaseModel):
     )
     candidates_partitions: int = Field(8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
-        -1, ge=-1, le=100, description="replicas of each partition; -1: what the broker does"
+        -1, ge=-1, le=100, description="replicas of each partition; -1: three, or as many as the cluster has nodes"
+    )
+    min_insync_replicas: int = Field(
+        -1,
+        ge=-1,
+        le=100,
+        description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
+    )
+    allow_single_replica: bool = Field(
+        False, description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node"
     )
     retention_seconds: int = Field(
         7 * _DAY_SECONDS, ge=60, le=10**9, description="how long documents, dead letters and candidates are kept"

@@ -68,6 +68,9 @@ class MatchPlan(NamedTuple):
 
 # Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
 _SAMPLED_DOCUMENTS = 16
+# From the commit of the windows to the trim at most. Within it no other member can have taken over: the shortest
+# session lasts as long.
+_TRIM_SECONDS_MAX = 1.0
 _MICROSECONDS = 1e6
 
 
@@ -93,11 +96,13 @@ class MatchWorker:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock = plan, observer, clock
         self.joined = False
+        self.membership = Membership("", -1, "", None)  # of the last poll
         self.aborted_in_row = 0
         self.waiting: set[int] = set()
         self.restoring: dict[int, _Restore] = {}
         self.tables: dict[int, PartitionTable] = {}
         self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
+        self._trimmed: dict[int, int] = {}  # partition -> first offset of the log, as far as this worker trimmed it
         self._refused = -1  # the last partition whose committed offset could not be had
 
     @property
@@ -119,7 +124,7 @@ class MatchWorker:
         with stage(self.observer, "poll"):
             timeout = 0.0 if self.restoring else timeout_seconds
             polled = self._poll(timeout, records_max)
-        self.joined = polled.membership.generation >= 0
+        self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         for partition in polled.revoked:
             self.waiting.discard(partition)
             self.restoring.pop(partition, None)
@@ -320,13 +325,23 @@ class MatchWorker:
             yield Message(plan.topics.candidates, partition_of_key(key, plan.candidate_partitions), value, key)
 
     def trim(self) -> None:
-        """Drop the log below the committed beginning of every running window."""
-        before = {}
-        for partition in self.tables:
-            committed = self.consumer.committed(partition)
-            window = None if committed is None else decode_window(committed.metadata)
-            # Until the first commit under these settings, the window of others says nothing of what they need.
-            if window is not None and window.fingerprint == self.plan.config.matching_fingerprint:
-                before[partition] = window.start
-        if before:
-            self.transport.trim(self.plan.topics.bands, before)
+        """Drop the log below the beginning of every running window that has moved.
+
+        The broker lets any client drop records. A member that lost its partitions in its sleep must not: its successor
+        may have a longer window. So the windows are committed first, which is refused to such a member, and what is
+        dropped is dropped at once, or not before the next call. Raises what a step raises.
+        """
+        positions = {partition: table.position() for partition, table in self.tables.items()}
+        starts = {partition: decode_window(committed.metadata).start for partition, committed in positions.items()}
+        before = {partition: start for partition, start in starts.items() if start > self._trimmed.get(partition, 0)}
+        if not before:
+            return
+        topic, began = self.plan.topics.bands, self.clock()
+        offsets = {partition: positions[partition] for partition in before}
+        try:
+            transact(self.producer, [], topic, offsets, self.membership, self.observer)
+        except AbortedError:
+            return
+        if 0 <= self.clock() - began <= _TRIM_SECONDS_MAX:
+            self.transport.trim(topic, before)
+            self._trimmed = {**self._trimmed, **before}
