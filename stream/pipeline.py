@@ -20,9 +20,9 @@ from stream.batches import (
     id_columns,
     ids_of,
     make_batch,
+    select,
     sizes_of,
     table_items,
-    take,
     times_of,
     wrong_values,
 )
@@ -99,7 +99,7 @@ class Signer:
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
             refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
-            batch = take(batch, np.flatnonzero(~too_large))
+            batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
@@ -125,7 +125,7 @@ class Matcher:
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
         self.config = config
         self.partition = partition or WHOLE
-        self.score_min = 0.0 if candidates else config.tuning.cut
+        self.score_min = 0.0 if candidates else config.tuning.score_min
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
@@ -146,7 +146,7 @@ class Matcher:
         items, slots = met.items[rows], met.slots[rows]
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], common.keys[rows],
+            judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id)
 
@@ -158,7 +158,7 @@ class Matcher:
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
             slots = met.slots[rows]
             older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
-            found.append(self._scheme.common(batch.evidence.take(met.items[rows]), older, self.config.plan))
+            found.append(self._scheme.common(batch.evidence.select(met.items[rows]), older, self.config.plan))
         return found[0] if len(found) == 1 else Common(*map(np.concatenate, zip(*found, strict=True)))
 
     def remove(self, id_: bytes) -> int:

@@ -60,7 +60,7 @@ def main() -> int:
             if call != ORDINARY:
                 strike_after(call, int(number))
             sys.argv = ["neardup", role, "--instance", instance, "--from", "earliest", "--supervised"]
-            cli.main()
+            sys.exit(cli.main())
         sys.stdout.write(f"{role} {call} {child}\n")
         sys.stdout.flush()
         _, status = os.waitpid(child, 0)

@@ -141,7 +141,7 @@ class World:
             similarity = float(np.clip((equal.mean() - 2.0**-8) / (1 - 2.0**-8), 0, 1))
             degrees[a] += len(self.members[b])
             degrees[b] += len(self.members[a])
-            if similarity >= config.tuning.cut:
+            if similarity >= config.tuning.score_min:
                 self.pairs[a, b] = similarity, int(equal.all(axis=1).sum())
                 self.neighbours.update((a, b))
         limit = min(config.bucket_candidates_max, config.probe_candidates_max or config.bucket_candidates_max)

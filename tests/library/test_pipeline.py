@@ -205,7 +205,7 @@ def test_candidates_below_the_cut_are_emitted_on_request() -> None:
     config = Config(threshold=0.5, recall=0.8, bands=25, rows=4)
     few, all_ = Deduplicator(config), Deduplicator(config, candidates=True)
     pairs, candidates = few.process(documents), all_.process(documents)
-    assert [pair for pair in candidates if pair.similarity >= config.tuning.cut] == pairs
+    assert [pair for pair in candidates if pair.similarity >= config.tuning.score_min] == pairs
     assert len(candidates) > len(pairs)
     assert few.counts() == all_.counts()
     assert len(candidates) == all_.counts()["candidates"] + all_.counts()["copies"]
@@ -226,7 +226,7 @@ def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
         tuning = Config(threshold=threshold, recall=0.5, sketch_bits=bits).tuning
         rows, least = tuning.bands * tuning.rows, tuning.agreements_min
         below, at = estimate(np.array([least - 1, least], np.int32), rows, bits)
-        assert below < tuning.cut <= at
+        assert below < tuning.score_min <= at
 
 
 def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:

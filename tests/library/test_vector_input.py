@@ -80,8 +80,8 @@ def test_a_vector_that_cannot_be_used_is_refused(vector: Any, reason: str) -> No
         (b"\0", "vector_length"),
         (np.zeros(12, bool), "vector_length"),
         ([0] * 10, "vector_length"),
-        ([2] * 11, "vector_component"),
-        ([0.5] * 11, "vector_component"),
+        ([2] * 11, "vector_bit"),
+        ([0.5] * 11, "vector_bit"),
         (b"\0\1", "vector_padding"),
     ],
 )

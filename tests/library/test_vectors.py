@@ -90,7 +90,7 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
             config = Config(**settings, seed=seed)
             found = common_of(config, AT[measure](np.random.default_rng(seed), 250, s))
             met += int((found.keys > 0).sum())
-            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
         expected = [float(p[0]) for p in probabilities(config.tuning, np.array([s]))]
         for share, p in zip((met / 2000, emitted / 2000), expected, strict=True):
             assert abs(share - p) <= 6 * (p * (1 - p) / 500) ** 0.5 + 1e-4, (s, share, p)
@@ -147,7 +147,7 @@ def test_a_stream_pairs_vectors_by_name() -> None:
         ("l1", [-1.0] * 32, "vector_component"),
         ("l1", [301.0] * 32, "vector_component"),
         ("euclidean", [7e5] * 32, "vector_half"),
-        ("hamming", [2] * 1000, "vector_component"),
+        ("hamming", [2] * 1000, "vector_bit"),
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
@@ -217,7 +217,7 @@ def test_vectors_have_more_rows_than_sets_unless_told() -> None:
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
-    """One of the fingerprints changes with each of them, and none with what has no say."""
+    """One of the fingerprints changes with each of them; what has no say is refused."""
 
     def fingerprints(config: Config) -> tuple[str, str]:
         return config.signing_fingerprint, config.matching_fingerprint
@@ -225,7 +225,8 @@ def test_what_decides_evidence_or_similarity_is_another_generation(measure: str,
     before = Config(**SETTINGS[measure])
     assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
     idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    assert fingerprints(before) == fingerprints(before.model_copy(update=idle))
+    with pytest.raises(ConfigError, match="has no meaning with scheme"):
+        before.model_copy(update=idle)
 
 
 def test_another_scale_of_distances_needs_no_new_signatures() -> None:

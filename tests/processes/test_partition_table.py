@@ -17,7 +17,7 @@ import pytest
 
 from stream import Config, ConfigError, Document, Signer
 from stream.bands_message import BandMessage, WireError, encode
-from stream.batches import Batch, bucket_keys, take
+from stream.batches import Batch, bucket_keys, select
 from stream.partitions import Partition, route
 from stream.schemes import SCHEMES
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
@@ -75,7 +75,7 @@ class Log:
         ]
         batch = Signer(self.config).sign(made).batch
         keys = bucket_keys(batch, SCHEMES[self.config.scheme], self.config.plan)
-        return take(batch, route(keys, self.partition.of)[self.partition.number])
+        return select(batch, route(keys, self.partition.of)[self.partition.number])
 
     def record(self, message: BandMessage) -> Record:
         return Record(1, self.offset, 0, None, encode(message, self.config.signing_fingerprint))

@@ -310,11 +310,11 @@ def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
     raise typer.Exit(run(RunJob(**job), load(given(ctx), config)))
 
 
-def main() -> None:
-    """Run the command line; every foreseen failure is one sentence on standard error and its exit code."""
+def main() -> int:
+    """Run the command line and return its exit code; every foreseen failure is one sentence on standard error."""
     if sys.stderr is None:  # closed by whoever started the process: nothing is told then
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
-    sys.exit(_main())
+    return _main()
 
 
 def _main() -> int:
@@ -345,7 +345,3 @@ def _library_code(error: Exception) -> Exit | None:
 def _fail(code: Exit, sentence: str) -> int:
     typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
     return code
-
-
-if __name__ == "__main__":
-    main()

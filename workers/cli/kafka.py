@@ -134,14 +134,14 @@ def up_command(
     {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers.
     """
     from workers.process.stop import Stop
-    from workers.service.supervisor import Supervisor, jobs_of, spawn
+    from workers.service.supervisor import Supervisor, child_specs, spawn
 
     settings = _settings(ctx, config, start)
     stop = Stop()
     stop.install()
     values = _given(ctx, start)
-    jobs = jobs_of(signers, matchers, values, config, settings.health_port)
-    raise typer.Exit(Supervisor(jobs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
+    specs = child_specs(signers, matchers, values, config, settings.health_port)
+    raise typer.Exit(Supervisor(specs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
 
 
 def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
