@@ -62,7 +62,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     if plan.exact:
         similarity = sets.exact_similarity(a, b, plan)
     else:
-        similarity = partial_banding.estimate(found.equal, found.finite, found.told, bits)
+        similarity = partial_banding.estimate(found.equal, found.finite, found.compared, bits)
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 

@@ -21,7 +21,7 @@ from stream.kernels.compile import kernel
 from stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]
-# Told apart from the seed of the lines.
+# Separates these from the seed of the lines.
 _OFFSET_PURPOSE = 0x0FF5E7
 # Segments beyond are taken as the last one.
 _SEGMENT_MAX = 2.0**31 - 1

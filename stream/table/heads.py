@@ -2,17 +2,18 @@
 
 Theory of operation. The top 9 bits of a key choose one of 512 segments, the next 32 are its tag. A segment is a
 linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 0 for empty; its entries lie in pages
-of 256 that it need not have next to each other. So 41 bits of a key are compared: two keys that agree in them share a
-chain, which the evidence later tells apart (it costs time, never a wrong pair).
+of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys that agree in them share a chain; the
+evidence separates their items later, which costs time and never makes a wrong pair.
 
-- A posting number is stored modulo 2**32 and read back as the one at or after the oldest kept posting. A head whose
-  posting has left the window reads back as a number not yet given out: it is dead, and skipped.
-- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: dead heads are dropped, and
-  it takes or gives back pages to fit the rest. One segment at a time, so there is no pause, and two moves an insertion.
-- A segment that nobody fills is rebuilt after 2**30 postings all the same (``sweep``), long before numbers repeat.
-- During a step "kept" means what was kept when the step began, so that the step can be undone.
+- A posting number is stored modulo 2**32 and read back as the number at or after the oldest kept posting. A head whose
+  posting has left the window reads back as a future number: the head is expired, and skipped.
+- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped,
+  and it takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion
+  costs two moves on average.
+- A segment that does not fill up is rebuilt after 2**30 postings (``BandTable._sweep``), long before numbers repeat.
+- In a step, "kept" means kept when the step began, so that the step can be undone.
 
-Who may change what: ``put_at`` and ``rebuild``, under the table's step; nobody else.
+Only ``put_at`` and ``rebuild`` change heads, inside a step of the table.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def test_no_input_is_changed(case: Case) -> None:
 
 @every_case
 def test_a_batch_signs_as_one_by_one_does(case: Case) -> None:
-    """Whatever is signed or refused beside a document, and wherever it stands in the buffers."""
+    """Whatever its batch signs or refuses, and wherever it stands in the buffers."""
     documents = streams(case, 7)
     signer = Signer(case.config())
     whole = signer.sign(documents)

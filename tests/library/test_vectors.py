@@ -109,7 +109,7 @@ def test_the_similarity_is_that_of_the_measure(measure: str, kept: str) -> None:
 
 
 def test_an_estimate_of_segments_is_unbiased_near_the_threshold() -> None:
-    """The share of equal rows, less those equal by chance, told back to a distance."""
+    """The share of equal rows, less those equal by chance, gives the distance."""
     config = Config(**SETTINGS["euclidean"], vector_evidence="sketch", threshold=0.9, bands=128, rows=8, rows_max=1024)
     found = common_of(config, at_euclidean(np.random.default_rng(3), 2000, 0.9)).similarity
     assert abs(found.mean() - 0.9) < 0.002
@@ -151,7 +151,7 @@ def test_a_stream_pairs_vectors_by_name() -> None:
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
-    """And those beside it are signed, in their order."""
+    """The others are signed, in their order."""
     kept = {"vector_evidence": "float16"} if measure == "euclidean" else {}
     good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
     documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]

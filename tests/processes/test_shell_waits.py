@@ -76,7 +76,8 @@ def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start
             consumer = super().consumer(topic, group, instance)
             if len(left) == 1:
                 left[0].begin()
-                left[0].send_offsets(topic, {0: Committed(0, "")}, consumer.poll(0, 1).membership)
+                pending = {0: Committed(0, ""), 1: Committed(0, "")}
+                left[0].send_offsets(topic, pending, consumer.poll(0, 1).membership)
                 self._cluster.advance(self._cluster.session_seconds)  # its partitions come back with the next poll
             return consumer
 

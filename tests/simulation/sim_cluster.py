@@ -26,7 +26,8 @@ from stream.json_lines import Fields
 from workers.settings.kafka import STEP_BYTES_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
@@ -38,8 +39,8 @@ START = "earliest"
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
-    "bounds", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets", "send_offsets_after",
-    "commit_before", "commit_after", "abort", "abort_after",
+    "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
+    "send_offsets_after", "commit_before", "commit_after", "abort", "abort_after",
 )  # fmt: skip
 _CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
 
@@ -126,6 +127,10 @@ class Cluster:
         self._read = dict.fromkeys(self.bands, 0)
         self._acted = 0
 
+    def clock(self) -> float:
+        """The time of the cluster."""
+        return self.memory.now_seconds
+
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
 
@@ -147,9 +152,7 @@ class Cluster:
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
         if place.kind == SIGNERS:
-            place.worker = SignWorker(
-                consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
-            )
+            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())

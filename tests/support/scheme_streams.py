@@ -35,7 +35,7 @@ def usable(documents: list[Document], settings: Config) -> list[Document]:
 
 
 def brought(document: Document) -> dict[str, Any]:
-    """What a document brings beside id and text, as it stands in JSON."""
+    """What a document brings in addition to id and text, as it stands in JSON."""
     if document.vector is not None:
         vector = np.asarray(document.vector)
         packed = vector.dtype == np.uint8  # bits

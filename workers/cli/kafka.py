@@ -224,6 +224,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     from workers.telemetry.health import Health, serve
     from workers.telemetry.metrics import Metrics
     from workers.topics.names import names_of
+    from workers.topics.rules import LATENESS_SECONDS_MIN
     from workers.transport.kafka.connect import connect, kafka_settings
 
     settings = _settings(ctx, config, start)
@@ -243,10 +244,12 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     logging.getLogger(__name__).info(
         "%s: starting; health and metrics on %s:%d", names.worker(role, settings.instance), settings.health_host, port
     )
-    if role == "match" and not settings.lateness_seconds:
+    if role == "match" and settings.lateness_seconds < LATENESS_SECONDS_MIN:
         logging.getLogger(__name__).warning(
-            "lateness_seconds is 0, but documents of several partitions do not come in order of time: set how late one "
-            "may be, or pairs at the edge of the window may be missed"
+            "lateness_seconds is %g: several partitions of documents need %g at least, or pairs are missed; one "
+            "partition needs as much as its producers are out of order",
+            settings.lateness_seconds,
+            LATENESS_SECONDS_MIN,
         )
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
     spare_collector()

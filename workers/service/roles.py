@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from stream.bands_message import BandMessage, encode
@@ -22,7 +22,8 @@ from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
@@ -64,12 +65,16 @@ Tables = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker."""
+    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker.
+
+    ``waiting_records``: how many records it has polled and not processed, of each partition that has some.
+    """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
+    waiting_records: Callable[[], Mapping[int, int]] = dict
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
 
@@ -99,9 +104,10 @@ def _signer(
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
+        align_wait_seconds_max=settings.align_wait_seconds_max,
     )
-    worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
-    return Made(worker)
+    worker = SignWorker(transport, consumer, producer, plan, observer)
+    return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
 def _matcher(
@@ -121,7 +127,14 @@ def _matcher(
         step_bytes_max=settings.step_bytes_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
+    return Made(
+        worker,
+        restoring=lambda: sorted(worker.restoring),
+        observe=worker.observe,
+        trim=worker.trim,
+        hand_over=worker.leave,
+        inherit=worker.take,
+    )
 
 
 # A signer collects documents that arrive one by one. Signers have collected what arrives at a matcher.

@@ -230,15 +230,18 @@ class Shell:
                 observer.forget(label)
             observer.set("assigned_partitions", len(owned))
             observer.set("ready", float(worker.joined and worker.ready))
+            waiting = made.waiting_records()
             for partition, lag in consumer.lag().items():
-                observer.set("lag_records", lag, str(partition))
+                observer.set("lag_records", lag + waiting.get(partition, 0), str(partition))
             made.observe()
 
         def check() -> None:
             ends = {partition: end for partition, (_, end) in transport.bounds(self.topic).items()}
             self._is_away = False
             observer.set("connected", float(worker.joined))
-            positions = {p: at for p, at in consumer.positions().items() if p in worker.running}
+            # A partition with records in hand was read: those wait for other partitions.
+            running = worker.running - made.waiting_records().keys()
+            positions = {p: at for p, at in consumer.positions().items() if p in running}
             stalled = self._stall.look(positions, ends, self.outside.now())
             if stalled is not None:
                 self.outside.stuck(

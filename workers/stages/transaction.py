@@ -14,7 +14,7 @@ log).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -39,27 +39,18 @@ _OUTCOMES: dict[type[TransportError], str] = {
 
 
 class Message(NamedTuple):
-    """One record to send."""
+    """One record to send; without a time it has that of its sending."""
 
     topic: str
     partition: int
     value: bytes
     key: bytes | None = None
+    timestamp_ms: int | None = None
 
 
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
-
-
-def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
-    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
-    first = size = 0
-    for end, record in enumerate(records, 1):
-        size += record_bytes(record)
-        if size >= bytes_max or end == len(records):
-            yield records[first:end]
-            first, size = end, 0
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
@@ -111,7 +102,7 @@ def _publish(
         with stage(observer, "send"):
             producer.begin()
             for message in messages:
-                producer.send(message.topic, message.partition, message.value, message.key)
+                producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
         with stage(observer, "flush"):
             producer.flush()
         with stage(observer, "commit"):

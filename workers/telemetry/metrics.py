@@ -73,12 +73,16 @@ _ROWS = (
         "Tombstones read; of a matcher: removal notices published."),
     Row("clamped", "counter", "documents", _ONE,
         "Documents whose time was ahead of their message's by more than skew_seconds, and was moved back."),
+    Row("misnamed", "counter", "documents", _ONE,
+        "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
         (*REASONS, *BATCH_REASONS)),
     Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
     Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
+    Row("unaligned", "counter", "records", _ONE,
+        "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
     # What the tables count, and the limits that were reached.
     *(Row(name, "counter", row.unit, _OTHER, row.meaning) for name, row in COUNTERS.items() if row.meaning),
     # The tables.
@@ -98,6 +102,10 @@ _ROWS = (
         "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
     Row("event_time_lag_seconds", "gauge", "seconds", _OTHER,
         "From the greatest event time seen in a partition to now.", _PARTITION),
+    Row("align_behind_seconds", "gauge", "seconds", _ONE,
+        "From the record time of the next record to sign in a partition to now; 0 when there is none.", _PARTITION),
+    Row("align_wait_seconds", "gauge", "seconds", _ONE,
+        "For how long a signer has had records at hand and may sign none, because other partitions are behind."),
     # Kafka.
     Row("transactions", "counter", "transactions", BOTH, "Transactions, by how they ended.", "outcome", OUTCOMES),
     Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",

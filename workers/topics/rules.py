@@ -20,6 +20,8 @@ _ROOM_SHARE = 0.05
 _BANDS_SEGMENT_BYTES = 128 << 20
 # A producer's clock may run ahead by this: event times are held against the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
+# Signers renew what they claim of their partitions each second, and a live stream must not wait for that.
+LATENESS_SECONDS_MIN = 60.0
 
 
 class Rule(NamedTuple):
@@ -35,7 +37,7 @@ class TopicPlan(NamedTuple):
 
     name: str
     partitions: int
-    exact: bool  # whether another number of partitions would be wrong
+    partitions_problem: Callable[[int], str]  # what is wrong with a number of partitions; empty if nothing is
     configs: Mapping[str, str]
     rules: tuple[Rule, ...]
 
@@ -79,13 +81,16 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     )
     common = (_NOT_COMPACTED, _CLEAN_LEADER, size)
     return [
-        TopicPlan(topics.documents, settings.documents_partitions, False, {**kept, **ahead}, (*common, _NOT_AHEAD)),
-        TopicPlan(topics.dead, 1, False, kept, common),
         TopicPlan(
-            topics.bands, settings.bands_partitions, True, bands,
+            topics.documents, settings.documents_partitions, _aligned(settings.lateness_seconds),
+            {**kept, **ahead, "message.timestamp.type": "CreateTime"}, (*common, _NOT_AHEAD, _DOCUMENTS_STAMPS),
+        ),
+        TopicPlan(topics.dead, 1, _any_number, kept, common),
+        TopicPlan(
+            topics.bands, settings.bands_partitions, _exactly(settings.bands_partitions), bands,
             (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
         ),
-        TopicPlan(topics.candidates, settings.candidates_partitions, False, kept, common),
+        TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, kept, common),
     ]  # fmt: skip
 
 
@@ -95,8 +100,7 @@ UNSEEN = "not to be seen"
 
 def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[Finding]:
     """The settings of a topic that matter here, with what is wrong: partitions, rules, then what it is made with."""
-    problem = f"must be {plan.partitions}: keys are spread over as many" if plan.exact else ""
-    findings = [Finding("partitions", str(partitions), problem if partitions != plan.partitions else "")]
+    findings = [Finding("partitions", str(partitions), plan.partitions_problem(partitions))]
     rules = {rule.key: rule for rule in plan.rules}
     for key in dict.fromkeys([*rules, *plan.configs]):
         value, rule = configs.get(key), rules.get(key)
@@ -135,6 +139,23 @@ def judge_wanted(settings: StreamSettings) -> list[tuple[str, Finding]]:
     ]
 
 
+def _any_number(partitions: int) -> str:
+    return ""
+
+
+def _exactly(wanted: int) -> Callable[[int], str]:
+    return lambda partitions: "" if partitions == wanted else f"must be {wanted}: keys are spread over as many"
+
+
+def _aligned(lateness_seconds: float) -> Callable[[int], str]:
+    """Signers keep several partitions within half of the lateness of each other, in which their own delays must fit."""
+    problem = (
+        f"must be 1 while lateness_seconds is {lateness_seconds:g}: several partitions are not read in one order of "
+        f"time; set lateness_seconds to {LATENESS_SECONDS_MIN:g} or more for all workers"
+    )
+    return lambda partitions: problem if partitions > 1 and lateness_seconds < LATENESS_SECONDS_MIN else ""
+
+
 def _bands_time(settings: StreamSettings) -> Rule:
     least = bands_milliseconds_min(settings)
     return Rule(
@@ -163,6 +184,11 @@ _BANDS_BYTES = Rule(
     "retention.bytes",
     lambda value: value == "-1",
     "must be -1: a full log would drop records of the window",
+)
+_DOCUMENTS_STAMPS = Rule(
+    "message.timestamp.type",
+    lambda value: value == "CreateTime",
+    "must be CreateTime: signers align partitions by the times that producers give their messages",
 )
 _BANDS_STAMPS = Rule(
     "message.timestamp.type",

@@ -125,13 +125,15 @@ class Polled(NamedTuple):
     """The result of one ``poll``.
 
     ``assigned`` are partitions that are new since the last poll (paused), ``revoked`` those that are no longer owned. A
-    partition in both was lost and assigned again: drop what belongs to it.
+    partition in both was lost and assigned again: drop what belongs to it. ``is_joining``: this member takes part in a
+    rebalance that is not over; the broker may refuse a commit until a later poll has the outcome.
     """
 
     records: list[Record]
     membership: Membership
     assigned: tuple[int, ...]
     revoked: tuple[int, ...]
+    is_joining: bool = False
 
 
 class Consumer(Protocol):
@@ -182,6 +184,13 @@ class Consumer(Protocol):
         """Return the position of each assigned partition that has one, without a request to the broker.
 
         A position moves past control records and records of aborted transactions too.
+        """
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records would stop, of each assigned partition where the client knows; asks
+        nobody.
+
+        A partition whose position is at its end is listed only when the client has looked since it got there.
         """
 
     def close(self) -> None:
@@ -297,6 +306,12 @@ class Transport(Protocol):
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition; the end is where a read-committed reader stops."""
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed, of each partition that it has committed; empty for an unknown group.
+
+        It never waits: what an open transaction holds does not count yet.
+        """
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them.
