@@ -42,6 +42,8 @@ DROPPED_MARKERS = "Couldn't find leader endpoint"
 # Windows that the archive of a run spans, whatever the number of documents.
 WINDOWS = 10
 DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
+# Documents of a signer's step at most, by the seed: the default, and one so small that a window has many steps.
+STEPS = (5_000, 100)
 ROLES = ("sign", "match")
 _T = TypeVar("_T")
 
@@ -110,7 +112,8 @@ class Cluster:
             "bootstrap_servers": self.brokers.bootstrap, "topic_prefix": "torture.", "window_seconds": given.window,
             "lateness_seconds": given.lateness, "bands_partitions": 4, "documents_partitions": DOCUMENTS_PARTITIONS,
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
-            "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5, "sign_threads": 1,
+            "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
+            "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
             "turn_seconds_max": 60, "stall_seconds_max": 60,
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}

@@ -20,7 +20,7 @@ was never removed: then n copies are promised n - 1 links that join them. Each r
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,6 +34,7 @@ from torture_reader import Read
 from stream.config import Config
 from stream.documents import Document
 from stream.pipeline import Signer
+from workers.settings.kafka import StreamSettings
 
 MICROSECONDS = 1_000_000
 EXAMPLES_MAX = 5
@@ -82,7 +83,8 @@ class Verdict:
 class World:
     """The committed documents: versions, removals, poison, contents, and what time says of them."""
 
-    def __init__(self, records: Sequence[Read], config: Config) -> None:
+    def __init__(self, records: Sequence[Read], config: Config, step_documents_max: int) -> None:
+        self.step_documents_max = step_documents_max
         self.window = round((config.window_seconds or 0) * MICROSECONDS)
         self.lateness = round(config.lateness_seconds * MICROSECONDS)
         self.span_ms = config.lateness_seconds * 1000 / 2
@@ -107,9 +109,13 @@ class World:
     def _read(self, records: Sequence[Read]) -> tuple[list[dict[str, object]], list[Removal]]:
         """Records by kind; of documents the rows, and their places."""
         rows, places = [], []
-        clocks: dict[int, int] = defaultdict(int)
+        self._lanes: dict[int, list[int]] = defaultdict(list)  # the clocks of a partition's records, in order
+        self._offsets: dict[int, list[int]] = defaultdict(list)
         for record in records:
-            clock = clocks[record.partition] = max(clocks[record.partition], record.timestamp_ms)
+            lane = self._lanes[record.partition]
+            clock = max(lane[-1] if lane else 0, record.timestamp_ms)
+            lane.append(clock)
+            self._offsets[record.partition].append(record.offset)
             key, place = (record.key or b"").decode(), Removal(record.partition, record.offset, clock)
             if key.startswith("poison-"):
                 self.poison[record.partition, record.offset, key.split("-")[1]] += 1
@@ -158,6 +164,18 @@ class World:
             return one.offset < other.offset
         return one.clock_ms + self.span_ms < other.clock_ms
 
+    def is_gone(self, removal: Removal, doc: Doc) -> bool:
+        """Whether a removal is signed in an earlier step than a document, for certain.
+
+        Within a step, a document may meet what was removed before it. One step takes the records of its partitions in
+        order of their clocks, so it does not hold both if more than a step of records stand between them in the
+        document's own partition.
+        """
+        if removal.clock_ms + self.span_ms >= doc.clock_ms:
+            return False
+        behind = bisect_left(self._offsets[doc.partition], doc.offset)
+        return behind - bisect_right(self._lanes[doc.partition], removal.clock_ms) > self.step_documents_max
+
     def is_settled(self, content: int) -> bool:
         """Whether its ids came once and were never removed."""
         return all(self.times_of_id[doc.id] == 1 and doc.id not in self.removals for doc in self.members[content])
@@ -192,8 +210,7 @@ class World:
             removal = self.removal_of(one)
             if removal is None or self.is_first(other, removal):
                 continue
-            # In one partition, a document may meet what was removed before it in the same step.
-            if removal.clock_ms + self.span_ms < other.clock_ms:
+            if self.is_gone(removal, other):
                 return "forbidden"
             out = "undecided"
         return out
@@ -211,9 +228,11 @@ def _sharing(evidence: np.ndarray) -> set[tuple[int, int]]:
     return pairs
 
 
-def judge(documents: Sequence[Read], candidates: Sequence[Read], dead: Sequence[Read], config: Config) -> Verdict:
+def judge(
+    documents: Sequence[Read], candidates: Sequence[Read], dead: Sequence[Read], settings: StreamSettings
+) -> Verdict:
     """Compare the committed records of the three topics."""
-    world, out = World(documents, config), Verdict()
+    world, out = World(documents, settings, settings.step_documents_max), Verdict()
     out.seen.update(documents=len(world.docs), poison=len(world.poison), late=sum(map(world.is_late, world.docs)))
     out.seen.update(versions=sum(count > 1 for count in world.times_of_id.values()), hot=len(world.crowded))
     _judge_dead(out, world, dead)
@@ -226,7 +245,7 @@ def judge(documents: Sequence[Read], candidates: Sequence[Read], dead: Sequence[
             notices[pair["removed"]] += 1
             continue
         out.seen["published"] += 1
-        found = _right(out, world, pair, config)
+        found = _right(out, world, pair, settings)
         if found is not None and found[0].content == found[1].content:
             links[found[0].content].append(found)
         elif found is not None:
