@@ -85,7 +85,7 @@ def run(size: Size) -> Iterator[Result]:
         configs = {
             "prefix, learned order": learned(documents[::_SAMPLE], prefix),
             "prefix": prefix,
-            "identical": Config(scheme="identical", **common),
+            "identical": Config(scheme="identical", threshold=THRESHOLD),
             "one_permutation": Config(scheme="one_permutation", **common),
         }
         yield from _measured(name, documents, configs, size)

@@ -1,7 +1,7 @@
 """The one path of a document: normalise, shingle, sign | probe, add, score | pair.
 
-``Signer`` is the left half and keeps nothing; ``Matcher`` is the right half and keeps the table; ``Deduplicator`` is
-the two of them in one process. Workers run the halves on different machines with a topic between them.
+``Signer`` is the left half and has no state. ``Matcher`` is the right half and holds the table. ``Deduplicator`` is
+both in one process. Workers run the halves on different machines, with a topic between them.
 """
 
 from __future__ import annotations
@@ -53,9 +53,16 @@ class Signed(NamedTuple):
 
 
 class Signer:
-    """Documents -> batches. Keeps nothing between calls; the same document always gives the same row.
+    """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
 
-    What is kept of a document takes ``item_bytes_max`` bytes at most, by default those of the whole window.
+    Args:
+        config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
+        item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
+
+    Example:
+        >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
+        >>> signed.batch.size, signed.refusals
+        (1, [Refusal(place=1, id='b', reason='empty')])
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None) -> None:
@@ -78,16 +85,16 @@ class Signer:
         """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
-        kept: Sequence[int] = range(len(documents))
-        taken = documents
+        places: Sequence[int] = range(len(documents))
+        usable = documents
         if refused:
-            kept = [i for i in kept if i not in refused]
-            taken = [documents[i] for i in kept]
-        reading = scheme.features(taken, plan)
-        refused |= {kept[i]: why for i, why in reading.refused.items()}
+            places = [i for i in places if i not in refused]
+            usable = [documents[i] for i in places]
+        reading = scheme.features(usable, plan)
+        refused |= {places[i]: why for i, why in reading.refused.items()}
         if refused:
-            kept = [i for i in kept if i not in refused]
-            ids, times = [ids[i] for i in kept], times[kept]
+            places = [i for i in places if i not in refused]
+            ids, times = [ids[i] for i in places], times[places]
         id_bytes, id_starts = id_columns(ids)
         batch = make_batch(
             ids=id_bytes,
@@ -98,13 +105,13 @@ class Signer:
         )
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
-            refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
+            refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
     def _admit(self, documents: Sequence[Document]) -> tuple[list[bytes], npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as bytes and their times; those that cannot be kept, by place, with the reason."""
+        """The ids of documents as bytes and their times; the reasons of unusable ones, by place."""
         ids, surrogates = ids_of(documents)
         times, keepable = times_of(documents)
         refused = dict.fromkeys(surrogates, "id_surrogate")
@@ -115,11 +122,26 @@ class Signer:
 
 
 class Matcher:
-    """Batches -> matches, against everything in the window. One table; every call belongs to a step of it.
+    """Batches -> matches against everything in the window. It holds one table; one thread at a time may use it.
 
-    ``partition`` is the part of the bucket keys that this matcher holds: it publishes only the pairs that it owns, and
-    orders items of one time by id, because arrival differs between partitions. Without one it holds them all.
-    ``candidates=True`` keeps the candidates below the cut as well.
+    Every call that adds or removes belongs to a step of ``table``: ``begin`` before it, ``commit`` or ``undo`` after.
+
+    Args:
+        config: the settings; batches must be signed under the same ``signing_fingerprint``.
+        partition: the part of the bucket keys that this matcher holds; by default all. With a partition it returns only
+            the pairs that the partition owns, and orders items of equal time by id, because arrival differs between
+            partitions.
+        candidates: return candidates below the least score too.
+
+    Raises:
+        CapacityError: in ``match``, if more postings would be in the window than a table can number.
+
+    Example:
+        >>> matcher, signer = Matcher(Config()), Signer(Config())
+        >>> batch = signer.sign([Document("a", "the same text"), Document("b", "the same text")]).batch
+        >>> with step(matcher.table):
+        ...     matcher.match(batch).pairs()
+        [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
@@ -131,7 +153,7 @@ class Matcher:
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        """Probe the table with each item, then add it; score what was met; keep the pairs that it owns."""
         keys = bucket_keys(batch, self._scheme, self.config.plan)
         met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
         if not len(met.items):

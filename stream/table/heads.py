@@ -161,7 +161,7 @@ def locate(heads, key, kept, end):
         if entry >> _U32 == tag:
             return (posting if posting < end else NONE), place
         if reuse == NONE and posting >= end:
-            reuse = place  # a dead head of another bucket; go on, in case the key itself stands further on
+            reuse = place  # an expired head of another bucket; go on, in case the key itself stands further on
         position += 1
         if position == places:
             position = 0
@@ -169,7 +169,7 @@ def locate(heads, key, kept, end):
 
 @inlined
 def put_at(heads, key, place, posting, kept):
-    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves a dead head there."""
+    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves an expired head there."""
     if heads.entries[place] == np.uint64(0):
         heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
     number = kept - 1 if posting == NONE else posting
@@ -191,7 +191,7 @@ def make_room(heads, keys, kept, end):
 
 @raw_kernel
 def rebuild(heads, segment, extra, kept, end):
-    """Drop the dead heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
+    """Drop the expired heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
     live = heads.scratch

@@ -38,6 +38,7 @@ from stream.table.chains import (
     SUPERSEDED,
     UNTIMED,
     byte_place,
+    eligible_copy,
     event_time,
     first_posting,
     older,
@@ -45,7 +46,6 @@ from stream.table.chains import (
     same_id,
     slot_of,
     slot_place,
-    speaks,
 )
 from stream.table.heads import NONE, locate, make_room, put_at, warm
 
@@ -90,7 +90,7 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
         top = find_content(store, limits, items, i, scratch.targets[CONTENT], live, kept)
         copy = NONE
         if top != NONE and probe:
-            copy = speaks(store, limits, top, items, i, time, live, kept)
+            copy = eligible_copy(store, limits, top, items, i, time, live, kept)
         if copy != NONE:
             meet(met, i, copy, True)
             state[COPIES] += 1
@@ -110,7 +110,7 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
 
 @inlined
 def bytes_of(items, i):
-    """How many bytes an item takes beside its slot: its id, and the ragged part of its evidence."""
+    """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
@@ -197,7 +197,7 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                         )
                     ):
                         store.seen[place] = epoch
-                        who = speaks(store, limits, slot, items, i, time, live, kept)
+                        who = eligible_copy(store, limits, slot, items, i, time, live, kept)
                         if who != NONE:
                             meet(met, i, who, False)
                             state[CANDIDATES] += 1

@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_keys_in_another_process() -> None:
     """Whatever Python's own hash is seeded with; and the same fingerprints."""
     outputs = []
     for hash_seed in ("0", "1"):
-        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
         run = subprocess.run([sys.executable, "-c", SIGN], env=environment, capture_output=True, text=True, check=True)
         outputs.append(run.stdout)

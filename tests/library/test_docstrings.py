@@ -17,7 +17,16 @@ MODULES = [
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
     for path in sorted((ROOT / "stream").rglob("*.py"))
 ]
-CLASSES = [stream.Config, stream.Document, stream.Pair, stream.Refusal, Scheme]
+CLASSES = [
+    stream.Config,
+    stream.Document,
+    stream.Pair,
+    stream.Refusal,
+    stream.Deduplicator,
+    stream.Signer,
+    stream.Matcher,
+    Scheme,
+]
 
 
 @pytest.mark.parametrize("module", MODULES)

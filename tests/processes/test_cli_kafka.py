@@ -179,11 +179,11 @@ def test_topics_as_they_are_made_are_safe():
     [
         ("retention.ms", "60000", "younger records are live"),
         ("retention.bytes", "1000000", "would drop records of the window"),
-        ("cleanup.policy", "compact", "compaction takes out records"),
-        ("cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("cleanup.policy", "compact", "compaction removes records"),
+        ("cleanup.policy", "compact,delete", "compaction removes records"),
         ("message.timestamp.type", "CreateTime", "late documents would let retention delete fresh data"),
         ("max.message.bytes", "1000", "may be refused"),
-        ("unclean.leader.election.enable", "true", "would cut off what is committed"),
+        ("unclean.leader.election.enable", "true", "would truncate what is committed"),
     ],
 )
 def test_settings_that_lose_live_state_are_found(key, value, problem):
@@ -377,6 +377,6 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 def test_the_command_under_test_is_the_one_that_up_starts():
     """By the same interpreter."""
-    from workers.service.supervisor import jobs_of
+    from workers.service.supervisor import child_specs
 
-    assert jobs_of(1, 0, {}, None, 1)[0].command[:3] == COMMAND
+    assert child_specs(1, 0, {}, None, 1)[0].command[:3] == COMMAND

@@ -38,7 +38,7 @@ def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
     assert bench.pairs() == [("a", "b")]
     signer, matcher = bench.metrics["sign"], bench.metrics["match"]
     assert signer.value("documents") == 3
-    assert signer.value("transactions", "committed") == 2  # where it was told to begin, and the step
+    assert signer.value("transactions", "committed") == 2  # the start position, and the step
     assert signer.value("sent_messages") == 2
     assert (matcher.value("pairs"), matcher.value("end_to_end_seconds")) == (1, 1)
     assert matcher.value("copies") >= 1
@@ -202,13 +202,13 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
 @pytest.mark.parametrize(
     ("role", "topic", "key", "value", "problem"),
     [
-        ("match", "bands", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "bands", "cleanup.policy", "compact", "compaction removes records"),
         ("match", "bands", "retention.ms", "1000", "younger records are live"),
         ("sign", "bands", "retention.bytes", "1000", "would drop records of the window"),
-        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction removes records"),
         ("sign", "documents", "message.timestamp.after.max.ms", "9223372036854775807", "would expire the windows"),
-        ("match", "candidates", "cleanup.policy", "compact", "compaction takes out records"),
-        ("match", "candidates", "unclean.leader.election.enable", "true", "would cut off what is committed"),
+        ("match", "candidates", "cleanup.policy", "compact", "compaction removes records"),
+        ("match", "candidates", "unclean.leader.election.enable", "true", "would truncate what is committed"),
     ],
 )
 def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):

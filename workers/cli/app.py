@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from workers.cli.kafka import register
-from workers.cli.options import SettingsCommand, given
+from workers.cli.options import HelpCommand, SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
 from workers.process.printable import printable
 
@@ -22,14 +22,16 @@ _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
     "the command line goes first, then the environment, then the file."
 )
-_EPILOG = f"{_PLACES}\n\n{exit_codes_help()}"
+_EPILOG = f"{_PLACES}\n\nneardup --help explains the exit codes."
 
 app = typer.Typer(
     name="neardup",
     help="Find near-duplicates in documents as they arrive.",
-    epilog=_EPILOG,
+    epilog=f"{_PLACES}\n\n{exit_codes_help()}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Paths = Annotated[
@@ -192,7 +194,7 @@ def tune_command(
         tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
 
 
-@app.command("calibrate", epilog=_EPILOG)
+@app.command("calibrate", cls=HelpCommand, epilog=_EPILOG)
 def calibrate_command(
     pairs: Annotated[
         str,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.options import ConfigCommand, SettingsCommand, given, model_params
+from workers.cli.options import ConnectionCommand, TopicsCommand, WorkerCommand, given
 
 if TYPE_CHECKING:
     from workers.settings.kafka import StreamSettings
@@ -46,49 +46,11 @@ Paths = Annotated[
 ]
 
 
-def _connection_params() -> list[Any]:
-    from workers.settings.kafka import ConnectionOptions
-
-    return model_params(ConnectionOptions, "Settings: Kafka")
-
-
-def _stream_params() -> list[Any]:
-    from workers.settings.kafka import StreamOptions
-
-    return [*_connection_params(), *model_params(StreamOptions, "Settings: workers")]
-
-
-class WorkerCommand(SettingsCommand):
-    """A command that takes every setting but those that topics are made with."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        return [*super().setting_params(), *_stream_params()]
-
-
-class TopicsCommand(ConfigCommand):
-    """A command that takes the settings that decide topics."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        from workers.settings.kafka import TopicOptions
-
-        return [*super().setting_params(), *_stream_params(), *model_params(TopicOptions, "Settings: topics")]
-
-
-class ConnectionCommand(ConfigCommand):
-    """A command that takes the settings of the input and of the broker."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        from workers.settings.files import Options
-
-        return [*model_params(Options, "Settings: how input is read"), *_connection_params()]
-
-
 def register(app: typer.Typer, epilog: str) -> None:
     """Add the commands to the command line."""
-    topics = typer.Typer(help="Make the topics of a deployment, or say what they are.", no_args_is_help=True)
+    topics = typer.Typer(
+        help="Make the topics of a deployment, or say what they are.", no_args_is_help=True, rich_markup_mode=None
+    )
     app.command("sign", cls=WorkerCommand, epilog=epilog)(sign_command)
     app.command("match", cls=WorkerCommand, epilog=epilog)(match_command)
     app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
