@@ -9,10 +9,23 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
-.PHONY: demo test bench bench-kafka kafka torture clean
+# What "make check" runs: no process, no server, and no test file that takes more than some seconds.
+CHECKED = $(filter-out tests/library/test_benchmarks.py, $(wildcard tests/library/test_*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check test bench bench-kafka kafka torture clean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
+
+check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(CHECKED)
 
 # Some three hundred processes start in the tests: compiled modules are kept, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE :=

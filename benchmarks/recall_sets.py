@@ -104,12 +104,12 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
         features = pairs_of_sets(rng, min(_PAIRS_A_SEED, pairs - first), union, common)
         evidence = scheme.evidence(features, plan)
         places = np.arange(len(features.starts) - 1)
-        left, right = evidence.take(places[::2]), evidence.take(places[1::2])
+        left, right = evidence.select(places[::2]), evidence.select(places[1::2])
         found = scheme.common(left, right, plan)
         met = meet(scheme.keys(left, plan), scheme.keys(right, plan))
         assert (met == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
         candidates += int(met.sum())
-        emitted += int((met & (found.similarity >= config.tuning.cut)).sum())
+        emitted += int((met & (found.similarity >= config.tuning.score_min)).sum())
         estimates.append(found.similarity)
     estimate = np.concatenate(estimates)
     return Outcome(pairs, candidates, emitted, float(estimate.mean()), float(estimate.std(ddof=1)))
@@ -124,7 +124,7 @@ def run(size: Size) -> Iterator[Result]:
             got = measure(config, union, THRESHOLD, pairs, SEED)
             chance = _DEVIATIONS * math.sqrt(config.recall * (1 - config.recall) / pairs)
             details: dict[str, Any] = {
-                "shape": f"{tuning.bands} x {tuning.rows}", "cut": tuning.cut, "pairs": pairs,
+                "shape": f"{tuning.bands} x {tuning.rows}", "cut": tuning.score_min, "pairs": pairs,
                 "candidates": got.candidates / pairs, "checksum": checksum([got]),
             }  # fmt: skip
             name = f"{scheme}, union of {union:,}"

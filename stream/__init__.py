@@ -1,9 +1,10 @@
 """Near-duplicates in a stream of documents: the library. It does no input or output and knows no clock."""
 
 from stream.config import Config
+from stream.deduplicator import Deduplicator
 from stream.documents import Document, Pair, Refusal
 from stream.errors import CapacityError, ConfigError, NeardupError
-from stream.pipeline import Deduplicator, Matcher, Signer
+from stream.pipeline import Matcher, Signer
 
 __all__ = [
     "CapacityError",

@@ -1,8 +1,8 @@
-"""Columnar batches: what a signer makes of documents and a table takes; the one form in which items travel."""
+"""Columnar batches: the output of a signer, the input of a table, and the form in which items travel."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType
 from typing import NamedTuple
 
@@ -13,15 +13,15 @@ from stream.documents import Document
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
-from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, take_ragged
+from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
-# Bytes of a document beside its id and its evidence: time, content, length of the id, length of the ragged evidence.
+# Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
 _FIXED_BYTES = 8 + 16 + 2 + 4
 # Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
 _SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
-# Tells the hash of an id apart from every other 64-bit hash in the table.
+# Separates the hashes of ids from every other 64-bit hash in the table.
 _ID_SEED = np.uint64(0x1D5EED)
 
 
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many documents."""
+        """The number of documents."""
         return len(self.times)
 
     @property
@@ -68,7 +68,7 @@ def make_batch(
     contents: npt.NDArray[np.uint64],
     evidence: Evidence,
 ) -> Batch:
-    """A batch of these columns, read-only: kernels are compiled anew for each mix of arrays that may be written."""
+    """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
     fixed, ragged, starts = evidence
     columns = ids, id_starts, times, contents, fixed, ragged, starts
     batch = Batch._make(column.view() for column in columns)
@@ -100,14 +100,14 @@ def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int
     return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
 
 
-def take(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
-    """Some rows of a batch, in the given order."""
-    ids, id_starts = take_ragged(batch.ids, batch.id_starts, rows)
-    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.take(rows))
+def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """Return some rows of a batch, in the given order."""
+    ids, id_starts = select_ragged(batch.ids, batch.id_starts, rows)
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.select(rows))
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
-    """Bytes that each document takes in a message or, nearly, in a table, ``int64[n]``."""
+    """Return the bytes of each document in a message, ``int64[n]``; in a table they are about as many."""
     width = _FIXED_BYTES + batch.fixed.shape[1]
     return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
 
@@ -120,8 +120,39 @@ def empty_batch(width: int) -> Batch:
     )  # fmt: skip
 
 
+def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
+    """Documents whose values have types that they must not have, by place, with the reason (a key of ``REASONS``).
+
+    ``kind`` says which value is compared (a key of ``stream.json_lines.KINDS``); tokens and vectors are checked where
+    they are read. Never raises.
+    """
+    known = {document.id.__class__ for document in documents} <= {str}
+    known = known and {document.timestamp.__class__ for document in documents} <= {NoneType, float, int}
+    if kind == "text":
+        known = known and {document.text.__class__ for document in documents} <= {str}
+    if known and kind != "record":
+        return {}
+    reasons = ((place, _wrong_value(document, kind)) for place, document in enumerate(documents))
+    return {place: reason for place, reason in reasons if reason is not None}
+
+
+def _wrong_value(document: Document, kind: str) -> str | None:
+    if not isinstance(document.id, str):
+        return "id_type"
+    time = document.timestamp
+    if isinstance(time, bool) or not isinstance(time, float | int | np.floating | np.integer | None):
+        return "timestamp_type"
+    if kind == "text" and not isinstance(document.text, str):
+        return "text_type" if document.text is not None else "no_text"
+    if kind == "record" and document.fields is not None:
+        fields = document.fields
+        if not isinstance(fields, Mapping) or not all(isinstance(value, str) for value in fields.values()):
+            return "fields_type"
+    return None
+
+
 def ids_of(documents: Sequence[Document]) -> tuple[list[bytes], list[int]]:
-    """The ids of documents in UTF-8; those with a lone surrogate, which have none, are empty: their places."""
+    """Return the ids in UTF-8, and the places of ids that UTF-8 cannot encode (a lone surrogate): those are empty."""
     try:
         return [document.id.encode() for document in documents], []
     except UnicodeEncodeError:
@@ -162,7 +193,7 @@ def _time_of(seconds: float | None) -> int | None:
 
 
 def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
-    """The bucket keys of a batch; an item without one has its content as its only key, so that it has a place."""
+    """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner."""
     keys = scheme.keys(batch.evidence, plan)
     bare = np.flatnonzero(np.diff(keys.starts) == 0)
     if not len(bare):
@@ -175,8 +206,10 @@ def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
 
 
 def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items:
-    """A batch as the table of a partition takes it: of its bucket keys those that fall in it; content and id go before
-    them, and every partition that has the item keeps those two."""
+    """Return a batch as the table of a partition reads it.
+
+    Of the bucket keys, those that the partition owns; before them content and id, which every partition keeps.
+    """
     number, of = map(np.uint64, partition)
     id_hashes = np.empty(batch.size, np.uint64)
     hash_strings(batch.ids, batch.id_starts, _ID_SEED, id_hashes)

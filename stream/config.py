@@ -53,7 +53,7 @@ class Config(Parameters):
             except ValidationError as error:
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
-    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Config:
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Config:
         """The configuration with other values, validated, and with a tuning and fingerprints of its own."""
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
@@ -107,7 +107,7 @@ class Config(Parameters):
                 self.buckets_shared_min,
                 self.evidence_bytes_max,
                 tuning.agreements_min,
-                tuning.cut,
+                tuning.score_min,
                 *SCHEMES[self.scheme].scoring(self.plan),
             ]
         )

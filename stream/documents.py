@@ -8,6 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+# The types of numbers in an array that is a vector; bytes and truth values are bits.
+Component = (
+    np.float16 | np.float32 | np.float64 | np.int8 | np.int16 | np.int32 | np.int64 | np.uint8 | np.uint16 | np.uint32
+    | np.uint64 | np.bool_
+)  # fmt: skip
+
 
 class Document(NamedTuple):
     """One item of the stream.
@@ -22,7 +28,7 @@ class Document(NamedTuple):
     text: str = ""
     timestamp: float | None = None
     tokens: Sequence[str | int] | Mapping[str, float] | None = None
-    vector: Sequence[float] | npt.NDArray[np.floating] | bytes | None = None
+    vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
 
 
@@ -72,6 +78,7 @@ REASONS: dict[str, str] = {
     "not_object": "the JSON value is not an object",
     "no_text": "the text field is missing",
     "text_type": "the text field is not a string",
+    "fields_type": "the fields are no mapping of names to strings",
     "no_tokens": "the field of tokens is missing",
     "tokens_type": "the tokens are neither a list of strings and whole numbers nor ratings by item",
     "no_key": "the record has no value in the fields of any blocking key, so it could never meet another",

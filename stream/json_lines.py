@@ -1,4 +1,4 @@
-"""Codecs: a line of JSON -> a document, or the reason why not; pairs -> lines of JSON. No input or output.
+"""JSON lines: a line -> a document, or the reason why not; pairs -> lines. No input or output.
 
 What a line must be: one JSON value in UTF-8 (RFC 8259), an object, at most 1,024 deep. Of a name that stands twice in
 an object, the last value counts. Names that are not asked for are ignored.
@@ -138,7 +138,7 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
     return Document(id_, timestamp=timestamp, fields=named)
 
 
-# What a document brings beside its id and time -> how it is read: the document, or why there is none.
+# What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
 KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | str]] = {
     "text": _text,
     "tokens": _tokens,
@@ -185,10 +185,10 @@ class _Reason(NamedTuple):
 
 
 def _second_look(line: bytes) -> Any:
-    """What a line holds that the fast parser refused: why, or its value if only lone surrogates were wrong.
+    """Return the value of a line that the fast parser refused, or the reason why it has none.
 
-    JSON can spell a lone surrogate (``"\\ud800"``). In a field that nobody asked for it does no harm; in a text or an
-    id it is refused later, with its own reason. So can it spell numbers beyond the range of a double.
+    JSON can spell a lone surrogate (``"\\ud800"``) and numbers beyond the range of a double. In an unused field they
+    do no harm; in a text or an id they are refused later, with their own reason.
     """
     try:
         text = line.decode()

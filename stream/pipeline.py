@@ -20,16 +20,17 @@ from stream.batches import (
     id_columns,
     ids_of,
     make_batch,
+    select,
     sizes_of,
     table_items,
-    take,
     times_of,
+    wrong_values,
 )
 from stream.config import Config
-from stream.documents import Document, Pair, Refusal
-from stream.pair_rule import NO_MATCHES, Matches, judge, orient
+from stream.documents import Document, Refusal
+from stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -38,6 +39,8 @@ from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Li
 CHUNK_CHARACTERS = 1 << 18
 # And of this many documents at most, so that a caller of short texts sees pairs soon.
 CHUNK_DOCUMENTS = 512
+# A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
+SLICE_CANDIDATES = 1 << 13
 # Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones.
 _COMPARED_BYTES = 16 << 20
 
@@ -64,6 +67,17 @@ class Signer:
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        wrong = wrong_values(documents, self.config.plan.kind)
+        if not wrong:
+            return self._sign(documents)
+        good = [place for place in range(len(documents)) if place not in wrong]
+        signed = self._sign([documents[place] for place in good])
+        refusals = [refusal._replace(place=good[refusal.place]) for refusal in signed.refusals]
+        refusals += [Refusal(place, str(documents[place].id), reason) for place, reason in wrong.items()]
+        return signed._replace(refusals=sorted(refusals))
+
+    def _sign(self, documents: Sequence[Document]) -> Signed:
+        """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
         kept: Sequence[int] = range(len(documents))
@@ -87,7 +101,7 @@ class Signer:
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
             refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
-            batch = take(batch, np.flatnonzero(~too_large))
+            batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
@@ -102,6 +116,15 @@ class Signer:
         return ids, times, refused
 
 
+class Slice(NamedTuple):
+    """Consecutive items of a batch that were matched: their pairs, the place of the item after them, and the number of
+    their candidates."""
+
+    matches: Matches
+    end: int
+    candidates: int
+
+
 class Matcher:
     """Batches -> matches, against everything in the window. One table; every call belongs to a step of it.
 
@@ -113,15 +136,34 @@ class Matcher:
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
         self.config = config
         self.partition = partition or WHOLE
-        self.score_min = 0.0 if candidates else config.tuning.cut
+        self.score_min = 0.0 if candidates else config.tuning.score_min
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
+
+    def slices(
+        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES
+    ) -> Iterator[Slice]:
+        """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
+
+        A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
+        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
+        """
         keys = bucket_keys(batch, self._scheme, self.config.plan)
-        met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
+        items, end = table_items(batch, keys, self.partition), 0
+        while True:
+            met = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
+            end = met.end
+            yield Slice(self._judged(batch, keys, met), end, len(met.items))
+            if end == batch.size:
+                return
+
+    def _judged(self, batch: Batch, keys: Keys, met: Candidates) -> Matches:
+        """The candidates that are pairs and that the partition owns."""
         if not len(met.items):
             return NO_MATCHES
         common = self._common(batch, met)
@@ -146,7 +188,7 @@ class Matcher:
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
             slots = met.slots[rows]
             older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
-            found.append(self._scheme.common(batch.evidence.take(met.items[rows]), older, self.config.plan))
+            found.append(self._scheme.common(batch.evidence.select(met.items[rows]), older, self.config.plan))
         return found[0] if len(found) == 1 else Common(*map(np.concatenate, zip(*found, strict=True)))
 
     def remove(self, id_: bytes) -> int:
@@ -157,63 +199,27 @@ class Matcher:
         return self.table.remove(table_items(batch, regular_keys(np.empty((1, 0), np.uint64))))
 
 
-class Deduplicator:
-    """Near-duplicates in one process: give it documents as they come, get the pairs they make.
-
-    >>> dedup = Deduplicator(Config(threshold=0.7))
-    >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
-    >>> dedup.process([Document("a", text), Document("b", text.replace("dog,", "cat,"))])[0][:2]
-    ('a', 'b')
-    """
-
-    def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:
-        self.config = config or Config()
-        self.signer = Signer(self.config)
-        self.matcher = Matcher(self.config, candidates=candidates)
-        self.refusals: list[Refusal] = []
-        self.refused = 0
-
-    def process(self, documents: Iterable[Document]) -> list[Pair]:
-        """Probe with each document, then add it; returns the pairs it makes with earlier ones, in order.
-
-        Documents that cannot be used are in ``refusals`` afterwards, with the reason. What was taken stays taken if the
-        iterable raises half-way, in chunks of ``CHUNK_DOCUMENTS``.
-        """
-        return self._run(documents, add=True)
-
-    def probe(self, documents: Iterable[Document]) -> list[Pair]:
-        """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
-        return self._run(documents, add=False)
-
-    def remove(self, id_: str) -> int:
-        """Take away every version of an id: it is never reported again. Returns how many versions there were."""
-        # An id with a lone surrogate was never taken, so its bytes are those of no id.
-        with step(self.matcher.table):
-            return self.matcher.remove(id_.encode("utf-8", "surrogatepass"))
-
-    def counts(self) -> dict[str, int]:
-        """What has happened so far: items, candidates, copies, late, expired, evicted, cuts, removed, refused."""
-        return {**self.matcher.table.counts(), "refused": self.refused}
-
-    def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
-        pairs: list[Pair] = []
-        self.refusals = []
-        first = 0
-        for chunk in chunks(documents):
-            signed = self.signer.sign(chunk)
-            self.refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
-            self.refused += len(signed.refusals)
-            first += len(chunk)
-            pairs += match_step(self.matcher, signed.batch, add=add).pairs()
-        return pairs
-
-
 def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
     """One batch as one step: it is taken whole or, on any exception, not at all."""
     if not add:
         return matcher.match(batch, add=False)
     with step(matcher.table):
         return matcher.match(batch)
+
+
+def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Matches]:
+    """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
+    matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
+    """
+    slices, end = matcher.slices(batch, add=add), -1
+    while end != batch.size:
+        if add:
+            with step(matcher.table):
+                part = next(slices)
+        else:
+            part = next(slices)
+        end = part.end
+        yield part.matches
 
 
 @contextmanager
@@ -229,15 +235,23 @@ def step(table: BandTable) -> Iterator[None]:
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time."""
+    """Consecutive documents, ``CHUNK_CHARACTERS`` or ``CHUNK_DOCUMENTS`` at a time.
+
+    An exception of the iterable comes after the documents before it.
+    """
     chunk: list[Document] = []
     characters = 0
-    for document in documents:
-        chunk.append(document)
-        characters += len(document.text)
-        if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+    try:
+        for document in documents:
+            chunk.append(document)
+            characters += len(document.text) if isinstance(document.text, str) else 0
+            if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:
+                whole, chunk, characters = chunk, [], 0
+                yield whole
+    except Exception:
+        if chunk:
             yield chunk
-            chunk, characters = [], 0
+        raise
     if chunk:
         yield chunk
 

@@ -41,9 +41,9 @@ class Evidence(NamedTuple):
     ragged: npt.NDArray[np.uint8]
     starts: Starts
 
-    def take(self, rows: npt.NDArray[Any]) -> Evidence:
+    def select(self, rows: npt.NDArray[Any]) -> Evidence:
         """Some items, in the given order; ``rows`` are their places or a mask."""
-        ragged, starts = take_ragged(self.ragged, self.starts, rows)
+        ragged, starts = select_ragged(self.ragged, self.starts, rows)
         return Evidence(self.fixed[rows], ragged, starts)
 
 
@@ -165,7 +165,7 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
     return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
 
 
-def take_ragged(
+def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
     """Some stretches of bytes, in the given order; ``rows`` are their places or a mask."""

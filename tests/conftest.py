@@ -1,6 +1,6 @@
-"""What all tests share: fresh kernels, the folder of the real data, and this folder on the import path.
+"""What all tests share: fresh kernels, the folder of the real data, and ``tests/support`` on the import path.
 
-Test folders have no ``__init__.py``; with this folder on the path, tests say ``from oracle import jaccard``.
+Test folders have no ``__init__.py``; with ``tests/support`` on the path, tests say ``from oracle import jaccard``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 from kernel_cache import drop_stale_kernels
 

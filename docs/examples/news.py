@@ -24,8 +24,8 @@ from statistics import median
 
 from stream import Config, Deduplicator, Document
 from stream.evaluation.judging import Confusion, confusion
-from stream.measures import jaccard
 from stream.schemes.sets import features, plan
+from stream.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 NEWSPAPERS, ARTICLES = 5, 40

@@ -1,7 +1,7 @@
-"""The decorators of the compiled functions: plain loops over arrays, without the interpreter lock, kept on disk.
+"""Decorators that compile functions: plain loops over arrays, without the interpreter lock, cached on disk.
 
-The compiler looks only at a function's own file to see whether what is on disk is still good. Whoever edits a function
-that others inline must delete the ``*.nbi`` files; the tests do that by themselves.
+The cache notices a change of the file that holds a function, not of functions that it inlines. After an edit of a
+function that others inline, delete the ``*.nbi`` files; the test suite does so itself.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ def kernel(function: Kernel) -> Kernel:
 
 
 def raw_kernel(function: Kernel) -> Kernel:
-    """Compile a function that allocates nothing, without counting references: with many arrays that costs dear."""
+    """Compile a function that allocates nothing, without reference counts, which are slow for many arrays."""
     return _njit(nogil=True, cache=True, _nrt=False)(function)
 
 
 def inlined(function: Kernel) -> Kernel:
-    """As ``raw_kernel``, and copied into each caller: for the small steps of an inner loop."""
+    """Compile as ``raw_kernel`` does, and copy the code into each caller: for small steps of an inner loop."""
     return _njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)
 
 
 def machine_code(function: Kernel) -> Kernel:
-    """A function for kernels to call whose code is generated, where the compiler finds no such form by itself."""
+    """Make a function whose machine code is generated here, for kernels to call."""
     return intrinsic(function)

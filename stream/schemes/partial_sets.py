@@ -24,23 +24,23 @@ from stream.theory.tuning import SKETCH_BITS
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes as many rows as there are ``groups``, at most all."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=min(parameters.groups, found.signature_rows))
 
 
 def grouped_plan(parameters: Parameters) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=found.signature_rows)
 
 
-def _with_cut(plan: SetPlan) -> SetPlan:
+def _with_score_min(plan: SetPlan) -> SetPlan:
     """The same number of equal rows to pass as for whole sketches, as the estimate of partial ones has it."""
     if plan.exact:
         return plan
     equal, rows = (np.array([x], np.int32) for x in (plan.tuning.agreements_min, plan.signature_rows))
-    cut = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
-    return plan._replace(tuning=plan.tuning._replace(cut=cut, margin=plan.tuning.threshold - cut))
+    score_min = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
+    return plan._replace(tuning=plan.tuning._replace(score_min=score_min, margin=plan.tuning.threshold - score_min))
 
 
 def evidence(features: Features, plan: SetPlan) -> Evidence:

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from stream.parameters import Parameters
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
-from stream.theory.curves import Agreement
+from stream.theory.curves import AgreementLaw
 from stream.theory.tuning import BIT_ROW, Tuning
 from stream.vectors import packed_bits, pairwise
 from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
@@ -103,7 +103,7 @@ class VectorMeasure(NamedTuple):
     read: Callable[[Sequence[Any], VectorPlan], Rows]
     sketch: Callable[[Values, VectorPlan], Bytes]
     compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts, Counts]]  # first band, bands, rows that agree
-    agreement: Callable[[VectorPlan], Agreement | None]  # how likely a row agrees, by similarity
+    agreement: Callable[[VectorPlan], AgreementLaw | None]  # how likely a row agrees, by similarity
     estimate: Callable[[Counts, VectorPlan], Floats]  # similarity from the number of rows that agree
     store: Callable[[Values, VectorPlan], Values]  # the vector as it is kept
     similarity: Callable[[Values, Values, VectorPlan], Floats]  # of kept vectors, in ``float32`` or packed
@@ -194,12 +194,12 @@ class UnaryAgreement(NamedTuple):
         return 1 - (1 - s) * self.scale / self.bits
 
 
-def _segment_agreement(plan: VectorPlan) -> Agreement:
-    return cast(Agreement, SegmentAgreement(plan.scale, plan.segment_width))  # a tuple, which is compared by value
+def _segment_agreement(plan: VectorPlan) -> AgreementLaw:
+    return cast(AgreementLaw, SegmentAgreement(plan.scale, plan.segment_width))  # a tuple, which is compared by value
 
 
-def _unary_agreement(plan: VectorPlan) -> Agreement:
-    return cast(Agreement, UnaryAgreement(plan.scale, plan.dimension * plan.component_max))
+def _unary_agreement(plan: VectorPlan) -> AgreementLaw:
+    return cast(AgreementLaw, UnaryAgreement(plan.scale, plan.dimension * plan.component_max))
 
 
 def _estimate_cosine(equal: Counts, plan: VectorPlan) -> Floats:

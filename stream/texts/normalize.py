@@ -4,21 +4,26 @@ With everything on, a text becomes NFKC, case folded, NFKC once more (folding ca
 blank, stripped. White space is what ``str.isspace`` says, 0x1C to 0x1F included. Lone surrogates are refused in every
 mode: they have no encoding, so no two systems would agree on their hash.
 
-ASCII texts skip the Unicode machinery: NFKC leaves them alone and case folding is 32 added to A to Z, so one kernel
-over their bytes does all of it. A property test holds the two paths equal. The result is columnar: all texts of a
-batch in two buffers, one of bytes (ASCII results) and one of 32-bit code points (the rest).
+Two compiled paths do this. ASCII texts need no table: NFKC leaves them alone and case folding is 32 added to A to Z.
+All other texts go through a table of every code point (``stream.texts.unicode_fold``). Both give what the chain of
+Python's own functions gives (``normalize``); property tests compare them. The result is columnar: all texts of a batch
+in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
 """
 
 from __future__ import annotations
 
+import functools
 import unicodedata
 from collections.abc import Callable, Sequence
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import kernel
+from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_texts, gather_stretches, splice
+from stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
 UNICODE_VERSION: str = unicodedata.unidata_version
@@ -30,13 +35,18 @@ _CAPITAL_A, _CAPITALS, _TO_SMALL = np.uint8(0x41), np.uint8(26), np.uint8(0x20)
 _TAB, _TABS = np.uint8(0x09), np.uint8(5)
 _SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
 
+_NO_WIDE = np.empty(0, np.uint32)
+# Room for the results, as a multiple of the raw code points: enough for text, then enough for anything (U+FDFA becomes
+# 18 code points). And a little more, for short texts.
+_GROWTHS = (1.25, 19.0)
+_ROOM = 64
+
 
 class CodePoints(NamedTuple):
     """Normalised texts of one batch.
 
     Text ``i`` is ``lengths[i]`` values from ``starts[i]`` of ``wide`` (``uint32`` code points) if ``is_wide[i]``, else
-    of
-    ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
+    of ``narrow`` (``uint8``, ASCII). ``starts`` and ``lengths`` are ``int64[n]``, ``is_wide`` is ``bool[n]``.
     ``surrogates`` is ``bool[n]``: the texts refused for a lone surrogate; their length is 0.
     """
 
@@ -57,35 +67,85 @@ class NormalForm(NamedTuple):
 
 
 def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
-    """Normalise a batch of texts; see ``CodePoints`` for the shapes. Raises nothing: surrogates are marked."""
-    n = len(texts)
-    unicode_steps = _UNICODE_STEPS[form.nfkc, form.fold_case]
-    surrogates = np.zeros(n, np.bool_)
-    is_wide = np.zeros(n, np.bool_)
-    ascii_parts: list[str] = []
-    wide_parts: list[str] = []
-    lengths = np.zeros(n, np.int64)
-    for i, raw in enumerate(texts):
-        text = raw
-        if not raw.isascii():
-            text = unicode_steps(raw)
-            if not text.isascii():
-                if not encodable(text):
-                    surrogates[i] = True
-                    continue
-                is_wide[i] = True
-                wide_parts.append(text)
-                lengths[i] = len(text)
-                continue
-        ascii_parts.append(text)
-        lengths[i] = len(text)
+    """Normalise a batch of texts.
+
+    Args:
+        texts: any strings.
+        form: the steps that are on.
+
+    Returns:
+        The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
+    """
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    joined = "".join(texts)
+    if joined.isascii():
+        is_wide = np.zeros(len(texts), np.bool_)
+        return fold(np.frombuffer(joined.encode("ascii"), np.uint8), _NO_WIDE, lengths, is_wide, form)
+    is_wide = ~np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
+    narrow = "".join(compress(texts, ~is_wide)).encode("ascii")
+    wide = code_points_of("".join(compress(texts, is_wide)))
+    return fold(np.frombuffer(narrow, np.uint8), wide, lengths, is_wide, form)
+
+
+def fold(
+    raw_narrow: npt.NDArray[np.uint8],
+    raw_wide: npt.NDArray[np.uint32],
+    lengths: npt.NDArray[np.int64],
+    is_wide: npt.NDArray[np.bool_],
+    form: NormalForm,
+) -> CodePoints:
+    """Normalise a batch of texts that stand in two buffers.
+
+    Args:
+        raw_narrow: the ASCII texts, one after the other.
+        raw_wide: the code points of the other texts, one after the other.
+        lengths: of each text, ``int64[n]``; becomes that of its result.
+        is_wide: which texts stand in ``raw_wide``, ``bool[n]``.
+        form: the steps that are on.
+    """
+    n = len(lengths)
     starts = np.zeros(n, np.int64)
+    surrogates = np.zeros(n, np.bool_)
     _place(starts, lengths, is_wide)
-    raw_narrow = np.frombuffer("".join(ascii_parts).encode("ascii"), np.uint8)
-    raw_wide = np.frombuffer("".join(wide_parts).encode("utf-32-le"), np.uint32)
-    narrow, wide = np.empty_like(raw_narrow), np.empty_like(raw_wide)
-    _fold(raw_narrow, raw_wide, starts, lengths, is_wide, form.fold_case, form.fold_space, narrow, wide)
+    narrow = np.empty_like(raw_narrow)
+    _fold_ascii(raw_narrow, starts, lengths, is_wide, form.fold_case, form.fold_space, narrow)
+    wide = raw_wide
+    if len(raw_wide):
+        at = np.flatnonzero(is_wide)
+        wide, starts[at], lengths[at], surrogates[at] = _fold_unicode(raw_wide, starts[at], lengths[at], form)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
+
+
+def _fold_unicode(
+    raw: npt.NDArray[np.uint32], raw_starts: npt.NDArray[np.int64], raw_lengths: npt.NDArray[np.int64], form: NormalForm
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The results of texts of code points, one after the other; their starts and lengths; which hold a surrogate."""
+    table = _table(form)
+    surrogates = np.zeros(len(raw_starts), np.bool_)
+    for growth in _GROWTHS:
+        starts, lengths = raw_starts.copy(), raw_lengths.copy()
+        out = np.empty(_ROOM + int(growth * len(raw)), np.uint32)
+        stretches = np.empty((_ROOM + int((growth - 1) * len(raw)), STRETCH_COLUMNS), np.int64)
+        count = fold_texts(raw, starts, lengths, table, out, stretches, surrogates)
+        if count != NO_ROOM:
+            break
+    assert count != NO_ROOM, "a text grew more than any code point does"
+    if count:
+        gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
+        gather_stretches(raw, raw_starts, stretches, count, gathered)
+        results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text_of(gathered)))
+        spliced = np.empty(int(lengths.sum()) + len(results), np.uint32)
+        splice(out, starts, lengths, stretches, count, results, table.entries, spliced)
+        out = spliced
+    if form.fold_space:
+        _fold_blanks(out, starts, lengths)
+    return out, starts, lengths, surrogates
+
+
+@functools.cache
+def _table(form: NormalForm) -> FoldTable:
+    steps = _UNICODE_STEPS[form.nfkc, form.fold_case]
+    return fold_table(steps, composes=form.nfkc, fold_space=form.fold_space)
 
 
 def normalize(text: str, form: NormalForm) -> str:
@@ -139,16 +199,6 @@ def _place(starts, lengths, is_wide):
 
 
 @kernel
-def _is_space(c):
-    """What ``str.isspace`` says of a code point (the tests compare every one)."""
-    if c <= 0x20:
-        return c == 0x20 or (0x09 <= c <= 0x0D) or (0x1C <= c <= 0x1F)
-    if c < 0x1680:
-        return c == 0x85 or c == 0xA0
-    return c == 0x1680 or (0x2000 <= c <= 0x200A) or c in (0x2028, 0x2029, 0x202F, 0x205F, 0x3000)
-
-
-@kernel
 def _fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
     n = len(codes)
@@ -158,15 +208,22 @@ def _fold_narrow(codes, fold_case, fold_space, out):
         space = (np.uint8(c - _TAB) < _TABS) | (np.uint8(c - _SEPARATOR) < _SEPARATORS)
         c = c + _TO_SMALL if capital and fold_case else c
         out[p] = _BLANK if space and fold_space else c
-    if n == 0 or not fold_space:
+    return _fold_blanks_of(out) if fold_space else n
+
+
+@kernel
+def _fold_blanks_of(codes):
+    """Leave one blank of each run, none at the ends, in place; returns the new length. Most texts have no run."""
+    n = len(codes)
+    if n == 0:
         return n
     runs = 0
-    here, further = out[: n - 1], out[1:n]
+    here, further = codes[: n - 1], codes[1:n]
     for p in range(n - 1):
         runs += (here[p] == _BLANK) & (further[p] == _BLANK)
-    if runs or out[0] == _BLANK:
-        return _fold_runs(out)
-    return n - (out[n - 1] == _BLANK)
+    if runs or codes[0] == _BLANK:
+        return _fold_runs(codes)
+    return n - (codes[n - 1] == _BLANK)
 
 
 @kernel
@@ -183,30 +240,16 @@ def _fold_runs(codes):
 
 
 @kernel
-def _fold_wide(codes, fold_space, out):
-    """Fold the white space of one text of code points; returns its new length."""
-    if not fold_space:
-        out[: len(codes)] = codes
-        return len(codes)
-    j = 0
-    blank = True
-    for p in range(len(codes)):
-        space = _is_space(codes[p])
-        if not (space and blank):
-            out[j] = np.uint32(0x20) if space else codes[p]
-            j += 1
-        blank = space
-    if j > 0 and blank:
-        j -= 1
-    return j
+def _fold_ascii(raw, starts, lengths, is_wide, fold_case, fold_space, out):
+    """Fold case and white space of the ASCII texts; each keeps its start and gets its new length."""
+    for i in range(len(starts)):
+        if not is_wide[i]:
+            start, end = starts[i], starts[i] + lengths[i]
+            lengths[i] = _fold_narrow(raw[start:end], fold_case, fold_space, out[start:end])
 
 
 @kernel
-def _fold(raw_narrow, raw_wide, starts, lengths, is_wide, fold_case, fold_space, narrow, wide):
-    """Fold case (ASCII) and white space; each text keeps its start and gets its new length."""
+def _fold_blanks(codes, starts, lengths):
+    """Fold runs of blanks of texts of code points; each keeps its start and gets its new length."""
     for i in range(len(starts)):
-        start, end = starts[i], starts[i] + lengths[i]
-        if is_wide[i]:
-            lengths[i] = _fold_wide(raw_wide[start:end], fold_space, wide[start:end])
-        else:
-            lengths[i] = _fold_narrow(raw_narrow[start:end], fold_case, fold_space, narrow[start:end])
+        lengths[i] = _fold_blanks_of(codes[starts[i] : starts[i] + lengths[i]])

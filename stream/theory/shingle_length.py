@@ -25,9 +25,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.measures import jaccard
 from stream.texts.normalize import CodePoints
 from stream.texts.shingles import chars
+from stream.theory.measures import jaccard
 
 # The chance of a shingle in a document that is enough, and the number of shingles that a pair shares that is safe.
 _ENOUGH, _SAFE = 1e-3, 1e-2

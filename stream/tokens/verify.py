@@ -1,8 +1,8 @@
 """Exact similarity of pairs of items from their elements themselves, where a sketch could only estimate it.
 
 Items are ragged sorted ``uint64`` (``stream.tokens.bags``), pair i being ``values_a[starts_a[i]:starts_a[i + 1]]`` and
-the same of b; the measures are those of ``stream.measures``, for m pairs at once: ``float64[m]``, in [0, 1]. Each is
-one merge, O(|a| + |b|). Elements that repeat count as often as they stand there: sets come without repetitions.
+the same of b; the measures are those of ``stream.theory.measures``, for m pairs at once: ``float64[m]``, in [0, 1].
+Each is one merge, O(|a| + |b|). Elements that repeat count as often as they stand there: sets come without repetitions.
 
 Source: Mining of Massive Datasets, 3.1.1, 3.1.3, and 3.4.3, steps 6 and 7.
 """

@@ -1,7 +1,7 @@
-"""Packed bits: bands of bits as whole bytes, so that a band is a run of bytes; what two sketches of bits share.
+"""Packed bits: each band of bits in whole bytes; and what two sketches of bits have in common.
 
-A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So the bucket keys of
-``banding.keys`` are those of the bits, whatever r is.
+A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So ``banding.keys``
+gives the bucket keys of the bits for every r.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numba import types
 from stream.kernels.compile import inlined, kernel, machine_code
 from stream.kernels.words import WORD_BYTES, put_word, word_at
 
-# Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
-_TAKEN = 56
+# Usable bits of a word, in whole bytes, wherever in its first byte the first bit is.
+_USABLE_BITS = 56
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -83,10 +83,10 @@ def spread_bands(bits, bands, rows, room, out):
     """
     size = (rows + 7) // 8
     for band in range(bands):
-        for first in range(0, rows, _TAKEN):
+        for first in range(0, rows, _USABLE_BITS):
             place = band * rows + first
             taken = word_at(bits, place >> 3) >> np.uint64(place & 7)
-            kept = min(_TAKEN, rows - first)
+            kept = min(_USABLE_BITS, rows - first)
             put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
     for byte in range(len(out)):
         out[byte] = room[byte]

@@ -32,7 +32,10 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     assert deployment.run("topics", "describe").returncode == 7
     created = deployment.run("topics", "create")
     assert created.returncode == 0, created.stderr
-    assert "UNSAFE" not in deployment.run("topics", "describe").stdout
+    described = deployment.run("topics", "describe").stdout
+    assert "UNSAFE" not in described
+    assert described.count("replication.factor") == described.count("warning: should be at least 2") == 4  # one node
+    assert described.count("min.insync.replicas") == 4
 
     port = free_port()
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))

@@ -135,7 +135,7 @@ class Sketches:
         for a, b in _sharing(evidence):
             equal = evidence[a] == evidence[b]
             similarity = float(np.clip((equal.mean() - 2.0**-8) / (1 - 2.0**-8), 0, 1))
-            if similarity >= tuning.cut:
+            if similarity >= tuning.score_min:
                 self.pairs[a, b] = similarity, int(equal.all(axis=1).sum())
 
 

@@ -147,7 +147,7 @@ def test_the_evidence_knows_the_common_keys(case: Case) -> None:
     count = len(evidence.starts) - 1
     rng = np.random.default_rng(9)
     left, right = rng.integers(0, count, (2, 20 * count))
-    common = row.common(evidence.take(left), evidence.take(right), config.plan)
+    common = row.common(evidence.select(left), evidence.select(right), config.plan)
     keys = sets_of_keys(row.keys(evidence, config.plan))
     firsts, counts = [], []
     for a, b in zip(left.tolist(), right.tolist(), strict=True):

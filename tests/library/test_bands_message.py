@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
 from stream.bands_message import BandMessage, WireError, decode, encode
-from stream.batches import Batch, bucket_keys, id_columns, make_batch, take
+from stream.batches import Batch, bucket_keys, id_columns, make_batch, select
 from stream.partitions import route
 from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
@@ -142,7 +142,7 @@ def test_a_document_costs_at_most_1400_bytes_over_8_partitions() -> None:
     ]
     batch = Signer(config).sign(documents).batch
     keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
-    parts = [take(batch, rows) for rows in route(keys, 8)]
+    parts = [select(batch, rows) for rows in route(keys, 8)]
     size = sum(len(encode(BandMessage(part, []), config.signing_fingerprint)) for part in parts)
     assert size / len(documents) <= 1400
 

@@ -88,13 +88,6 @@ def test_distances_invert_the_agreement() -> None:
     assert agreement(found[1:], 2.0) == pytest.approx(shares[1:], abs=1e-9)
 
 
-def test_a_vector_is_signed_alike_in_any_batch() -> None:
-    """Alone or among others."""
-    x = RNG.standard_normal((130, 20)).astype(np.float32)
-    whole = sign(x, 37, seed=1, width=0.7)
-    assert np.array_equal(np.concatenate([sign(x[i : i + 1], 37, 1, 0.7) for i in range(130)]), whole)
-
-
 def test_segments_far_out_are_the_last() -> None:
     """Beyond 2^31 of them either way, instead of a number that wraps round."""
     points = np.array([[1e29], [-1e29]], np.float32)
@@ -102,11 +95,3 @@ def test_segments_far_out_are_the_last() -> None:
         2**31 - 1,
         -(2**31) + 1,
     ]
-
-
-def test_rows_have_a_known_answer() -> None:
-    """They are a format: these numbers change only with ``SIGNING_VERSION``."""
-    assert sign(np.arange(-10, 10, dtype=np.float32)[None], 8, seed=1, width=4.0).tolist() == KNOWN
-
-
-KNOWN = [[-2, 2, -1, -1, 0, -6, 11, 3]]

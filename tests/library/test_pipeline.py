@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -206,7 +205,7 @@ def test_candidates_below_the_cut_are_emitted_on_request() -> None:
     config = Config(threshold=0.5, recall=0.8, bands=25, rows=4)
     few, all_ = Deduplicator(config), Deduplicator(config, candidates=True)
     pairs, candidates = few.process(documents), all_.process(documents)
-    assert [pair for pair in candidates if pair.similarity >= config.tuning.cut] == pairs
+    assert [pair for pair in candidates if pair.similarity >= config.tuning.score_min] == pairs
     assert len(candidates) > len(pairs)
     assert few.counts() == all_.counts()
     assert len(candidates) == all_.counts()["candidates"] + all_.counts()["copies"]
@@ -227,7 +226,7 @@ def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
         tuning = Config(threshold=threshold, recall=0.5, sketch_bits=bits).tuning
         rows, least = tuning.bands * tuning.rows, tuning.agreements_min
         below, at = estimate(np.array([least - 1, least], np.int32), rows, bits)
-        assert below < tuning.cut <= at
+        assert below < tuning.score_min <= at
 
 
 def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,20 +244,6 @@ def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch:
     monkeypatch.undo()
     assert (first, dedup.counts(), dedup.matcher.table.documents) == ([], before, 2)
     assert names(dedup.process([Document("d", EDITED), Document("c", OTHER[::-1])])) == [("a", "d")]
-
-
-def test_documents_taken_before_the_iterable_raises_stay() -> None:
-    """In whole chunks."""
-
-    def failing() -> Iterator[Document]:
-        yield from (Document(str(n), f"{n} {STORY} {n}") for n in range(CHUNK_DOCUMENTS + 10))
-        raise OSError("the disk is gone")
-
-    dedup = Deduplicator()
-    with pytest.raises(OSError, match="the disk is gone"):
-        dedup.process(failing())
-    assert dedup.counts()["items"] == CHUNK_DOCUMENTS
-    assert dedup.process([Document("x", f"0 {STORY} 0")]) != []
 
 
 def test_a_flood_of_copies_gives_a_link_each() -> None:

@@ -100,8 +100,8 @@ def test_numbers_of_a_line_are_values_as_they_are_written():
 
 def test_a_lower_cut_stands_in_the_place_of_the_threshold():
     """``min_similarity`` decides what is emitted."""
-    assert config(threshold=0.9).tuning.cut == 0.9
-    assert config(threshold=0.9, min_similarity=0.3).tuning.cut == 0.3
+    assert config(threshold=0.9).tuning.score_min == 0.9
+    assert config(threshold=0.9, min_similarity=0.3).tuning.score_min == 0.3
 
 
 def test_no_probability_is_promised_where_candidates_do_not_follow_from_the_similarity():

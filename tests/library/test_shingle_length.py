@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream.errors import ConfigError
-from stream.measures import jaccard
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.texts.shingles import chars
+from stream.theory.measures import jaccard
 from stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
 
 TWENTY = "abcdefghijklmnopqrst"

@@ -33,8 +33,10 @@ LAYERS: list[set[str]] = [
     {"table.step", "table.views"},
     {"table.band_table"},
     {"table"},
-    {"kernels.hashing", "kernels.words", "documents", "texts.normalize", "vectors.pairwise"},
-    {"texts.reading", "texts.words", "measures"},
+    {"kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
+    {"texts.unicode_fold"},
+    {"texts.normalize"},
+    {"texts.reading", "texts.words", "theory.measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
@@ -65,6 +67,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
+    {"deduplicator"},
     {""},
 ]
 # What the library may not import -> what to do instead.
@@ -85,7 +88,6 @@ BANNED_IMPORTS = {
     "socket": "take and return bytes; workers/transport holds the connections",
     "subprocess": "take and return values; workers start processes",
     "sys": "take and return values; workers own the process",
-    "threading": "kernels run without the interpreter lock; workers start threads and processes",
     "time": "take the time as a value: an event time, or a number of seconds",
 }
 # What the library may not use -> what to do instead.
@@ -95,6 +97,8 @@ BANNED_NAMES = {
     "input": "take the value as an argument",
     "hash": "stream.kernels.hashing: Python's hash differs from process to process",
     "id": "name things by their own ids: addresses differ from process to process",
+    "Thread": "kernels run without the interpreter lock; workers start threads and processes",
+    "Timer": "take the time as a value; workers start threads and processes",
     "datetime.now": "take the time as a value",
     "datetime.today": "take the time as a value",
     "datetime.utcnow": "take the time as a value",

@@ -90,7 +90,7 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
             config = Config(**settings, seed=seed)
             found = common_of(config, AT[measure](np.random.default_rng(seed), 250, s))
             met += int((found.keys > 0).sum())
-            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
         expected = [float(p[0]) for p in probabilities(config.tuning, np.array([s]))]
         for share, p in zip((met / 2000, emitted / 2000), expected, strict=True):
             assert abs(share - p) <= 6 * (p * (1 - p) / 500) ** 0.5 + 1e-4, (s, share, p)

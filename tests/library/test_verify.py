@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream import measures
+from stream.theory import measures
 from stream.tokens import verify
 from stream.tokens.bags import sorted_bags, sorted_sets
 

@@ -214,6 +214,9 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
     """Each that matters is told as unknown; nothing is refused for it."""
 
     class Admin:
+        def nodes(self):
+            return 1
+
         def describe(self, name):
             return TopicDescription(name, 2, 1, {})
 

@@ -211,6 +211,23 @@ def test_trimming_keeps_all_that_a_successor_needs() -> None:
     assert world.said() == [f"d{i} d{i + 1}" for i in range(9)]
 
 
+def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_confirmed_again() -> None:
+    """Its session may have ended in its sleep; the broker would take the request from anybody."""
+    world = World()
+    for i in range(4):
+        world.document(f"d{i}", 300 * i)
+    one = world.worker()
+    turns(one)
+    times = iter([0.0, 1.5, 2.0, 2.5])
+    one.clock = lambda: next(times)
+    firsts = []
+    for _ in range(2):
+        one.trim()
+        firsts.append(sorted(first for first, _ in one.transport.bounds(TOPICS.bands).values()))
+    assert firsts[0] == [0, 0]
+    assert min(firsts[1]) > 0
+
+
 def test_a_window_that_is_gone_stops_the_worker_unless_told_to_go_on() -> None:
     """The error says which pairs would be missed, and the option that accepts it."""
     world = World()

@@ -23,9 +23,9 @@ from sim_documents import Feed, Habits
 
 from stream.config import Config
 from stream.json_lines import Fields
-from workers.settings.kafka import STEP_BYTES_MAX
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable
+from workers.stages.partition_table import PartitionTable, decode_window
 from workers.stages.signer import SignPlan, SignWorker
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
@@ -65,6 +65,7 @@ class Scenario:
     message_bytes: int = 512 << 10
     stretch_records: int = 500
     step_bytes: int = STEP_BYTES_MAX
+    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
 
 
 class Watched:
@@ -117,7 +118,9 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        self.match_plan = MatchPlan(
+            self.config, self.topics, partitions, 3, envelope, START, False, step_bytes, scenario.step_pairs
+        )
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -152,16 +155,21 @@ class Cluster:
             )
         else:
             self.events["tables kept"] += len(place.kept)
+            offsets = self.memory.group(MATCHERS, topic).offsets.values()
+            self.events["starts inside a message"] += any(decode_window(at.metadata).row for at in offsets)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
             place.worker.take(place.kept)
             place.kept = {}
 
-    def turn(self, place: Place, records_max: int = 500) -> int:
-        """One turn of a worker as its process would do it; returns the records taken."""
+    def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
+        """One turn of a worker as its process would do it, or its trim; returns the records taken."""
         try:
             if place.worker is None:
                 self.start(place)
             assert place.worker is not None
+            if trims:
+                place.worker.trim()  # type: ignore[union-attr]
+                return 0
             taken = place.worker.turn(0.0, records_max)
         except Crash:
             self.crash(place)
@@ -185,6 +193,8 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
+            if isinstance(place.worker, MatchWorker):
+                self.events["ends inside a message"] += any(table.next[1] for table in place.worker.tables.values())
             return taken
         return 0
 
@@ -220,10 +230,7 @@ class Cluster:
         """What a matcher does from time to time."""
         self.record()
         if isinstance(place.worker, MatchWorker):
-            try:
-                place.worker.trim()
-            except UnreachableError:
-                self.events["unreachable"] += 1
+            self.turn(place, trims=True)
 
     def settle(self, records_max: int = 500) -> None:
         """Everybody runs until nothing has moved for longer than session and transaction timeout together."""
@@ -268,6 +275,7 @@ class Cluster:
         with (
             mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
+            mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
         ):
             yield
 

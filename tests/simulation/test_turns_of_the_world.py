@@ -112,6 +112,36 @@ def test_tables_that_others_have_gone_past_are_restored(fault: str, goes_on: boo
         assert cluster.pairs() == (["fox near fox", "owl owl 2"] if goes_on else ["fox near fox"])
 
 
+@pytest.mark.parametrize("call", ["begin", "send_offsets", "commit"])
+@pytest.mark.parametrize("commits", [True, False], ids=["the heir committed", "the heir only restored"])
+def test_a_matcher_of_older_settings_that_wakes_up_trims_nothing(call: str, commits: bool) -> None:
+    """It slept in its trim while a matcher with a longer window took over, whose window begins before its own."""
+    cluster = Turned()
+
+    def restore_more(heir: Place) -> None:
+        if commits:
+            cluster.feed.document("owl 2", OWL)
+            cluster.go_on(cluster.signer, heir)
+
+    def take_over() -> None:
+        cluster.config = config(3 * HOUR_SECONDS, 60.0)
+        cluster.match_plan = cluster.match_plan._replace(config=cluster.config)
+        cluster.take_over(restore_more)
+
+    with cluster.limits():
+        cluster.feed.document("fox", FOX)
+        cluster.go_on()
+        cluster.hour()
+        cluster.feed.document("owl", OWL)
+        cluster.go_on()
+        cluster.meanwhile(cluster.matcher, call, take_over)
+        cluster.trim(cluster.matcher)
+        cluster.crash(cluster.matcher)  # and comes back with the settings of its heir
+        cluster.feed.document("near fox", NEAR_FOX)
+        assert cluster.memory.log(cluster.topics.bands, 0).first == 0
+        assert "fox near fox" in cluster.pairs()
+
+
 def test_a_matcher_of_new_settings_trims_nothing_before_its_first_commit() -> None:
     """The committed window is that of the older settings; a longer one needs what lies before it."""
     cluster = Turned()

@@ -99,7 +99,7 @@ def evaluate(job: Job, config: Config) -> Evaluation:
         met.append((older, newer))
         if similarity == 1 and not job.each:
             links.append((older, newer))
-        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.cut):
+        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
             emitted.append((older, newer))
     known = read_truth(job.truth, left_out)
     contents = Contents(links)

@@ -9,10 +9,11 @@ from stream.errors import ConfigError
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of
-from workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans
+from workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
+from workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans, warnings
 from workers.transport.kafka.connect import connect
 from workers.transport.kafka.transport import KafkaAdmin, TopicSpec
-from workers.transport.protocol import UnknownTopicError
+from workers.transport.protocol import Replication, UnknownTopicError
 
 
 def create(settings: StreamSettings) -> None:
@@ -20,20 +21,25 @@ def create(settings: StreamSettings) -> None:
 
     Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings.
     """
-    wrong = judge_wanted(settings)
-    if wrong:
-        raise ConfigError("; ".join(f"{name}: {found.key}={found.value} {found.problem}" for name, found in wrong))
+    _fail_if_wanted_unsafe(judge_wanted(settings))
     plans = topic_plans(settings)
     transport = connect(settings)
     try:
-        specs = [TopicSpec(plan.name, plan.partitions, settings.replication_factor, plan.configs) for plan in plans]
+        nodes = transport.admin.nodes()
+        replicas = replicas_wanted(settings, nodes)
+        in_sync = {IN_SYNC_KEY: str(in_sync_wanted(settings, nodes))}
+        chosen = judge_replication(Replication(nodes, replicas), in_sync, allow_single=settings.allow_single_replica)
+        _fail_if_wanted_unsafe([("new topics", found) for found in chosen if found.problem])
+        specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
         made = set(transport.admin.create_topics(specs))
-        findings = {plan.name: _judged(plan, transport.admin) for plan in plans}
+        findings = {plan.name: _judged(plan, transport.admin, settings, nodes) for plan in plans}
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)
     for plan in plans:
         console.print(f"{plan.name}: {'made' if plan.name in made else 'was there'}", markup=False)
+    if warnings(findings):
+        console.print(f"warning: {warnings(findings)}", markup=False)
     _fail_if_unsafe(findings)
 
 
@@ -42,7 +48,8 @@ def describe(settings: StreamSettings) -> None:
     names = names_of(settings)
     transport = connect(settings)
     try:
-        findings = {plan.name: _judged(plan, transport.admin) for plan in topic_plans(settings)}
+        nodes = transport.admin.nodes()
+        findings = {plan.name: _judged(plan, transport.admin, settings, nodes) for plan in topic_plans(settings)}
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)
@@ -57,17 +64,27 @@ def describe(settings: StreamSettings) -> None:
             table.add_column(column, overflow="fold")
         for row in rows:
             judgement = "unknown" if row.value == UNSEEN else "safe"
+            judgement = f"warning: {row.warning}" if row.warning else judgement
             table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
         console.print(table)
     _fail_if_unsafe(findings)
 
 
-def _judged(plan: TopicPlan, admin: KafkaAdmin) -> list[Finding]:
+def _judged(plan: TopicPlan, admin: KafkaAdmin, settings: StreamSettings, nodes: int) -> list[Finding]:
     try:
         found = admin.describe(plan.name)
     except UnknownTopicError:
         return [Finding("topic", "missing", "make it with neardup topics create")]
-    return judge(plan, found.partitions, found.configs)
+    replication = Replication(nodes, found.replication)
+    return [
+        *judge(plan, found.partitions, found.configs),
+        *judge_replication(replication, found.configs, allow_single=settings.allow_single_replica),
+    ]
+
+
+def _fail_if_wanted_unsafe(wrong: list[tuple[str, Finding]]) -> None:
+    if wrong:
+        raise ConfigError("; ".join(f"{name}: {found.key}={found.value} {found.problem}" for name, found in wrong))
 
 
 def _fail_if_unsafe(findings: dict[str, list[Finding]]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from stream.bands_message import BandMessage, encode
@@ -26,7 +26,8 @@ from workers.stages.signer import SignPlan, SignWorker
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
-from workers.topics.rules import judge, refusal, topic_plans
+from workers.topics.replication import judge_replication
+from workers.topics.rules import judge, refusal, topic_plans, warnings
 from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
 
@@ -60,10 +61,12 @@ Kept = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker, and what is its role's alone: what it restores, what it does at intervals, what it leaves."""
+    """A worker, and what is its role's alone: what it restores, how many records of each partition it has polled
+    and not done, what it does at intervals, what it leaves."""
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
+    in_hand: Callable[[], Mapping[int, int]] = dict
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
     leave: Callable[[], Kept] = dict
@@ -115,9 +118,18 @@ def _matcher(
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
+        step_pairs_max=settings.step_pairs_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
+    return Made(
+        worker=worker,
+        restoring=lambda: sorted(worker.restoring),
+        in_hand=lambda: worker.in_hand,
+        observe=worker.observe,
+        trim=worker.trim,
+        leave=worker.leave,
+        take=worker.take,
+    )
 
 
 # A signer collects documents that come one by one. What comes to a matcher was collected, and comes all at once.
@@ -168,9 +180,19 @@ def check_topics(transport: Transport, settings: StreamSettings, names: Collecti
             if not configs:
                 _tell_unseen(plan.name)
             found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
+            found[plan.name] += judge_replication(
+                transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
+            )
     sentence = refusal(found)
     if sentence:
         raise Failure(Exit.TOPIC, sentence)
+    _warn_once(warnings(found))
+
+
+@functools.cache
+def _warn_once(sentence: str) -> None:
+    if sentence:
+        _log.warning("%s", sentence)
 
 
 @functools.cache

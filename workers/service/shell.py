@@ -230,15 +230,18 @@ class Shell:
                 observer.forget(label)
             observer.set("assigned_partitions", len(held))
             observer.set("ready", float(worker.joined and worker.ready))
+            in_hand = made.in_hand()
             for partition, lag in consumer.lag().items():
-                observer.set("lag_records", lag, str(partition))
+                observer.set("lag_records", lag + in_hand.get(partition, 0), str(partition))
             made.observe()
 
         def check() -> None:
             ends = {partition: end for partition, (_, end) in transport.bounds(self.topic).items()}
             self._is_away = False
             observer.set("connected", float(worker.joined))
-            positions = {p: at for p, at in consumer.positions().items() if p in worker.running}
+            # A partition in hand advances inside its messages, unless steps are aborted.
+            moves = () if worker.aborted_in_row else made.in_hand()
+            positions = {p: at for p, at in consumer.positions().items() if p in worker.running and p not in moves}
             stalled = self._stall.look(positions, ends, self.outside.now())
             if stalled is not None:
                 self.outside.stuck(

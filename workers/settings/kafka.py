@@ -17,6 +17,8 @@ from workers.settings.files import Settings
 
 # Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
 STEP_BYTES_MAX = 64 << 20
+# Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
+STEP_PAIRS_MAX = 20_000
 # What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
 # megabyte in the log at most by default, and text packs to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
@@ -108,6 +110,12 @@ class StreamOptions(BaseModel):
         le=1 << 34,
         description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
     )
+    step_pairs_max: int = Field(
+        STEP_PAIRS_MAX,
+        ge=256,
+        le=1 << 24,
+        description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
+    )
     leave_group: bool = Field(
         True,
         description="leave the group when stopped, so that others take over at once; off keeps the place for the "
@@ -154,7 +162,16 @@ class TopicOptions(BaseModel):
     )
     candidates_partitions: int = Field(8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
-        -1, ge=-1, le=100, description="replicas of each partition; -1: what the broker does"
+        -1, ge=-1, le=100, description="replicas of each partition; -1: three, or as many as the cluster has nodes"
+    )
+    min_insync_replicas: int = Field(
+        -1,
+        ge=-1,
+        le=100,
+        description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
+    )
+    allow_single_replica: bool = Field(
+        False, description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node"
     )
     retention_seconds: int = Field(
         7 * _DAY_SECONDS, ge=60, le=10**9, description="how long documents, dead letters and candidates are kept"

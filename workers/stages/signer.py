@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.bands_message import BandMessage, encode
-from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
 from stream.documents import Document
 from stream.errors import ConfigError
@@ -283,10 +283,10 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
     for partition, rows in enumerate(route(keys, plan.partitions)):
-        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        contents = [BandMessage(select(batch, part), []) for part in _split(batch, rows)]
         if contents and gone:  # removals come after every document
             contents[-1] = contents[-1]._replace(removed=gone[0])
-        nothing = take(batch, rows[:0])
+        nothing = select(batch, rows[:0])
         contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
         for content in contents:
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))

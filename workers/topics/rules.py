@@ -41,11 +41,12 @@ class TopicPlan(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """One setting of a topic: as it is, and what is wrong with it (empty if nothing is)."""
+    """One setting of a topic: as it is, what is wrong with it (empty if nothing is), and what is better changed."""
 
     key: str
     value: str
     problem: str
+    warning: str = ""
 
 
 def bands_milliseconds_min(settings: StreamSettings) -> int:
@@ -112,6 +113,16 @@ def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
     rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
     wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
     return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it anew" if wrong else ""
+
+
+def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:
+    """What is better changed in topics, in one sentence; empty if nothing is."""
+    topics: dict[str, list[str]] = {}
+    for name, found in findings.items():
+        for row in found:
+            if row.warning:
+                topics.setdefault(f"{row.key}={row.value} {row.warning}", []).append(name)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in topics.items())
 
 
 def judge_wanted(settings: StreamSettings) -> list[tuple[str, Finding]]:

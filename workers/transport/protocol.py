@@ -112,6 +112,13 @@ class Membership(NamedTuple):
     handle: object
 
 
+class Replication(NamedTuple):
+    """How many nodes the cluster has now, and how many replicas a topic has, in the partition with the fewest."""
+
+    nodes: int
+    replicas: int
+
+
 class Polled(NamedTuple):
     """What one ``poll`` gave. ``assigned`` came new (paused), ``revoked`` went away, since the last poll."""
 
@@ -219,6 +226,9 @@ class Transport(Protocol):
 
         Raises ``UnknownTopicError``.
         """
+
+    def replication(self, topic: str) -> Replication:
+        """Nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""

@@ -61,6 +61,15 @@ class KafkaAdmin:
         """How many partitions a topic has; raises ``UnknownTopicError``."""
         return len(self._partitions(topic))
 
+    def nodes(self) -> int:
+        """How many brokers the cluster has, as far as they are up."""
+        found = self._call("describe the cluster", lambda client: client.describe_cluster())
+        return len(found["brokers"])
+
+    def replicas(self, topic: str) -> int:
+        """Replicas of the partition with the fewest; raises ``UnknownTopicError``."""
+        return _fewest_replicas(self._partitions(topic))
+
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
         places = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
@@ -111,7 +120,7 @@ class KafkaAdmin:
             f"describe {topic!r}", lambda client: client.describe_configs([resource], config_filter="all")
         )
         configs = {name: one["value"] for name, one in found["topic"][topic].items() if one["value"] is not None}
-        return TopicDescription(topic, len(partitions), len(partitions[0]["replica_nodes"]), configs)
+        return TopicDescription(topic, len(partitions), _fewest_replicas(partitions), configs)
 
     def close(self) -> None:
         """Free the client; never raises. The next call makes a new one."""
@@ -169,6 +178,10 @@ class KafkaAdmin:
         if client is not None and self._process == os.getpid():
             with suppress(Exception):
                 client.close()
+
+
+def _fewest_replicas(partitions: list[dict[str, Any]]) -> int:
+    return min(len(partition["replica_nodes"]) for partition in partitions)
 
 
 def _create(spec: TopicSpec, client: KafkaAdminClient) -> None:

@@ -23,7 +23,15 @@ from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpe
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from workers.transport.kafka.consumer import KafkaGroupConsumer
 from workers.transport.kafka.producer import KafkaTransactionalProducer
-from workers.transport.protocol import Consumer, OffsetGoneError, Producer, Record, UnreachableError, UnreadableError
+from workers.transport.protocol import (
+    Consumer,
+    OffsetGoneError,
+    Producer,
+    Record,
+    Replication,
+    UnreachableError,
+    UnreadableError,
+)
 
 __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
@@ -88,6 +96,10 @@ class KafkaTransport:
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings of a topic in effect; empty for a user who may not see them."""
         return self.admin.describe(topic).configs
+
+    def replication(self, topic: str) -> Replication:
+        """Nodes of the cluster, and replicas of the topic."""
+        return Replication(self.admin.nodes(), self.admin.replicas(topic))
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""

@@ -32,6 +32,7 @@ from workers.transport.protocol import (
     Membership,
     OutcomeUnknownError,
     Record,
+    Replication,
     TransportError,
     UnknownTopicError,
     UnreachableError,
@@ -80,6 +81,7 @@ class _ProducerState:
 class _Topic:
     logs: list[PartitionLog]
     configs: Mapping[str, str]
+    replicas: int
 
     @property
     def log_append_time(self) -> bool:
@@ -96,11 +98,13 @@ class MemoryCluster:
         transaction_timeout_seconds: float = 15.0,
         record_bytes_max: int = 1_048_576,
         batch_bytes_max: int = BATCH_BYTES_MAX,
+        nodes: int = 1,
         start_seconds: float = 1_600_000_000.0,
     ) -> None:
         self.session_seconds = session_seconds
         self.transaction_timeout_seconds = transaction_timeout_seconds
         self.record_bytes_max, self.batch_bytes_max = record_bytes_max, batch_bytes_max
+        self.nodes = nodes
         self.now_seconds = start_seconds
         self.lock = threading.RLock()
         self._topics: dict[str, _Topic] = {}
@@ -111,13 +115,13 @@ class MemoryCluster:
 
     # What a test does to a cluster.
 
-    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+    def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None, replicas: int = 1) -> None:
         """Make a topic; of its settings only ``message.timestamp.type`` is followed, the others are told."""
         with self.lock:
             if topic in self._topics or partitions < 1:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
-            self._topics[topic] = _Topic(logs, dict(configs or {}))
+            self._topics[topic] = _Topic(logs, dict(configs or {}), replicas)
 
     def advance(self, seconds: float) -> None:
         """Let time pass: members that did not poll are put out, open transactions time out."""
@@ -234,6 +238,10 @@ class MemoryCluster:
     def configs(self, topic: str) -> Mapping[str, str]:
         """The settings of a topic; raises ``UnknownTopicError``."""
         return self._topic(topic).configs
+
+    def replication(self, topic: str) -> Replication:
+        """Nodes, and replicas of a topic; raises ``UnknownTopicError``."""
+        return Replication(self.nodes, self._topic(topic).replicas)
 
     def log(self, topic: str, partition: int) -> PartitionLog:
         """One partition; raises ``UnknownTopicError``."""

@@ -41,6 +41,7 @@ from workers.transport.protocol import (
     Polled,
     Producer,
     Record,
+    Replication,
     TransportError,
     UnreachableError,
 )
@@ -103,6 +104,12 @@ class MemoryTransport:
         with self._cluster.lock:
             self._cluster.check("configs")
             return self._cluster.configs(topic)
+
+    def replication(self, topic: str) -> Replication:
+        """What the cluster and the topic were created with."""
+        with self._cluster.lock:
+            self._cluster.check("configs")
+            return self._cluster.replication(topic)
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
         """Drop the records below the given offsets."""

@@ -83,6 +83,18 @@ def permutation(shingles: Iterable[int], rows: int, seed: int) -> list[int]:
     ]
 
 
+def partial_minhash(shingles: Iterable[int], rows: int, groups: int, seed: int) -> list[int]:
+    """Row f * groups + g: the least hash by function f of the shingles that it puts into group g; all ones if none."""
+    out = [MASK] * rows
+    for row in range(rows):
+        function = row // groups * groups
+        for shingle in shingles:
+            x = mix64(shingle ^ derive_seed(seed, function))
+            if function + (((x >> 32) * groups) >> 32) == row:
+                out[row] = min(out[row], x)
+    return out
+
+
 def sketch(signature: Iterable[int], bits: int) -> bytes:
     """The low bits of each row, little-endian."""
     return b"".join((row & ((1 << bits) - 1)).to_bytes(bits // 8, "little") for row in signature)

@@ -1,0 +1,102 @@
+"""A user of the library as the type checker sees it: every public name, with the type that it has.
+
+The type checker reads this file with ``disallow_any_expr``: an expression of type ``Any`` is an error.
+``test_public_types.py`` runs it.
+"""
+
+from __future__ import annotations
+
+from typing import assert_type
+
+import numpy as np
+
+from stream import (
+    CapacityError,
+    Config,
+    ConfigError,
+    Deduplicator,
+    Document,
+    Matcher,
+    NeardupError,
+    Pair,
+    Refusal,
+    Signer,
+)
+from stream.batches import Batch
+from stream.pair_rule import Matches
+from stream.pipeline import Signed
+from stream.scheme_interface import Plan
+from stream.theory.tuning import Tuning
+
+TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+
+
+def use_a_configuration() -> Config:
+    """Settings, what they resolve to, and the fingerprints."""
+    config = Config(threshold=0.7, recall=0.9, window_seconds=86_400, scheme="one_permutation", k=None)
+    assert_type(config.threshold, float)
+    assert_type(config.k, int | None)
+    assert_type(config.languages, tuple[str, ...])
+    assert_type(config.plan, Plan)
+    assert_type(config.plan.width, int)
+    assert_type(config.tuning, Tuning)
+    assert_type(config.tuning.bands, int)
+    assert_type(config.signing_fingerprint, str)
+    assert_type(config.model_copy(update={"seed": 2}), Config)
+    return config
+
+
+def use_one_process(config: Config) -> list[Pair]:
+    """Documents of every kind go in, pairs and refusals come out."""
+    documents = [
+        Document("a", TEXT, 1.0),
+        Document(id="b", tokens=["x", 1]),
+        Document("c", vector=[0.5, 1.0]),
+        Document("d", fields={"name": "x"}),
+        Document("e", tokens={"x": 4.5}),
+        Document("f", vector=b"\x01"),
+        Document("g", vector=np.zeros(2, np.float32)),
+        Document("h", vector=np.zeros(2, np.uint8)),
+    ]
+    dedup = Deduplicator(config, candidates=True)
+    pairs = dedup.process(iter(documents))
+    assert_type(pairs, list[Pair])
+    assert_type(dedup.probe(documents), list[Pair])
+    assert_type(dedup.remove("a"), int)
+    assert_type(dedup.counts(), dict[str, int])
+    assert_type(dedup.refusals, list[Refusal])
+    for refusal in dedup.refusals:
+        assert_type(refusal.place, int)
+        assert_type(refusal.reason, str)
+    for pair in pairs:
+        assert_type(pair.older, str)
+        assert_type(pair.similarity, float)
+        assert_type(pair.buckets, int)
+    return pairs
+
+
+def use_the_halves(config: Config) -> Matches:
+    """A signer and a matcher, as workers use them."""
+    signed = Signer(config).sign([Document("a", TEXT), Document("b", TEXT)])
+    assert_type(signed, Signed)
+    assert_type(signed.batch, Batch)
+    assert_type(signed.refusals, list[Refusal])
+    matcher = Matcher(config)
+    matcher.table.begin()
+    matches = matcher.match(signed.batch)
+    matcher.table.commit()
+    assert_type(matches.older, list[str])
+    assert_type(matches.pairs(), list[Pair])
+    return matches
+
+
+def use_the_errors() -> str:
+    """Every error of the library is one kind."""
+    try:
+        Config(threshold=2.0)
+    except ConfigError as error:
+        known: NeardupError = error
+        return str(known)
+    except CapacityError as error:
+        return str(error)
+    return ""
