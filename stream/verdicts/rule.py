@@ -30,6 +30,7 @@ from stream.kernels.compile import inlined, raw_kernel
 from stream.table import NO_TIME
 
 ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED = range(5)
+STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")
 DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
 NONE = -1
 ROW_PAGE_BITS = 12
