@@ -9,8 +9,13 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
-# What "make check" runs: no process, no server, and no test file that takes more than some seconds.
-CHECKED = $(filter-out tests/library/test_benchmarks.py, $(wildcard tests/library/test_*.py))
+# What "make check" runs: no workers, no servers, and no file that alone takes long.
+LONG = benchmarks grids pages prefix promised_recall tuning words
+IN_MEMORY = client_internals contributing decompression health json_array kafka_records lines matcher matcher_steps memory \
+  memory_cluster memory_group metrics partition_table paths refused_batches scheme_workers settings shell shell_waits signer \
+  supervisor topics transaction watchdog
+CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/library/test_*.py)) \
+  $(IN_MEMORY:%=tests/processes/test_%.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test bench bench-kafka kafka torture clean

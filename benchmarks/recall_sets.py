@@ -1,7 +1,7 @@
 """S6: recall of emitted pairs at the threshold, and the bias of the estimate, on sets of exactly known similarity.
 
-A union of u elements with J u of them in common, for u from 5 to 5,000; every pair has elements of its own, drawn
-anew, and a seed of the scheme of its own for every few pairs, so that pairs are independent. (A union of fewer than 5
+A union of u elements with J u of them in common, for u from 5 to 5,000; every pair draws elements of its own,
+and every few pairs have a seed of the scheme of their own, so that pairs are independent. (A union of fewer than 5
 elements cannot have similarity .8.)
 
 Also: recall where similarity is measured on the elements (nothing but candidates can be missed), and how far families
@@ -168,7 +168,8 @@ _PRIME = 101
 def run_minwise(size: Size) -> Iterator[Result]:
     """The bias of families of permutations: the largest relative error of an element's share of first places.
 
-    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, of which the noise is told.
+    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, with the noise of the
+    sample.
     """
     a, b = linear_family(_PRIME)
     rows = {"smoke": 4000, "default": 100_000, "large": 1_000_000}[size]

@@ -25,10 +25,11 @@ class Deduplicator:
         refusals: the refused documents of the call to ``process`` or ``probe`` that ended last.
         refused: how many documents were refused so far.
 
-    >>> dedup = Deduplicator(Config(threshold=0.7))
-    >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
-    >>> dedup.process([Document("a", text), Document("b", text.replace("dog,", "cat,"))])[0][:2]
-    ('a', 'b')
+    Example:
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> dedup.process([Document("a", text), Document("b", text.replace("dog,", "cat,"))])[0][:2]
+        ('a', 'b')
     """
 
     def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:

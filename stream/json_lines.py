@@ -63,16 +63,16 @@ def decode_document(
     fields: Fields = Fields(),  # noqa: B008 - immutable
     id_default: str | None = None,
 ) -> Document | str:
-    """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
+    """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
-    Of what a document may bring, only ``fields.kind`` is read. The timestamp is a number since the epoch in
-    ``fields.timestamp_unit``, as a number or as digits in a string, or a time in ISO 8601 or RFC 2822 (UTC unless it
-    says otherwise; eight digits in a string are a date of ISO 8601); null is none. A number that as seconds lies beyond
-    the year 5000, but in a smaller unit would be a time of this age, is refused: ``timestamp_unit``. An id that is a
-    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line that has none of its own.
+    Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
+    ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
+    names an offset (eight digits in a string are a date of ISO 8601); or null for no time. A number beyond the year
+    5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a
+    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
-    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
-    Document(id='a', text='hello', timestamp=60.0)
+    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
+    ('a', 'hello', 60.0)
     >>> decode_document(b'{"id": 7.5, "text": "hello"}')
     'id_type'
     """

@@ -1,7 +1,7 @@
 """The one path of a document: normalise, shingle, sign | probe, add, score | pair.
 
-``Signer`` is the left half and keeps nothing; ``Matcher`` is the right half and keeps the table; ``Deduplicator`` is
-the two of them in one process. Workers run the halves on different machines with a topic between them.
+``Signer`` is the left half and has no state. ``Matcher`` is the right half and holds the table. ``Deduplicator`` is
+both in one process. Workers run the halves on different machines, with a topic between them.
 """
 
 from __future__ import annotations
@@ -55,9 +55,16 @@ class Signed(NamedTuple):
 
 
 class Signer:
-    """Documents -> batches. Keeps nothing between calls; the same document always gives the same row.
+    """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
 
-    What is kept of a document takes ``item_bytes_max`` bytes at most, by default those of the whole window.
+    Args:
+        config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
+        item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
+
+    Example:
+        >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
+        >>> signed.batch.size, signed.refusals
+        (1, [Refusal(place=1, id='b', reason='empty')])
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None) -> None:
@@ -132,11 +139,26 @@ class Slice(NamedTuple):
 
 
 class Matcher:
-    """Batches -> matches, against everything in the window. One table; every call belongs to a step of it.
+    """Batches -> matches against everything in the window. It holds one table; one thread at a time may use it.
 
-    ``partition`` is the part of the bucket keys that this matcher holds: it publishes only the pairs that it owns, and
-    orders items of one time by id, because arrival differs between partitions. Without one it holds them all.
-    ``candidates=True`` keeps the candidates below the cut as well.
+    Every call that adds or removes belongs to a step of ``table``: ``begin`` before it, ``commit`` or ``undo`` after.
+
+    Args:
+        config: the settings; batches must be signed under the same ``signing_fingerprint``.
+        partition: the part of the bucket keys that this matcher holds; by default all. With a partition it returns only
+            the pairs that the partition owns, and orders items of equal time by id, because arrival differs between
+            partitions.
+        candidates: return candidates below the least score too.
+
+    Raises:
+        CapacityError: in ``match``, if more postings would be in the window than a table can number.
+
+    Example:
+        >>> matcher, signer = Matcher(Config()), Signer(Config())
+        >>> batch = signer.sign([Document("a", "the same text"), Document("b", "the same text")]).batch
+        >>> with step(matcher.table):
+        ...     matcher.match(batch).pairs()
+        [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
@@ -184,7 +206,7 @@ class Matcher:
         items, slots = met.items[rows], met.slots[rows]
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], common.keys[rows],
+            judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 

@@ -6,6 +6,7 @@ function that others inline, delete the ``*.nbi`` files; the test suite does so 
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,17 +22,32 @@ _njit: Callable[..., Callable[[Kernel], Kernel]] = numba.njit
 
 def kernel(function: Kernel) -> Kernel:
     """Compile a function of arrays and numbers."""
-    return _njit(nogil=True, cache=True)(function)
+    return _compiled(function)
 
 
 def raw_kernel(function: Kernel) -> Kernel:
     """Compile a function that allocates nothing, without reference counts, which are slow for many arrays."""
-    return _njit(nogil=True, cache=True, _nrt=False)(function)
+    return _compiled(function, _nrt=False)
 
 
 def inlined(function: Kernel) -> Kernel:
     """Compile as ``raw_kernel`` does, and copy the code into each caller: for small steps of an inner loop."""
-    return _njit(nogil=True, cache=True, _nrt=False, forceinline=True)(function)
+    return _compiled(function, _nrt=False, forceinline=True)
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    """A function to be compiled at its first call, and kept on disk where a folder can be written."""
+    try:
+        return _njit(nogil=True, cache=True, **options)(function)
+    except RuntimeError:  # no folder can be written: neither the package's nor that of the user
+        warnings.warn(
+            "compiled code cannot be kept on disk, so every start compiles it: set NUMBA_CACHE_DIR to a folder of your "
+            "own that can be written",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        warnings.filterwarnings("ignore", message="compiled code cannot be kept on disk")
+        return _njit(nogil=True, **options)(function)
 
 
 def machine_code(function: Kernel) -> Kernel:

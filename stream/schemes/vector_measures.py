@@ -6,7 +6,7 @@ A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 - ``dot``: x . y / norm_max^2, 0 from 0 down; by hyperplanes too: both vectors get a coordinate more that makes them
   equally long, and the cosine is then never less than the similarity (``hyperplanes.lift``). So a pair is found at
   least as often as its S-curve says;
-- ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by lines cut in segments;
+- ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by segments of random lines;
 - ``hamming``: 1 - d / dimension, of bits; by sampled bits;
 - ``l1``: 1 - d / distance_scale, of whole numbers from 0 to component_max; by sampled bits of their unary code.
 

@@ -31,6 +31,8 @@ SEGMENT_DISTANCES = 4.0
 # Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
 _SCORED_BYTES = 1 << 20
 # Parameters that a measure cannot do without -> what to set them to.
+# Segments are at most so many times as wide as distance_scale: beyond, a row says nothing of a pair.
+SEGMENT_SCALES_MAX = 1_000_000
 _REMEDIES = {
     "dimension": "the number of components of a vector",
     "distance_scale": "the distance from which two vectors have nothing in common",
@@ -46,7 +48,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
         p = parameters
         measure = measures[0] if p.measure is None else p.measure
         if measure not in measures:
-            raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
+            raise ConfigError(f"measure={measure!r} is not a measure of this scheme: set {' or '.join(measures)}")
         _check(p, measure)
         row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
@@ -120,7 +122,7 @@ def signing(plan: VectorPlan) -> tuple[object, ...]:
 
 
 def scoring(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides the similarity of two pieces of evidence beside themselves."""
+    """Return what decides the similarity, evidence apart."""
     return (plan.scale,)
 
 
@@ -145,11 +147,17 @@ def _check(p: Parameters, measure: str) -> None:
 
 def _segment_width(p: Parameters, scale: float) -> float:
     if p.segment_width is not None:
+        if p.segment_width > SEGMENT_SCALES_MAX * scale:
+            raise ConfigError(
+                f"segment_width={p.segment_width:g} is more than {SEGMENT_SCALES_MAX:,} times distance_scale "
+                f"({scale:g}), so nearly all vectors fall into one segment: leave it out, or set it to some distances "
+                "between near-duplicates"
+            )
         return p.segment_width
     if p.threshold >= 1:
         raise ConfigError(
-            "threshold=1.0 is a distance of 0, from which no width of a segment can be told: set segment_width, or a "
-            "threshold below 1, or take a scheme of identical items"
+            "threshold=1.0 is a distance of 0, from which no width of a segment follows: set segment_width, or a "
+            "threshold below 1, or use scheme identical"
         )
     return SEGMENT_DISTANCES * (1 - p.threshold) * scale
 

@@ -274,7 +274,7 @@ class BandTable:
 
     def set_stream_time(self, time: int) -> None:
         """Let an empty table begin at a time in microseconds, as if an item of that time had been and gone."""
-        assert self.slot_end == 0, "only an empty table can be told its time"
+        assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
     def counts(self) -> dict[str, int]:

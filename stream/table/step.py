@@ -40,6 +40,7 @@ from stream.table.chains import (
     TRUNCATED,
     UNTIMED,
     byte_place,
+    eligible_copy,
     event_time,
     first_posting,
     older,
@@ -47,7 +48,6 @@ from stream.table.chains import (
     same_id,
     slot_of,
     slot_place,
-    speaks,
 )
 from stream.table.heads import NONE, locate, make_room, put_at, warm
 
@@ -95,7 +95,7 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
         top = find_content(store, limits, items, i, scratch.targets[CONTENT], live, kept)
         copy, cuts = NONE, state[CUTS]
         if top != NONE and probe:
-            copy = speaks(store, limits, top, items, i, time, live, kept)
+            copy = eligible_copy(store, limits, top, items, i, time, live, kept)
         if copy != NONE:
             meet(met, i, copy, True)
             state[COPIES] += 1
@@ -116,7 +116,7 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
 
 @inlined
 def bytes_of(items, i):
-    """How many bytes an item takes beside its slot: its id, and the ragged part of its evidence."""
+    """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
@@ -203,7 +203,7 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                         )
                     ):
                         store.seen[place] = epoch
-                        who = speaks(store, limits, slot, items, i, time, live, kept)
+                        who = eligible_copy(store, limits, slot, items, i, time, live, kept)
                         if who != NONE:
                             meet(met, i, who, False)
                             state[CANDIDATES] += 1

@@ -161,7 +161,7 @@ def _bits(vector: Any, dimension: int) -> Vector | str:
     array = _array(vector)
     if isinstance(vector, list | tuple) and array.ndim == 1 and array.dtype.kind in "fiub":
         if not np.isin(array, (0, 1)).all():
-            return "vector_component"
+            return "vector_bit"
         array = array.astype(np.bool_)
     if array.dtype == np.bool_ and array.ndim == 1:
         return np.packbits(array) if len(array) == dimension else "vector_length"

@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Any
 
-from workers.cli.app import app as cli
+from workers.cli import app as cli
 from workers.service.roles import warm
 from workers.settings.load import load_stream
 from workers.transport.kafka.producer import KafkaTransactionalProducer
@@ -60,7 +60,7 @@ def main() -> int:
             if call != ORDINARY:
                 strike_after(call, int(number))
             sys.argv = ["neardup", role, "--instance", instance, "--from", "earliest", "--supervised"]
-            cli.main()
+            sys.exit(cli.main())
         sys.stdout.write(f"{role} {call} {child}\n")
         sys.stdout.flush()
         _, status = os.waitpid(child, 0)

@@ -180,7 +180,7 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
 def test_memory_does_not_grow_over_a_long_run(worlds: Worlds) -> None:
     """With empty windows a signer and a matcher hold as much after 48 rounds as after 16, whatever went through."""
     rounds, documents, pause_seconds = 16, 240, 1e5
-    world = worlds(window_seconds=100.0, lateness_seconds=10.0, window_documents=2400)
+    world = worlds(window_seconds=100.0, lateness_seconds=60.0, window_documents=2400)
     world.place(SIGN)
     world.place(MATCH)
     texts = [one.text for one in stories(documents)]

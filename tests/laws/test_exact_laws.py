@@ -194,7 +194,7 @@ def test_elements_kept_for_verification_are_bounded() -> None:
 
 
 def test_items_are_ragged_sorted_sets() -> None:
-    """The evidence beside a sketch: its elements in ascending order, each once, in the bytes asked for."""
+    """The evidence next to a sketch: its elements in ascending order, each once, in the bytes asked for."""
     for shingle_bytes, dtype in ((4, "<u4"), (8, "<u8")):
         config = Config(verify="exact", shingle_bytes=shingle_bytes)
         row = SCHEMES[config.scheme]

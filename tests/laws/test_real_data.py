@@ -1,6 +1,6 @@
 """Real texts: every pair at or above the threshold, by exact sets, against what the stream emits.
 
-Recall is counted over pairs of distinct contents. The truth files beside the texts were made with another
+Recall is counted over pairs of distinct contents. The truth files next to the texts were made with another
 normalisation (NFC and lower case); the pairs asked for are those of our own sets, and the files must agree with them
 wherever the two normalisations do.
 """

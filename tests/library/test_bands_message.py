@@ -101,7 +101,7 @@ def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject
         found = decode(bytes(whole), FINGERPRINT)
     except WireError:
         return
-    # The one lie that cannot be told: of no documents, how wide they are.
+    # The one error that is not noticed: the width of no documents.
     assert (at, found.batch.size) == (28, 0)
 
 
@@ -127,7 +127,7 @@ def test_another_format_version_is_refused() -> None:
 
 
 def test_the_size_is_the_columns_and_a_header() -> None:
-    """48 bytes a message, 26 a document beside its sketch and its id, 2 a removed id beside its bytes."""
+    """48 bytes a message, 26 a document plus its sketch and its id, 2 a removed id plus its bytes."""
     batch = _batch([b"abc", b"de"], 126, np.random.default_rng(1))
     size = len(encode(BandMessage(batch, [b"wxyz"]), FINGERPRINT))
     assert size == HEADER_BYTES + 2 * (26 + 126) + 5 + (2 + 4)

@@ -293,7 +293,7 @@ def test_no_documents_make_no_pairs() -> None:
 
 
 def test_what_would_take_too_much_room_is_refused() -> None:
-    """A signer that is told how much an item may take, at most; the others of its batch keep their places."""
+    """A signer with a limit for an item refuses a larger one; the others of its batch keep their places."""
     documents = [Document("a", "some text"), Document("b" * 300, "some other text"), Document("c", "")]
     signed = Signer(Config(), item_bytes_max=300).sign([*documents, Document("d", "some text")])
     assert signed.batch.ids_at(np.arange(2)) == ["a", "d"]

@@ -50,7 +50,7 @@ def test_three_exact_keys_bring_records_together_and_the_score_tells_them_apart(
 
 
 def test_records_that_share_no_key_are_never_scored():
-    """One letter in each of three fields: 252 of 300, and nobody sees it."""
+    """One letter in each of three fields: 252 of 300, which is a match."""
     near = {"name": "Bill Smitt", "address": "1 Elm Streat", "phone": "555 1235"}
     assert pairs_of(config(), BILL, near) == []
     (found,) = pairs_of(config(record_shingled=("address",), record_rows=2), BILL, near)

@@ -237,9 +237,9 @@ class TestOtherLaws:
             choose(0.8, 0.9, bands_min=0)
         with pytest.raises(
             ConfigError, match=r"out of reach of 64 rows of 8 bits: .* or set rows_max to (\d+)"
-        ) as told:
+        ) as refused:
             choose(0.8, 0.9, 64, bands_min=12)
-        enough = int(str(told.value).rpartition("rows_max to ")[2].partition(",")[0])
+        enough = int(str(refused.value).rpartition("rows_max to ")[2].partition(",")[0])
         assert choose(0.8, 0.9, enough, bands_min=12).recall >= 0.9
         with pytest.raises(ConfigError, match="out of reach"):
             choose(0.8, 0.9, enough - 1, bands_min=12)

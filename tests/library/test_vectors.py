@@ -109,7 +109,7 @@ def test_the_similarity_is_that_of_the_measure(measure: str, kept: str) -> None:
 
 
 def test_an_estimate_of_segments_is_unbiased_near_the_threshold() -> None:
-    """The share of equal rows, less those equal by chance, told back to a distance."""
+    """The share of equal rows, less those equal by chance, gives the distance."""
     config = Config(**SETTINGS["euclidean"], vector_evidence="sketch", threshold=0.9, bands=128, rows=8, rows_max=1024)
     found = common_of(config, at_euclidean(np.random.default_rng(3), 2000, 0.9)).similarity
     assert abs(found.mean() - 0.9) < 0.002
@@ -147,11 +147,11 @@ def test_a_stream_pairs_vectors_by_name() -> None:
         ("l1", [-1.0] * 32, "vector_component"),
         ("l1", [301.0] * 32, "vector_component"),
         ("euclidean", [7e5] * 32, "vector_half"),
-        ("hamming", [2] * 1000, "vector_component"),
+        ("hamming", [2] * 1000, "vector_bit"),
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
-    """And those beside it are signed, in their order."""
+    """The others are signed, in their order."""
     kept = {"vector_evidence": "float16"} if measure == "euclidean" else {}
     good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
     documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]
@@ -217,7 +217,7 @@ def test_vectors_have_more_rows_than_sets_unless_told() -> None:
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
-    """One of the fingerprints changes with each of them, and none with what has no say."""
+    """One of the fingerprints changes with each of them; what has no say is refused."""
 
     def fingerprints(config: Config) -> tuple[str, str]:
         return config.signing_fingerprint, config.matching_fingerprint
@@ -225,7 +225,8 @@ def test_what_decides_evidence_or_similarity_is_another_generation(measure: str,
     before = Config(**SETTINGS[measure])
     assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
     idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    assert fingerprints(before) == fingerprints(before.model_copy(update=idle))
+    with pytest.raises(ConfigError, match="has no meaning with scheme"):
+        before.model_copy(update=idle)
 
 
 def test_another_scale_of_distances_needs_no_new_signatures() -> None:

@@ -211,7 +211,7 @@ def test_the_hash_of_a_token_is_a_format() -> None:
 
 
 def test_the_property_table_is_read_only_and_has_every_class() -> None:
-    """Known code points carry their classes and bits, and nobody can change them."""
+    """Known code points carry their classes and bits; the table is read-only."""
     table = word_table()
     assert table.shape == (0x110000,)
     assert table.dtype == np.uint8

@@ -191,21 +191,21 @@ def test_an_abort_halves_the_step_and_commits_let_it_grow() -> None:
     assert len(world.said()) == len(set(world.said())) > 100
 
 
-def test_the_rest_of_a_poll_stays_in_hand_and_goes_with_its_partition() -> None:
+def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() -> None:
     """Nothing more is polled while it does; what is in hand of a partition that another member gets is dropped."""
     world = hot_world(30)
     one = world.worker("one", PLAN._replace(step_pairs_max=5))
     turns(one, count=3)
-    before = one.in_hand
+    before = one.waiting_records()
     assert before
     world.document("later", 5.0)
     turns(one, count=2)
-    assert one.in_hand == before
+    assert one.waiting_records() == before
     world.cluster.advance(world.cluster.session_seconds + 1)
     others = [world.worker(name) for name in ("two", "three")]
     turns(*others, count=2)
     turns(one, *others, count=1)
-    assert one.in_hand == one.tables == {}
+    assert one.waiting_records() == one.tables == {}
     turns(one, *others, count=300)
     assert len(world.said()) == len(set(world.said())) > 300
     assert any(pair.endswith("later") for pair in world.said())

@@ -20,13 +20,15 @@ from typing import Any
 from unittest import mock
 
 from sim_documents import Feed, Habits
+from sim_watched import Watched
 
 from stream.config import Config
 from stream.json_lines import Fields
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable, decode_window
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
@@ -38,8 +40,8 @@ START = "earliest"
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
-    "bounds", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets", "send_offsets_after",
-    "commit_before", "commit_after", "abort", "abort_after",
+    "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
+    "send_offsets_after", "commit_before", "commit_after", "abort", "abort_after",
 )  # fmt: skip
 _CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
 
@@ -66,24 +68,6 @@ class Scenario:
     stretch_records: int = 500
     step_bytes: int = STEP_BYTES_MAX
     step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
-
-
-class Watched:
-    """A transport, consumer or producer whose every call is told to ``before`` first."""
-
-    def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
-        self._inner, self._before = inner, before
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
-
-        def call(*args: Any, **named: Any) -> Any:
-            self._before(name)
-            return found(*args, **named)
-
-        return call
 
 
 @dataclass(eq=False)
@@ -118,9 +102,8 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
-        self.match_plan = MatchPlan(
-            self.config, self.topics, partitions, 3, envelope, START, False, step_bytes, scenario.step_pairs
-        )
+        plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -128,6 +111,10 @@ class Cluster:
         self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
         self._read = dict.fromkeys(self.bands, 0)
         self._acted = 0
+
+    def clock(self) -> float:
+        """The time of the cluster."""
+        return self.memory.now_seconds
 
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
@@ -150,13 +137,11 @@ class Cluster:
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
         if place.kind == SIGNERS:
-            place.worker = SignWorker(
-                consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
-            )
+            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
-            offsets = self.memory.group(MATCHERS, topic).offsets.values()
-            self.events["starts inside a message"] += any(decode_window(at.metadata).row for at in offsets)
+            ends = self.memory.group(MATCHERS, topic).offsets.values()
+            self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
             place.worker.take(place.kept)
             place.kept = {}
@@ -193,8 +178,8 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
-            if isinstance(place.worker, MatchWorker):
-                self.events["ends inside a message"] += any(table.next[1] for table in place.worker.tables.values())
+            tables = getattr(place.worker, "tables", {}).values()
+            self.events["ends inside a message"] += any(table.next[1] for table in tables)
             return taken
         return 0
 

@@ -266,7 +266,7 @@ def dead_in(table: BandTable, postings: Iterable[int]) -> int:
 
 
 def check_chains(table: BandTable, model: Model, dead_may_stand: bool) -> None:
-    """Every chain is strictly newest first and holds one key only; nobody who should stand there is missing."""
+    """Every chain is strictly newest first and holds one key only; no posting is missing."""
     key_of, standing, dead = {}, set(), set()
     for entry in model.live:
         start = int(first_posting(table._store, entry.slot, table._kept))

@@ -133,6 +133,13 @@ class StreamOptions(BaseModel):
         le=1e9,
         description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
     )
+    align_wait_seconds_max: float | None = Field(
+        None,
+        ge=1,
+        le=1e9,
+        description="how long records of a signer wait for a partition that another signer does not advance; then they "
+        "are signed without it, and counted as unaligned. By default they wait until it advances",
+    )
     turn_seconds_max: float = Field(
         120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
     )

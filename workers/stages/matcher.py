@@ -127,8 +127,7 @@ class MatchWorker:
         """The partitions whose records are matched."""
         return set(self.tables)
 
-    @property
-    def in_hand(self) -> dict[int, int]:
+    def waiting_records(self) -> dict[int, int]:
         """How many polled records are not done, by partition; of the first one rows may be done."""
         return Counter(record.partition for record in self.hand)
 

@@ -16,7 +16,7 @@ log).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -45,27 +45,18 @@ _FLUSH_MESSAGES = 4_000
 
 
 class Message(NamedTuple):
-    """One record to send."""
+    """One record to send; without a time it has that of its sending."""
 
     topic: str
     partition: int
     value: bytes
     key: bytes | None = None
+    timestamp_ms: int | None = None
 
 
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
-
-
-def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
-    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
-    first = size = 0
-    for end, record in enumerate(records, 1):
-        size += record_bytes(record)
-        if size >= bytes_max or end == len(records):
-            yield records[first:end]
-            first, size = end, 0
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
@@ -119,7 +110,7 @@ def _publish(
         for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
             with stage(observer, "send"):
                 for message in messages[first : first + _FLUSH_MESSAGES]:
-                    producer.send(message.topic, message.partition, message.value, message.key)
+                    producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
             with stage(observer, "flush"):
                 producer.flush()
         with stage(observer, "commit"):

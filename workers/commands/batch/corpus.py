@@ -169,7 +169,7 @@ class Corpus:
         newer, older = newer[pairs], older[pairs]
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
-            judged.similarity[pairs], common.keys[pairs],
+            judged.similarity[pairs], judged.keys[pairs],
         )  # fmt: skip
         return orient(arrived)
 
