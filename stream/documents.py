@@ -157,6 +157,6 @@ REASONS: dict[str, str] = {
     "--timestamp-unit ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
-    "evidence_too_large": "what would be kept of the document does not fit a message",
+    "evidence_too_large": "the evidence of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",
 }

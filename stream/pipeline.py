@@ -87,16 +87,16 @@ class Signer:
         """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
-        kept: Sequence[int] = range(len(documents))
-        taken = documents
+        places: Sequence[int] = range(len(documents))
+        usable = documents
         if refused:
-            kept = [i for i in kept if i not in refused]
-            taken = [documents[i] for i in kept]
-        reading = scheme.features(taken, plan)
-        refused |= {kept[i]: why for i, why in reading.refused.items()}
+            places = [i for i in places if i not in refused]
+            usable = [documents[i] for i in places]
+        reading = scheme.features(usable, plan)
+        refused |= {places[i]: why for i, why in reading.refused.items()}
         if refused:
-            kept = [i for i in kept if i not in refused]
-            ids, times = [ids[i] for i in kept], times[kept]
+            places = [i for i in places if i not in refused]
+            ids, times = [ids[i] for i in places], times[places]
         id_bytes, id_starts = id_columns(ids)
         batch = make_batch(
             ids=id_bytes,
@@ -107,13 +107,13 @@ class Signer:
         )
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
-            refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
+            refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
     def _admit(self, documents: Sequence[Document]) -> tuple[list[bytes], npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as bytes and their times; those that cannot be kept, by place, with the reason."""
+        """The ids of documents as bytes and their times; the reasons of unusable ones, by place."""
         ids, surrogates = ids_of(documents)
         times, keepable = times_of(documents)
         refused = dict.fromkeys(surrogates, "id_surrogate")

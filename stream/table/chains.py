@@ -228,10 +228,10 @@ def event_time(store, time):
 
 @inlined
 def eligible_copy(store, limits, slot, items, i, time, live, kept):
-    """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
+    """Return the newest copy of a slot's content that may pair with item ``i``, usually the slot itself, or ``NONE``.
 
-    An older copy eligible_copy where the slot was removed, is a version of the item's own id, or lies outside the
-    item's window while the older copy does not (an item that comes late).
+    It is an older copy if the slot is removed, is a version of the item's own id, or lies outside the window of a late
+    item, and the older copy does not.
     """
     place = slot_place(store, slot)
     content = store.contents[place]

@@ -86,8 +86,8 @@ def spread_bands(bits, bands, rows, room, out):
         for first in range(0, rows, _USABLE_BITS):
             place = band * rows + first
             taken = word_at(bits, place >> 3) >> np.uint64(place & 7)
-            kept = min(_USABLE_BITS, rows - first)
-            put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
+            count = min(_USABLE_BITS, rows - first)
+            put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - count)))
     for byte in range(len(out)):
         out[byte] = room[byte]
 
@@ -96,7 +96,7 @@ def spread_bands(bits, bands, rows, room, out):
 def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
     size = (rows + 7) // 8
     head = min(size, WORD_BYTES)
-    kept = _ALL >> np.uint64(64 - 8 * head)
+    usable = _ALL >> np.uint64(64 - 8 * head)
     last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
         x, y = a[i], b[i]
@@ -104,7 +104,7 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
         for band in range(bands):
             at = band * size
             place = min(at, last)
-            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
+            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & usable)
             for j in range(at + head, at + size):
                 differing += _ones(np.uint64(x[j] ^ y[j]))
             unequal += differing

@@ -84,7 +84,7 @@ def test_another_generation_is_refused_with_both_names(message: BandMessage) -> 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_refused(data: bytes) -> None:
-    """Bytes that no signer wrote raise ``WireError`` and nothing else."""
+    """Bytes that no signer wrote raise ``WireError`` and no other error."""
     with pytest.raises(WireError):
         decode(data, FINGERPRINT)
 

@@ -56,7 +56,7 @@ def test_planted_copies_surround_the_threshold() -> None:
 
 @pytest.mark.parametrize("name", contenders.CONTENDERS)
 def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
-    """Every contender that is installed answers with the copy, once, older id first, and with nothing else."""
+    """Every installed contender returns the copy once, the older id first, and no other pair."""
     row = contenders.CONTENDERS[name]
     if row.version is None:
         pytest.skip(f"{row.package} is not installed")

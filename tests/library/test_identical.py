@@ -64,7 +64,7 @@ def test_a_text_has_one_hash_however_it_is_stored() -> None:
 
 
 def test_positions_are_of_every_magnitude() -> None:
-    """About as many below 2 as from 2^19 on; the same for the same seed, others for another."""
+    """About as many below 2 as from 2^19 on; the seed decides them."""
     found = random_positions(4000, seed=3)
     assert found.min() == 0
     assert 1 << 19 <= found.max() < 1 << 20

@@ -221,7 +221,7 @@ def test_a_pair_at_the_cut_is_emitted() -> None:
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
-    """The estimate of them is the cut to the last digit; of one row less it is below."""
+    """Their estimate is ``score_min`` to the last digit; with one row less it is below."""
     for threshold in np.linspace(0.55, 1, 10):
         tuning = Config(threshold=threshold, recall=0.5, sketch_bits=bits).tuning
         rows, least = tuning.bands * tuning.rows, tuning.agreements_min
@@ -301,7 +301,7 @@ def test_what_would_take_too_much_room_is_refused() -> None:
 
 
 def test_pairs_of_too_few_common_buckets_are_not_emitted() -> None:
-    """With ``buckets_shared_min``: just those that meet in as many; a copy meets in all of them."""
+    """With ``buckets_shared_min`` only pairs with so many common buckets remain; a copy has all of them."""
     documents = [Document(str(n), f"{'word ' * 3}a text of some length, and its number is {n % 50}") for n in range(80)]
     shape = {"bands": 18, "rows": 7, "min_similarity": 0.73}
     everything = Deduplicator(Config(**shape)).process(documents)

@@ -66,7 +66,7 @@ def test_segments_that_hold_all_vectors_are_refused():
 
 
 def test_a_remedy_can_be_followed():
-    """A recall of nothing is none."""
+    """A recall of no pairs has no value."""
     with pytest.raises(ConfigError) as raised:
         Config(threshold=0.05, recall=0.9999999, rows=30, bands=2)
     assert "recall of 0.0000" not in str(raised.value)

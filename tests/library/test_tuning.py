@@ -230,7 +230,7 @@ class TestOtherLaws:
         assert probabilities(chosen, np.array([0.8]))[1] == pytest.approx(exact)
 
     def test_more_bands_to_meet_in_than_there_are_is_refused(self) -> None:
-        """And a recall that so many cannot reach tells the rows that would."""
+        """A recall that so many rows cannot reach is refused with the number of rows that can."""
         with pytest.raises(ConfigError, match=r"a pair must meet in 5 bands, but bands is 4"):
             choose(0.8, 0.9, bands=4, bands_min=5)
         with pytest.raises(ConfigError, match=r"a pair must meet in 0 bands, but bands is left open"):
@@ -245,7 +245,8 @@ class TestOtherLaws:
             choose(0.8, 0.9, enough - 1, bands_min=12)
 
     def test_an_exact_score_is_cut_at_the_threshold(self) -> None:
-        """The recall is the candidate probability; no rows are counted; a lower cut may be asked for, no higher one."""
+        """The recall is the candidate probability, and no rows are counted; ``min_similarity`` may be lower, not
+        higher."""
         chosen = choose(0.8, 0.95, exact_score=True)
         assert (chosen.score_min, chosen.margin, chosen.agreements_min, chosen.pass_probability) == (0.8, 0.0, 0, 1.0)
         assert 0.95 <= chosen.recall == chosen.candidate_probability
@@ -285,7 +286,7 @@ class TestPlot:
 
 
 def test_where_candidates_do_not_follow_from_the_similarity_nothing_is_promised() -> None:
-    """No number is better than a wrong one; the cut is what was asked for."""
+    """No number is better than a wrong one; ``score_min`` is the given one."""
     tuning = keyed(0.8, 0.3)
     assert (tuning.score_min, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
     assert keyed(0.8).score_min == 0.8

@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "distance_scale": 2000.0,
     },
 }  # fmt: skip
-KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.kept]
+KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.evidence_choices]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -79,7 +79,7 @@ def common_of(config: Config, pairs: Pairs) -> Common:
 
 @pytest.mark.parametrize(("measure", "kept"), [case for case in KEPT if "float16" not in case])
 def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
-    """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and emitted as the curve says.
+    """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and pairs as the curve predicts.
 
     Within six standard deviations of a quarter as many independent pairs: those of one seed share its planes.
     """

@@ -118,7 +118,7 @@ def assert_tokens(text: str, expected: list[str]) -> None:
 @settings(max_examples=3000, deadline=None)
 @given(st.text(alphabet=RICH, max_size=14))
 def test_the_kernel_cuts_as_the_rules_of_the_standard_say(text: str) -> None:
-    """Every word of any mixture of the classes is found, in order, and nothing else is."""
+    """Every word of any mixture of the classes is found, in order, and no other text is."""
     assert_tokens(text, words_by_rules(text))
 
 
