@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from threading import Lock
 
 from stream.config import Config
-from stream.decider import Decider
 from stream.documents import Document, Pair, Refusal, Verdict
 from stream.pipeline import Matcher, Signer, chunks, match_step, step
+from stream.verdicts.decider import Decider
 
 
 class Deduplicator:

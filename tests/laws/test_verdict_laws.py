@@ -133,7 +133,7 @@ def test_refused_documents_have_verdicts_too() -> None:
 
 
 def test_documents_are_not_processed_between_two_decisions() -> None:
-    """A document without a decision would be an original that nobody was given."""
+    """A document without a decision would hide an original."""
     dedup = Deduplicator()
     dedup.decide([Document("a", TEXT)])
     dedup.process([Document("b", TEXT)])

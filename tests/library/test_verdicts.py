@@ -9,7 +9,7 @@ from verdict_model import Decision, Event, VerdictModel
 
 from stream.kernels.hashing import GOLDEN, mix64
 from stream.table import NO_WINDOW
-from stream.verdicts import Arrivals, Decisions, Found, VerdictLimits
+from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from stream.verdicts.rule import DOCUMENT, REMOVAL
 
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")

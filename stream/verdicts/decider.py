@@ -17,7 +17,7 @@ from stream.documents import Document, Verdict
 from stream.errors import ConfigError
 from stream.pipeline import Matcher, Signed, step
 from stream.table import NO_TIME
-from stream.verdicts import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
 
