@@ -68,6 +68,9 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
+    {"verdicts", "verdicts.rule"},
+    {"verdicts.decisions"},
+    {"verdicts.decider"},
     {"deduplicator"},
     {""},
 ]
