@@ -9,8 +9,13 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
-# What "make check" runs: no process, no server, and no test file that takes more than some seconds.
-CHECKED = $(filter-out tests/library/test_benchmarks.py, $(wildcard tests/library/test_*.py))
+# What "make check" runs: no workers, no servers, and no file that alone takes long.
+LONG = benchmarks grids pages prefix promised_recall tuning words
+IN_MEMORY = client_internals contributing decompression health json_array kafka_records lines matcher matcher_steps memory \
+  memory_cluster memory_group metrics partition_table paths refused_batches scheme_workers settings shell shell_waits signer \
+  supervisor topics transaction watchdog
+CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/library/test_*.py)) \
+  $(IN_MEMORY:%=tests/processes/test_%.py)
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check test bench bench-kafka kafka torture clean
@@ -46,9 +51,11 @@ bench-kafka: $(STAMP)  ## the workers on a real broker
 kafka: $(STAMP)  ## a broker on 127.0.0.1:9092 until interrupted (Java 17 and Maven)
 	$(BIN)/python tests/kafka/broker.py --port 9092
 
-torture: $(STAMP)  ## thousands of simulated schedules, then workers and broker killed at random while they work
+torture: $(STAMP)  ## thousands of simulated schedules, then workers and brokers killed at random, then a soak
 	$(BIN)/python tests/simulation/torture.py --seeds 2000
 	$(BIN)/python tests/kafka/torture.py --documents 50000 --kills 30 --stops 10
+	$(BIN)/python tests/kafka/torture.py --nodes 3 --documents 20000 --kills 10 --stops 4 --brokers 4 --freezes 4
+	$(BIN)/python tests/kafka/soak.py --minutes 15
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -1,1 +1,1 @@
-"""Benchmarks: speed, memory and recall together, each beside its target. ``python -m benchmarks`` runs them."""
+"""Benchmarks: speed, memory and recall together, each next to its target. ``python -m benchmarks`` runs them."""

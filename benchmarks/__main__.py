@@ -66,7 +66,7 @@ def run(size: Size, only: Iterable[str], sizes: tuple[int, ...] = ()) -> Iterato
 
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write; the exit code says only whether it ran: targets are read, not enforced."""
-    parser = argparse.ArgumentParser(prog="benchmarks", description="Speed, memory and recall beside their targets.")
+    parser = argparse.ArgumentParser(prog="benchmarks", description="Speed, memory and recall next to their targets.")
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))
     parser.add_argument("--recall", action="append", default=[], metavar="SCHEME", choices=RECALL, help="of a scheme")

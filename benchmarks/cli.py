@@ -1,4 +1,4 @@
-"""S7: ``neardup run`` end to end, JSON lines in and pairs out, beside the library on the same texts.
+"""S7: ``neardup run`` end to end, JSON lines in and pairs out, next to the library on the same texts.
 
 The command is timed as a user sees it: from the start of the process to its end, with the start of Python in it,
 reading from a file and writing the pairs to another. The library has its documents in memory already.

@@ -2,7 +2,7 @@
 
 All take the same documents in the same order, on one thread, probe the index with each and then add it, and answer
 with candidate pairs (older id, newer id). What is counted starts from the text: shingling is a part, since somebody
-has to do it. What helps the peers, so that nobody need wonder:
+has to do it. What helps the peers here:
 
 - the texts are in normal form already, and only ``neardup`` normalises them all the same;
 - they keep no signatures: they answer with candidates, while ``neardup`` scores them (and keeps what that takes);

@@ -99,7 +99,7 @@ def citations(data: Path) -> Labelled:
 
 
 def _citation(reference: ElementTree.Element) -> dict[str, str]:
-    """The words of a citation, the first year it names, and where it appeared, told from the fields it has."""
+    """The words of a citation, the first year it names, and where it appeared, from the fields it has."""
     parts: dict[str, str] = defaultdict(str)
     for part in reference:
         parts[part.tag] += " " + _words("".join(part.itertext()))
@@ -113,7 +113,10 @@ def _citation(reference: ElementTree.Element) -> dict[str, str]:
 
 
 def books(data: Path) -> Labelled:
-    """Books of two shops. There are no gold pairs: an edition is told by its ISBN, which is kept out of the fields."""
+    """Books of two shops.
+
+    There are no gold pairs: an edition is identified by its ISBN, which is not among the fields.
+    """
     tables = [_rows(data / "join_books" / f"books_table_{name}.csv", "utf-8") for name in "AB"]
     editions: dict[str, list[str]] = defaultdict(list)
     for row in tables[0]:

@@ -1,4 +1,4 @@
-"""S9: the exact rows: speed on short real texts beside ``one_permutation`` and an exact join; recall.
+"""S9: the exact rows: speed on short real texts next to ``one_permutation`` and an exact join; recall.
 
 All contenders start from the texts and answer with pairs, but for SetSimilaritySearch: ``all_pairs`` is given
 ready-made sets of numbers, all of them at once, of distinct contents, and so is measured without any reading. It finds
@@ -85,7 +85,7 @@ def run(size: Size) -> Iterator[Result]:
         configs = {
             "prefix, learned order": learned(documents[::_SAMPLE], prefix),
             "prefix": prefix,
-            "identical": Config(scheme="identical", **common),
+            "identical": Config(scheme="identical", threshold=THRESHOLD),
             "one_permutation": Config(scheme="one_permutation", **common),
         }
         yield from _measured(name, documents, configs, size)

@@ -33,7 +33,7 @@ def one_word_apart(count: int, seed: int) -> list[Document]:
 
 
 def run_copies(size: Size) -> Iterator[Result]:
-    """Throughput of copies beside that of distinct documents, and the number of pairs: one a copy."""
+    """Throughput of copies and of distinct documents, and the number of pairs: one a copy."""
     count = _DOCUMENTS[size]
     distinct = documents("5kb", count, SEED, edited_share=0.0)
     copies = [document._replace(text=distinct[0].text) for document in distinct]

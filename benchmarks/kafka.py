@@ -1,7 +1,7 @@
 """``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE]``: the workers on a broker.
 
 One broker, one run: that of ``KAFKA_BOOTSTRAP_SERVERS`` when set, else Apache Kafka started here and ended with the
-run. Its processor time is told only in the second case. Rates depend on who else is on the machine; the ratios of one
+run. Its processor time is known only in the second case. Rates depend on who else is on the machine; the ratios of one
 run are what the targets are about.
 """
 
@@ -51,7 +51,7 @@ def run(size: Size, only: Iterable[str] = ()) -> Iterator[tuple[str, list[Result
 def main(arguments: list[str] | None = None) -> int:
     """Run, print, write; the exit code says only whether it ran: targets are read, not enforced."""
     parser = argparse.ArgumentParser(
-        prog="benchmarks.kafka", description="The workers on a broker, beside the targets."
+        prog="benchmarks.kafka", description="The workers on a broker, next to the targets."
     )
     parser.add_argument("--size", choices=SIZES, default="default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="ids: " + ", ".join(SCENARIOS))

@@ -45,6 +45,7 @@ WAIT_SECONDS_MAX = 240.0
 _PARTITIONS = 8
 # Events so far apart keep the window wide open and the whole log alive.
 _WINDOW_SECONDS = 1e9
+_LATENESS_SECONDS = 3_600.0
 
 
 class Bench(NamedTuple):
@@ -80,7 +81,8 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
     """Settings of a deployment of its own, with its topics made."""
     base: dict[str, object] = {
         "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
-        "window_seconds": _WINDOW_SECONDS, "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
+        "window_seconds": _WINDOW_SECONDS, "lateness_seconds": _LATENESS_SECONDS,
+        "bands_partitions": _PARTITIONS, "documents_partitions": _PARTITIONS,
         "candidates_partitions": _PARTITIONS,
     }  # fmt: skip
     settings = load_stream({**base, **given})
@@ -92,7 +94,7 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
 
 
 def with_group(settings: StreamSettings, group: str, instance: str = "0") -> StreamSettings:
-    """The same topics for another group, which reads them anew."""
+    """The same topics for another group, which reads them again."""
     return load_stream({**settings.model_dump(exclude_unset=True), "group": group, "instance": instance})
 
 
@@ -170,7 +172,7 @@ class Tally:
 
 
 def processor_seconds(pid: int | None) -> float:
-    """User and system seconds of a process so far; 0 where that cannot be told."""
+    """User and system seconds of a process so far; 0 where the system does not report it."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
     except OSError:

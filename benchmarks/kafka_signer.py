@@ -1,4 +1,4 @@
-"""K1: a signer beside a bare loop on the same topic. K4: two signers in two processes beside one."""
+"""K1: a signer and a bare loop on the same topic. K4: two signers in two processes and one."""
 
 from __future__ import annotations
 

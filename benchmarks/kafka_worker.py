@@ -1,9 +1,9 @@
 """A process of a measurement: ``python -m benchmarks.kafka_worker sign|match SETTINGS PARTITIONS``, or ``produce
 SETTINGS COUNT SEED RATE``.
 
-A worker says that it is ready when it takes the records of so many partitions, one record a step; told by a line to go
-on, it takes as many as it may, until its standard input ends. ``produce`` says when its documents are made, waits for
-a line, sends COUNT of them at RATE a second, each with the time of its sending, and ends.
+A worker reports that it is ready when it reads the records of so many partitions, one record a step. After a line on
+standard input it reads as many as it can, until standard input ends. ``produce`` reports when its documents are made,
+waits for a line, sends COUNT of them at RATE a second, each with the time of sending, and ends.
 """
 
 from __future__ import annotations

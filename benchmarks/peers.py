@@ -1,4 +1,4 @@
-"""S1, S2: text to candidates, end to end, beside the peers; and the memory each needs for a document.
+"""S1, S2: text to candidates, end to end, next to the peers; and the memory each needs for a document.
 
 ``python -m benchmarks.peers NAME SHINGLES DOCUMENTS`` prints the memory of one contender in a process of its own.
 """

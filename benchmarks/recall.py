@@ -1,7 +1,8 @@
 """Recall of every scheme: which scenario measures it, against what its guarantee promises.
 
 ``python -m benchmarks --recall SCHEME`` runs it. Sets of exactly known similarity, vectors at exactly known distances
-and prints of known overlap are generated; records are real ones with labels; exact schemes are put beside brute force.
+and prints of known overlap are generated; records are real ones with labels; exact schemes are compared with brute
+force.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """S6: recall of emitted pairs at the threshold, and the bias of the estimate, on sets of exactly known similarity.
 
-A union of u elements with J u of them in common, for u from 5 to 5,000; every pair has elements of its own, drawn
-anew, and a seed of the scheme of its own for every few pairs, so that pairs are independent. (A union of fewer than 5
+A union of u elements with J u of them in common, for u from 5 to 5,000; every pair draws elements of its own,
+and every few pairs have a seed of the scheme of their own, so that pairs are independent. (A union of fewer than 5
 elements cannot have similarity .8.)
 
 Also: recall where similarity is measured on the elements (nothing but candidates can be missed), and how far families
@@ -104,12 +104,12 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
         features = pairs_of_sets(rng, min(_PAIRS_A_SEED, pairs - first), union, common)
         evidence = scheme.evidence(features, plan)
         places = np.arange(len(features.starts) - 1)
-        left, right = evidence.take(places[::2]), evidence.take(places[1::2])
+        left, right = evidence.select(places[::2]), evidence.select(places[1::2])
         found = scheme.common(left, right, plan)
         met = meet(scheme.keys(left, plan), scheme.keys(right, plan))
         assert (met == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
         candidates += int(met.sum())
-        emitted += int((met & (found.similarity >= config.tuning.cut)).sum())
+        emitted += int((met & (found.similarity >= config.tuning.score_min)).sum())
         estimates.append(found.similarity)
     estimate = np.concatenate(estimates)
     return Outcome(pairs, candidates, emitted, float(estimate.mean()), float(estimate.std(ddof=1)))
@@ -124,7 +124,7 @@ def run(size: Size) -> Iterator[Result]:
             got = measure(config, union, THRESHOLD, pairs, SEED)
             chance = _DEVIATIONS * math.sqrt(config.recall * (1 - config.recall) / pairs)
             details: dict[str, Any] = {
-                "shape": f"{tuning.bands} x {tuning.rows}", "cut": tuning.cut, "pairs": pairs,
+                "shape": f"{tuning.bands} x {tuning.rows}", "cut": tuning.score_min, "pairs": pairs,
                 "candidates": got.candidates / pairs, "checksum": checksum([got]),
             }  # fmt: skip
             name = f"{scheme}, union of {union:,}"
@@ -168,7 +168,8 @@ _PRIME = 101
 def run_minwise(size: Size) -> Iterator[Result]:
     """The bias of families of permutations: the largest relative error of an element's share of first places.
 
-    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, of which the noise is told.
+    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, with the noise of the
+    sample.
     """
     a, b = linear_family(_PRIME)
     rows = {"smoke": 4000, "default": 100_000, "large": 1_000_000}[size]

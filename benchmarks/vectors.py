@@ -109,7 +109,7 @@ def emitted(setting: Setting, pairs: int) -> tuple[Config, int]:
             sides.append(scheme.evidence(reading.features, plan))
         found = scheme.common(sides[0], sides[1], plan)
         # A pair that was made to stand on the threshold is rounded to either side of it.
-        count += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+        count += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
     return config, count
 
 

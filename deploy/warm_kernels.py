@@ -2,7 +2,7 @@
 
 ``python deploy/warm_kernels.py`` signs and matches a few documents with every scheme, kind of shingles, measure and
 width of sketch, by the same functions as the workers. What is compiled goes to ``NUMBA_CACHE_DIR`` for the processor
-that ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name; whoever starts later with the same values loads it from there.
+that ``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` name; a process with the same values loads it from there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""The message of the ``bands`` topic: a columnar batch, bytes in and bytes out, read back without a Python object a
-row.
+"""The message of the ``bands`` topic: a columnar batch as bytes. Decoding makes no Python object for a row.
 
-A message holds documents as columns, and after them the ids of removed documents; whoever applies it takes the
-documents first. It begins with the signing fingerprint: data of another generation is refused, never misread.
+A message holds documents as columns, then the ids of removed documents. The reader applies the documents first. The
+message begins with the signing fingerprint, so data of another generation is refused and never misread.
 
 Layout, little-endian, each column packed: magic ``NDUP``, version u8, three bytes of zero, fingerprint 16 bytes,
 documents u32, width of evidence u32, bytes of ragged evidence u32, bytes of ids u32, removed ids u32, bytes of removed
@@ -27,7 +26,7 @@ _HEADER = struct.Struct("<4sB3x16sIIIIII")
 
 
 class WireError(NeardupError, ValueError):
-    """A message that is not of this format, of another generation, or cut short."""
+    """A message is not of this format, is of another generation, or is truncated."""
 
 
 class BandMessage(NamedTuple):
@@ -73,29 +72,31 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     expected = _HEADER.size + n * (8 + 16 + 2 + width + 4 * (ragged > 0))
     expected += ragged + id_bytes + 2 * removals + removed_bytes
     if len(data) != expected:
-        raise WireError(f"a message of {len(data)} bytes should have {expected}: it was cut or joined")
+        raise WireError(
+            f"a message of {len(data)} bytes should have {expected}: it is truncated, or two messages are joined"
+        )
     columns = _Columns(data)
-    times = columns.take("<i8", n)
-    contents = columns.take("<u8", 2 * n).reshape(n, 2)
-    id_starts = _starts(columns.take("<u2", n), id_bytes)
-    removed_starts = _starts(columns.take("<u2", removals), removed_bytes)
-    ragged_starts = _starts(columns.take("<u4", n if ragged else 0), ragged) if ragged else np.zeros(n + 1, np.int64)
-    fixed = columns.take("u1", n * width).reshape(n, width)
-    evidence = Evidence(fixed, columns.take("u1", ragged), ragged_starts)
-    ids = columns.take("u1", id_bytes)
-    gone = columns.take("u1", removed_bytes).tobytes()
+    times = columns.read("<i8", n)
+    contents = columns.read("<u8", 2 * n).reshape(n, 2)
+    id_starts = _starts(columns.read("<u2", n), id_bytes)
+    removed_starts = _starts(columns.read("<u2", removals), removed_bytes)
+    ragged_starts = _starts(columns.read("<u4", n if ragged else 0), ragged) if ragged else np.zeros(n + 1, np.int64)
+    fixed = columns.read("u1", n * width).reshape(n, width)
+    evidence = Evidence(fixed, columns.read("u1", ragged), ragged_starts)
+    ids = columns.read("u1", id_bytes)
+    gone = columns.read("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
     return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
 
 
 class _Columns:
-    """Reads one column after the other; unaligned ones are copied, which the kernels need."""
+    """Reads one column after the other; copies unaligned ones, because kernels need aligned arrays."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = _HEADER.size
 
-    def take(self, dtype: str, count: int) -> npt.NDArray[Any]:
+    def read(self, dtype: str, count: int) -> npt.NDArray[Any]:
         column: npt.NDArray[Any] = np.frombuffer(self._data, dtype, count, self._at)
         self._at += column.nbytes
         return column if column.flags.aligned else column.copy()

@@ -1,4 +1,4 @@
-"""Columnar batches: what a signer makes of documents and a table takes; the one form in which items travel."""
+"""Columnar batches: the output of a signer, the input of a table, and the form in which items travel."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from stream.documents import Document
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
-from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, take_ragged
+from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
 from stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
-# Bytes of a document beside its id and its evidence: time, content, length of the id, length of the ragged evidence.
+# Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
 _FIXED_BYTES = 8 + 16 + 2 + 4
 # Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
 _SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
-# Tells the hash of an id apart from every other 64-bit hash in the table.
+# Separates the hashes of ids from every other 64-bit hash in the table.
 _ID_SEED = np.uint64(0x1D5EED)
 
 
@@ -43,7 +43,7 @@ class Batch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many documents."""
+        """The number of documents."""
         return len(self.times)
 
     @property
@@ -68,7 +68,7 @@ def make_batch(
     contents: npt.NDArray[np.uint64],
     evidence: Evidence,
 ) -> Batch:
-    """A batch of these columns, read-only: kernels are compiled anew for each mix of arrays that may be written."""
+    """Make a batch of these columns, all read-only: each mix of writable arrays would compile the kernels again."""
     fixed, ragged, starts = evidence
     columns = ids, id_starts, times, contents, fixed, ragged, starts
     batch = Batch._make(column.view() for column in columns)
@@ -100,14 +100,14 @@ def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int
     return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
 
 
-def take(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
-    """Some rows of a batch, in the given order."""
-    ids, id_starts = take_ragged(batch.ids, batch.id_starts, rows)
-    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.take(rows))
+def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
+    """Return some rows of a batch, in the given order."""
+    ids, id_starts = select_ragged(batch.ids, batch.id_starts, rows)
+    return make_batch(ids, id_starts, batch.times[rows], batch.contents[rows], batch.evidence.select(rows))
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
-    """Bytes that each document takes in a message or, nearly, in a table, ``int64[n]``."""
+    """Return the bytes of each document in a message, ``int64[n]``; in a table they are about as many."""
     width = _FIXED_BYTES + batch.fixed.shape[1]
     return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
 
@@ -152,7 +152,7 @@ def _wrong_value(document: Document, kind: str) -> str | None:
 
 
 def ids_of(documents: Sequence[Document]) -> tuple[list[bytes], list[int]]:
-    """The ids of documents in UTF-8; those with a lone surrogate, which have none, are empty: their places."""
+    """Return the ids in UTF-8, and the places of ids that UTF-8 cannot encode (a lone surrogate): those are empty."""
     try:
         return [document.id.encode() for document in documents], []
     except UnicodeEncodeError:
@@ -168,6 +168,13 @@ def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray
     starts = np.zeros(len(ids) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)), out=starts[1:])
     return np.frombuffer(b"".join(ids), np.uint8), starts
+
+
+def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The 64-bit hashes of n ids by which table and verdicts know them, ``uint64[n]``."""
+    hashes = np.empty(len(starts) - 1, np.uint64)
+    hash_strings(ids, starts, _ID_SEED, hashes)
+    return hashes
 
 
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -193,7 +200,7 @@ def _time_of(seconds: float | None) -> int | None:
 
 
 def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
-    """The bucket keys of a batch; an item without one has its content as its only key, so that it has a place."""
+    """Return the bucket keys of a batch. An item without keys has its content as its only key, so it has an owner."""
     keys = scheme.keys(batch.evidence, plan)
     bare = np.flatnonzero(np.diff(keys.starts) == 0)
     if not len(bare):
@@ -206,15 +213,16 @@ def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
 
 
 def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items:
-    """A batch as the table of a partition takes it: of its bucket keys those that fall in it; content and id go before
-    them, and every partition that has the item keeps those two."""
+    """Return a batch as the table of a partition reads it.
+
+    Of the bucket keys, those that the partition owns; before them content and id, which every partition keeps.
+    """
     number, of = map(np.uint64, partition)
-    id_hashes = np.empty(batch.size, np.uint64)
-    hash_strings(batch.ids, batch.id_starts, _ID_SEED, id_hashes)
+    hashes = id_hashes(batch.ids, batch.id_starts)
     values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     starts = np.zeros(batch.size + 1, np.int64)
-    _fill_keys(batch.contents, id_hashes, *keys, number, of, values, payloads, starts)
+    _fill_keys(batch.contents, hashes, *keys, number, of, values, payloads, starts)
     return Items(
         keys=values[: starts[-1]],
         key_starts=starts,

@@ -1,8 +1,8 @@
-"""``Config``: every choice and every limit, validated, frozen, with the fingerprints that name a generation.
+"""``Config``: all settings, validated and frozen, with the fingerprints that name a generation.
 
-Two fingerprints, because two kinds of state depend on a configuration. *Signing*: all that decides a bucket key or a
-sketch; data signed under different ones can never be compared. *Matching*: the window, the caps and the cut; the
-same signed data can be matched anew under another.
+Two kinds of state depend on a configuration, so it has two fingerprints. The *signing* fingerprint covers everything
+that decides a bucket key or a sketch; data with different ones cannot be compared. The *matching* fingerprint covers
+the window, the limits and the least score; the same signed data can be matched again under another.
 """
 
 from __future__ import annotations
@@ -28,17 +28,25 @@ from stream.theory.tuning import SKETCH_BITS, Tuning
 from stream.tokens.elements import RATINGS
 from stream.tokens.verify import SET_MEASURES
 
-# Raised by hand when the meaning of any hash, row or key changes: the known-answer tests say when.
+# Increase it by hand when the meaning of a hash, row or key changes; known-answer tests notice when.
 SIGNING_VERSION = 1
 
 
 class Config(Parameters):
-    """What to find and within which limits. Every field has a default; unknown ones are refused by name.
+    """What to find, and within which limits. Immutable, comparable and hashable; several threads may share one.
 
-    Raises ``ConfigError`` with the value, the rule and the remedy.
+    Args:
+        **values: the fields below, all with defaults. Times are in seconds, sizes in bytes or documents as the name
+            says, similarities and probabilities in [0, 1]. Unknown names are refused.
 
-    >>> Config(threshold=0.9).tuning.bands
-    13
+    Raises:
+        ConfigError: a value is out of its range, settings contradict each other, or the recall is out of reach. The
+            message has the value, the rule and the remedy.
+
+    Example:
+        >>> config = Config(threshold=0.9, window_seconds=86_400)
+        >>> config.tuning.bands, config.tuning.rows
+        (11, 11)
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,7 +62,7 @@ class Config(Parameters):
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
     def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Config:
-        """The configuration with other values, validated, and with a tuning and fingerprints of its own."""
+        """Return the configuration with other values: validated, with its own tuning and fingerprints."""
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})
 
@@ -74,18 +82,28 @@ class Config(Parameters):
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
-        self.tuning  # noqa: B018 - raises ConfigError where settings contradict or the target is out of reach
+        asked = _Asked(self)
+        # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
+        self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)  # type: ignore[arg-type]
+        fields = type(self).model_fields
+        idle = [name for name in self.model_fields_set & (_OF_SCHEMES - asked.names)
+                if getattr(self, name) != fields[name].default]  # fmt: skip
+        if idle:
+            raise ConfigError(
+                f"{', '.join(sorted(idle))} has no meaning with scheme {self.scheme}, which does not use it: leave it "
+                "out, or choose a scheme that uses it"
+            )
         return self
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """What the functions of the scheme need to know; see ``Scheme.plan``."""
+        """The settings as the functions of the scheme read them; see ``stream.scheme_interface.Plan``."""
         plan: Plan = SCHEMES[self.scheme].plan(self)
         return plan
 
     @property
     def tuning(self) -> Tuning:
-        """Bands, rows, margin and cut that these settings resolve to."""
+        """Bands, rows, margin and least score that these settings resolve to."""
         return self.plan.tuning
 
     @functools.cached_property
@@ -107,10 +125,29 @@ class Config(Parameters):
                 self.buckets_shared_min,
                 self.evidence_bytes_max,
                 tuning.agreements_min,
-                tuning.cut,
+                tuning.score_min,
                 *SCHEMES[self.scheme].scoring(self.plan),
             ]
         )
+
+
+# The settings that a scheme may use or not; the others bound the table, or are met by a scheme that misses nothing.
+_OF_SCHEMES = Parameters.model_fields.keys() - {
+    "bucket_candidates_max", "evidence_bytes_max", "id_bytes_max", "lateness_seconds", "probe_candidates_max", "recall",
+    "window_documents", "window_seconds",
+}  # fmt: skip
+
+
+class _Asked:
+    """A configuration that remembers which of its settings a plan asks for."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self.names: set[str] = set()
+
+    def __getattr__(self, name: str) -> Any:
+        self.names.add(name)
+        return getattr(self._config, name)
 
 
 def _digest(parts: list[Any]) -> str:
@@ -131,13 +168,13 @@ _CHOICES: dict[str, Any] = {
 }
 
 
-# What pydantic calls a value out of bounds, and the words for each bound.
+# How pydantic names a value out of bounds, and the words for each bound.
 _OUT_OF_BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal")
 _BOUNDS = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
 
 
 def _sentences(error: ValidationError, fields: Mapping[str, FieldInfo]) -> str:
-    """What pydantic found, as one sentence a field: value, rule, remedy; for unknown names the nearest known one."""
+    """Turn the findings of pydantic into a sentence a field: value, rule, remedy; or the nearest known name."""
     out = []
     for problem in error.errors():
         name = ".".join(map(str, problem["loc"]))

@@ -1,4 +1,4 @@
-"""What comes in and what goes out: documents, pairs, refusals. Plain values, no behaviour."""
+"""Input and output of the library: documents, pairs, refusals. Plain values, no behaviour."""
 
 from __future__ import annotations
 
@@ -16,12 +16,21 @@ Component = (
 
 
 class Document(NamedTuple):
-    """One item of the stream.
+    """One item of the stream. The scheme decides which of text, tokens, vector and fields it compares.
 
-    ``id`` names it in every pair; an id that comes again is a new version. ``timestamp`` is its event time in
-    seconds since the epoch, or ``None`` for "when it arrives". What is compared is one of these, as the scheme asks:
-    ``text``; ``tokens``, the elements of a set or bag, or ratings by item; ``vector``, its components, or the bytes
-    of them (float32, little-endian) or of packed bits; ``fields``, those of a record, by name.
+    Args:
+        id: name of the document in every pair. A repeated id is a new version of the document.
+        text: text to compare, of any length and script.
+        timestamp: event time in seconds since 1970-01-01 UTC; ``None`` for the stream time at arrival.
+        tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
+        vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
+        fields: values of a record by field name.
+
+    A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
+
+    Example:
+        >>> Document("a", "some text", timestamp=1_700_000_000.0).text
+        'some text'
     """
 
     id: str
@@ -35,8 +44,14 @@ class Document(NamedTuple):
 class Pair(NamedTuple):
     """Two documents that are nearly the same.
 
-    ``older`` and ``newer`` are ids, by event time (ties and documents without a time: by arrival).
-    ``similarity`` is in [0, 1]; ``buckets`` counts the bands in which the two agree, at least 1.
+    Args:
+        older, newer: ids in order of event time; ties and documents without a time in order of arrival.
+        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
+        buckets: number of common bucket keys (bands, for most schemes), at least 1.
+
+    Example:
+        >>> Pair("a", "b", similarity=0.93, buckets=11).newer
+        'b'
     """
 
     older: str
@@ -45,8 +60,42 @@ class Pair(NamedTuple):
     buckets: int
 
 
+class Verdict(NamedTuple):
+    """The decision about one document, made once.
+
+    Attributes:
+        id: the id of the document.
+        status: ``original`` (keep it), ``duplicate`` (drop it: its content was compared with that of an original),
+            ``unchanged`` (the latest version of its id has the same content) or ``refused``.
+        duplicate_of: the id of the original, of a duplicate and of an unchanged version of one; ``None`` if that
+            original has left the window meanwhile.
+        similarity: to that original, in [0, 1].
+        cluster: the place of the original: the number of documents that were decided before it.
+        related: for an original, the cluster of the most similar document that it was compared with.
+        previous: the place of the latest version of the same id in the window.
+    """
+
+    id: str
+    status: str
+    duplicate_of: str | None = None
+    similarity: float | None = None
+    cluster: int | None = None
+    related: int | None = None
+    previous: int | None = None
+
+
 class Refusal(NamedTuple):
-    """A document that could not be used: its place in the batch, its id and the reason (a key of ``REASONS``)."""
+    """A document that cannot be used.
+
+    Args:
+        place: its place in the input of the call, from 0.
+        id: its id.
+        reason: a key of ``REASONS``, which has a sentence for each.
+
+    Example:
+        >>> REASONS[Refusal(0, "a", "empty").reason]
+        'the text is empty after normalisation'
+    """
 
     place: int
     id: str
@@ -54,16 +103,17 @@ class Refusal(NamedTuple):
 
 
 class Features(NamedTuple):
-    """What is compared, of n documents: that of document i is ``values[starts[i]:starts[i + 1]]``.
+    """The compared values of n documents; those of document i are ``values[starts[i]:starts[i + 1]]``.
 
-    Hashed shingles (``uint64``), components (``float32``) or bytes (``uint8``); ``starts`` is ``int64[n + 1]``.
+    ``values`` are hashed shingles (``uint64``), components (``float32``) or bytes (``uint8``); ``starts`` is
+    ``int64[n + 1]``.
     """
 
     values: npt.NDArray[Any]
     starts: npt.NDArray[np.int64]
 
 
-# Every reason to refuse an input, with the sentence a user reads. Metrics and rejects carry the key.
+# Every reason to refuse an input, and the sentence for users. Metrics and rejects carry the key.
 REASONS: dict[str, str] = {
     "empty": "the text is empty after normalisation",
     "no_shingles": "the text holds no shingle of the configured kind",
@@ -96,6 +146,7 @@ REASONS: dict[str, str] = {
     "vector_zero": "every component of the vector is zero, so it has no direction",
     "vector_norm": "the vector is longer than norm_max",
     "vector_component": "a component of the vector is not a whole number from 0 to component_max",
+    "vector_bit": "a component of a vector of bits is neither 0 nor 1",
     "vector_half": "a component of the vector is beyond 65,504 times distance_scale, which float16 cannot keep",
     "vector_padding": "a bit beyond the last component of the vector is set",
     "no_id": "the id field is missing",
@@ -106,6 +157,6 @@ REASONS: dict[str, str] = {
     "--timestamp-unit ms (or us, ns)",
     "no_time": "neither the document nor the message that brought it has a time",
     "line_too_long": "the line is longer than line_bytes_max",
-    "evidence_too_large": "what would be kept of the document does not fit a message",
+    "evidence_too_large": "the evidence of the document does not fit a message",
     "file_too_large": "the file is larger than line_bytes_max",
 }

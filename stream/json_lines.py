@@ -1,4 +1,4 @@
-"""Codecs: a line of JSON -> a document, or the reason why not; pairs -> lines of JSON. No input or output.
+"""JSON lines: a line -> a document, or the reason why not; pairs -> lines. No input or output.
 
 What a line must be: one JSON value in UTF-8 (RFC 8259), an object, at most 1,024 deep. Of a name that stands twice in
 an object, the last value counts. Names that are not asked for are ignored.
@@ -63,16 +63,16 @@ def decode_document(
     fields: Fields = Fields(),  # noqa: B008 - immutable
     id_default: str | None = None,
 ) -> Document | str:
-    """The document of one line, or the reason why there is none (a key of ``REASONS``). Never raises.
+    """Decode one line to a document, or to the reason why not (a key of ``REASONS``). Never raises.
 
-    Of what a document may bring, only ``fields.kind`` is read. The timestamp is a number since the epoch in
-    ``fields.timestamp_unit``, as a number or as digits in a string, or a time in ISO 8601 or RFC 2822 (UTC unless it
-    says otherwise; eight digits in a string are a date of ISO 8601); null is none. A number that as seconds lies beyond
-    the year 5000, but in a smaller unit would be a time of this age, is refused: ``timestamp_unit``. An id that is a
-    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line that has none of its own.
+    Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
+    ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
+    names an offset (eight digits in a string are a date of ISO 8601); or null for no time. A number beyond the year
+    5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a
+    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
-    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')
-    Document(id='a', text='hello', timestamp=60.0)
+    >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
+    ('a', 'hello', 60.0)
     >>> decode_document(b'{"id": 7.5, "text": "hello"}')
     'id_type'
     """
@@ -138,7 +138,7 @@ def _record(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | 
     return Document(id_, timestamp=timestamp, fields=named)
 
 
-# What a document brings beside its id and time -> how it is read: the document, or why there is none.
+# What a document brings in addition to id and time -> the function that reads it: a document, or the reason why not.
 KINDS: dict[str, Callable[[dict[str, Any], Fields, str, float | None], Document | str]] = {
     "text": _text,
     "tokens": _tokens,
@@ -185,10 +185,10 @@ class _Reason(NamedTuple):
 
 
 def _second_look(line: bytes) -> Any:
-    """What a line holds that the fast parser refused: why, or its value if only lone surrogates were wrong.
+    """Return the value of a line that the fast parser refused, or the reason why it has none.
 
-    JSON can spell a lone surrogate (``"\\ud800"``). In a field that nobody asked for it does no harm; in a text or an
-    id it is refused later, with its own reason. So can it spell numbers beyond the range of a double.
+    JSON can spell a lone surrogate (``"\\ud800"``) and numbers beyond the range of a double. In an unused field they
+    do no harm; in a text or an id they are refused later, with their own reason.
     """
     try:
         text = line.decode()

@@ -6,6 +6,7 @@ functions are pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -20,12 +21,14 @@ class Judged(NamedTuple):
     """The result of ``judge`` for m candidates.
 
     ``is_pair`` (``bool[m]``); ``similarity`` (``float64[m]``, in [0, 1]); ``first_key`` (``int32[m]``): the place of
-    the first common key among the keys of the newer item. Identical content has similarity 1 and first key 0.
+    the first common key among the keys of the newer item; ``keys`` (``int32[m]``): how many keys are common. Identical
+    content has similarity 1, first key 0 and at least 1 common key.
     """
 
     is_pair: npt.NDArray[np.bool_]
     similarity: npt.NDArray[np.float64]
     first_key: npt.NDArray[np.int32]
+    keys: npt.NDArray[np.int32]
 
 
 class Matches(NamedTuple):
@@ -48,6 +51,15 @@ _NO_TIMES = np.empty(0, np.int64)
 NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
 
 
+def joined(parts: Sequence[Matches]) -> Matches:
+    """Return the pairs of several ``Matches`` one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    older, newer, *columns = zip(*parts, strict=True)
+    ids = [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part]
+    return Matches(*ids, *map(np.concatenate, columns))
+
+
 def judge(common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int) -> Judged:
     """Decide which of m candidates are pairs.
 
@@ -64,7 +76,9 @@ def judge(common: Common, identical: npt.NDArray[np.bool_], score_min: float, sh
     similarity = np.where(identical, 1.0, common.similarity)
     first_key = np.where(identical, np.int32(0), common.first_key)
     related = (first_key >= 0) & common.conditions & (common.keys >= shared_min)
-    return Judged((related | identical) & (similarity >= score_min), similarity, first_key)
+    # Contents that are equal agree in every key; some schemes have none for so small a content.
+    keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
+    return Judged((related | identical) & (similarity >= score_min), similarity, first_key, keys)
 
 
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:

@@ -1,7 +1,7 @@
-"""``Parameters``: every choice and every limit as one flat model, with its bounds; what schemes make their plans from.
+"""``Parameters``: all settings as one flat model with bounds; schemes make their plans from it.
 
-Flat, so that each field is one option of the command line, one line of TOML and one variable of the environment. The
-rules between several fields stand with the scheme that knows them, in its ``plan``; ``Config`` validates.
+It is flat, so each field is one option of the command line, one line of TOML and one environment variable. A scheme
+checks the rules between several fields in its ``plan``; ``Config`` runs all checks.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from stream.vectors.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
-# How a candidate's similarity is told: from two sketches, or from the elements themselves.
+# What the similarity of a candidate is computed from: two sketches, or the elements themselves.
 VERIFICATIONS = ("sketch", "exact")
 # Bytes of a hashed shingle.
 SHINGLE_BYTES = (4, 8)
 
 
 class Parameters(BaseModel):
-    """What to find and within which limits. Every field has a default."""
+    """What to find, and within which limits. Every field has a default."""
 
     shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
     k: int | None = Field(
@@ -41,8 +41,8 @@ class Parameters(BaseModel):
     )
     verify: str = Field(
         "sketch",
-        description="how the similarity of a candidate is told: sketch (estimated from two sketches), exact (from its "
-        "elements, which are then kept, shingle_bytes each)",
+        description="how the similarity of a candidate is computed: sketch (estimated from two sketches), exact (from "
+        "its elements, which are then kept, shingle_bytes each)",
     )
     groups: int = Field(
         8, ge=1, le=ROWS_LIMIT, description="parts of the universe of which partial_minhash looks at one for a row"

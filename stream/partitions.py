@@ -1,8 +1,8 @@
-"""Partitions: which of them an item is sent to, and which one alone may publish a pair.
+"""Partitions: where an item is sent, and which partition publishes a pair.
 
-An item goes to every partition in which one of its bucket keys falls, so equal keys meet in one partition whoever
-signed them. A pair that meets in several is published by the owner of its first common key; an identical pair by the
-owner of the first key. Both can be told from the two pieces of evidence, so no partition has to ask another.
+An item goes to every partition that owns one of its bucket keys, so equal keys always meet in one partition. A pair may
+meet in several partitions: the owner of its first common key publishes it; the owner of the first key publishes an
+identical pair. Both follow from the two pieces of evidence, so no partition asks another.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import numpy.typing as npt
 from stream.kernels.compile import inlined, kernel
 from stream.scheme_interface import Keys
 
-# The table looks at the upper 41 bits of a key; partitions are chosen by the others, or its tables would be lopsided.
+# The table uses the upper 41 bits of a key, so the lower ones choose the partition; else its tables would be lopsided.
 _LOW_BITS = np.uint64((1 << 23) - 1)
 _LOW_SHIFT = np.uint64(23)
-# More would show in the balance of the 2^23 values of the bits that choose a partition.
+# With more partitions, the 2^23 values of the lower bits would be spread unevenly.
 PARTITIONS_MAX = 4096
 
 

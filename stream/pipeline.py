@@ -1,7 +1,7 @@
 """The one path of a document: normalise, shingle, sign | probe, add, score | pair.
 
-``Signer`` is the left half and keeps nothing; ``Matcher`` is the right half and keeps the table; ``Deduplicator`` is
-the two of them in one process. Workers run the halves on different machines with a topic between them.
+``Signer`` is the left half and has no state. ``Matcher`` is the right half and holds the table. ``Deduplicator`` is
+both in one process. Workers run the halves on different machines, with a topic between them.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from stream.batches import (
     id_columns,
     ids_of,
     make_batch,
+    select,
     sizes_of,
     table_items,
-    take,
     times_of,
     wrong_values,
 )
 from stream.config import Config
 from stream.documents import Document, Refusal
-from stream.pair_rule import NO_MATCHES, Matches, judge, orient
+from stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -39,6 +39,8 @@ from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Li
 CHUNK_CHARACTERS = 1 << 18
 # And of this many documents at most, so that a caller of short texts sees pairs soon.
 CHUNK_DOCUMENTS = 512
+# A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
+SLICE_CANDIDATES = 1 << 13
 # Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones.
 _COMPARED_BYTES = 16 << 20
 
@@ -53,9 +55,16 @@ class Signed(NamedTuple):
 
 
 class Signer:
-    """Documents -> batches. Keeps nothing between calls; the same document always gives the same row.
+    """Documents -> batches, without state: the same document always gives the same row. Threads may share one.
 
-    What is kept of a document takes ``item_bytes_max`` bytes at most, by default those of the whole window.
+    Args:
+        config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
+        item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
+
+    Example:
+        >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
+        >>> signed.batch.size, signed.refusals
+        (1, [Refusal(place=1, id='b', reason='empty')])
     """
 
     def __init__(self, config: Config, item_bytes_max: int | None = None) -> None:
@@ -78,16 +87,16 @@ class Signer:
         """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
         ids, times, refused = self._admit(documents)
-        kept: Sequence[int] = range(len(documents))
-        taken = documents
+        places: Sequence[int] = range(len(documents))
+        usable = documents
         if refused:
-            kept = [i for i in kept if i not in refused]
-            taken = [documents[i] for i in kept]
-        reading = scheme.features(taken, plan)
-        refused |= {kept[i]: why for i, why in reading.refused.items()}
+            places = [i for i in places if i not in refused]
+            usable = [documents[i] for i in places]
+        reading = scheme.features(usable, plan)
+        refused |= {places[i]: why for i, why in reading.refused.items()}
         if refused:
-            kept = [i for i in kept if i not in refused]
-            ids, times = [ids[i] for i in kept], times[kept]
+            places = [i for i in places if i not in refused]
+            ids, times = [ids[i] for i in places], times[places]
         id_bytes, id_starts = id_columns(ids)
         batch = make_batch(
             ids=id_bytes,
@@ -98,13 +107,13 @@ class Signer:
         )
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
-            refused |= {kept[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
-            batch = take(batch, np.flatnonzero(~too_large))
+            refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
+            batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
     def _admit(self, documents: Sequence[Document]) -> tuple[list[bytes], npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as bytes and their times; those that cannot be kept, by place, with the reason."""
+        """The ids of documents as bytes and their times; the reasons of unusable ones, by place."""
         ids, surrogates = ids_of(documents)
         times, keepable = times_of(documents)
         refused = dict.fromkeys(surrogates, "id_surrogate")
@@ -114,28 +123,79 @@ class Signer:
         return ids, times, refused
 
 
-class Matcher:
-    """Batches -> matches, against everything in the window. One table; every call belongs to a step of it.
+class Slice(NamedTuple):
+    """Consecutive items of a batch that were matched.
 
-    ``partition`` is the part of the bucket keys that this matcher holds: it publishes only the pairs that it owns, and
-    orders items of one time by id, because arrival differs between partitions. Without one it holds them all.
-    ``candidates=True`` keeps the candidates below the cut as well.
+    ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
+    order of arrival: the place in the batch, and the number in the table. ``end`` is the place of the item after them,
+    ``candidates`` how many candidates they met.
+    """
+
+    matches: Matches
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
+    end: int
+    candidates: int
+
+
+class Matcher:
+    """Batches -> matches against everything in the window. It holds one table; one thread at a time may use it.
+
+    Every call that adds or removes belongs to a step of ``table``: ``begin`` before it, ``commit`` or ``undo`` after.
+
+    Args:
+        config: the settings; batches must be signed under the same ``signing_fingerprint``.
+        partition: the part of the bucket keys that this matcher holds; by default all. With a partition it returns only
+            the pairs that the partition owns, and orders items of equal time by id, because arrival differs between
+            partitions.
+        candidates: return candidates below the least score too.
+
+    Raises:
+        CapacityError: in ``match``, if more postings would be in the window than a table can number.
+
+    Example:
+        >>> matcher, signer = Matcher(Config()), Signer(Config())
+        >>> batch = signer.sign([Document("a", "the same text"), Document("b", "the same text")]).batch
+        >>> with step(matcher.table):
+        ...     matcher.match(batch).pairs()
+        [Pair(older='a', newer='b', similarity=1.0, buckets=18)]
     """
 
     def __init__(self, config: Config, partition: Partition | None = None, *, candidates: bool = False) -> None:
         self.config = config
         self.partition = partition or WHOLE
-        self.score_min = 0.0 if candidates else config.tuning.cut
+        self.score_min = 0.0 if candidates else config.tuning.score_min
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
+
+    def slices(
+        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES
+    ) -> Iterator[Slice]:
+        """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
+
+        A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
+        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
+        """
         keys = bucket_keys(batch, self._scheme, self.config.plan)
-        met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
+        items, end = table_items(batch, keys, self.partition), 0
+        while True:
+            met = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
+            end = met.end
+            yield Slice(*self._judged(batch, keys, met), end, len(met.items))
+            if end == batch.size:
+                return
+
+    def _judged(
+        self, batch: Batch, keys: Keys, met: Candidates
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """The candidates that are pairs and that the partition owns, with their places and slots."""
         if not len(met.items):
-            return NO_MATCHES
+            return NO_MATCHES, met.items, met.slots
         common = self._common(batch, met)
         judged = judge(common, met.identical, self.score_min, self.config.buckets_shared_min)
         emitted = judged.is_pair
@@ -146,9 +206,9 @@ class Matcher:
         items, slots = met.items[rows], met.slots[rows]
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
-            judged.similarity[rows], common.keys[rows],
+            judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
-        return orient(arrived, ties_by_id=self._ties_by_id)
+        return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
     def _common(self, batch: Batch, met: Candidates) -> Common:
         """What items have in common with what they met; a part at a time, for evidence may be large."""
@@ -158,7 +218,7 @@ class Matcher:
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
             slots = met.slots[rows]
             older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
-            found.append(self._scheme.common(batch.evidence.take(met.items[rows]), older, self.config.plan))
+            found.append(self._scheme.common(batch.evidence.select(met.items[rows]), older, self.config.plan))
         return found[0] if len(found) == 1 else Common(*map(np.concatenate, zip(*found, strict=True)))
 
     def remove(self, id_: bytes) -> int:
@@ -175,6 +235,21 @@ def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
         return matcher.match(batch, add=False)
     with step(matcher.table):
         return matcher.match(batch)
+
+
+def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Matches]:
+    """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
+    matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
+    """
+    slices, end = matcher.slices(batch, add=add), -1
+    while end != batch.size:
+        if add:
+            with step(matcher.table):
+                part = next(slices)
+        else:
+            part = next(slices)
+        end = part.end
+        yield part.matches
 
 
 @contextmanager

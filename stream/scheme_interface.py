@@ -1,11 +1,10 @@
-"""The frame that every scheme fits: what a document becomes on its way to a pair, and the row that says how.
+"""The scheme interface: the types on the path of a document to a pair, and the row of functions that makes them.
 
 Document -> features -> evidence -> keys -> (table) -> candidates -> common -> pair.
 
-Evidence is all that the table keeps of an item and all that travels between machines: a part of fixed width (a sketch,
-a vector), a ragged part (a set of tokens, the fields of a record), or both. Keys are made from the evidence alone, and
-what a pair has in common is told from two pieces of evidence. So no two places can disagree about a key, and who has
-the evidence needs nothing else.
+Evidence is all that the table stores of an item and all that travels between machines: a part of fixed width (a sketch,
+a vector), a ragged part (a set of tokens, the fields of a record), or both. Keys follow from the evidence alone, and
+what a pair has in common follows from two pieces of evidence. So two machines never disagree about a key.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Reading(NamedTuple):
-    """What was read of documents: the features of those that can be used, in order; the others by place, each with a
-    reason (a key of ``REASONS``); and how many characters."""
+    """Documents as features: those of usable documents, in order; the reasons (keys of ``REASONS``) of the others, by
+    place; and the number of characters read."""
 
     features: Features
     refused: dict[int, str]
@@ -34,24 +33,24 @@ class Reading(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """What is kept of n items: ``fixed`` is ``uint8[n, width]``; the ragged part of item i is
-    ``ragged[starts[i]:starts[i + 1]]`` (``uint8``, ``int64[n + 1]``), empty where a scheme keeps none."""
+    """The stored part of n items: ``fixed`` is ``uint8[n, width]``; the ragged part of item i is
+    ``ragged[starts[i]:starts[i + 1]]`` (``uint8``, ``int64[n + 1]``), empty for a scheme without one."""
 
     fixed: npt.NDArray[np.uint8]
     ragged: npt.NDArray[np.uint8]
     starts: Starts
 
-    def take(self, rows: npt.NDArray[Any]) -> Evidence:
-        """Some items, in the given order; ``rows`` are their places or a mask."""
-        ragged, starts = take_ragged(self.ragged, self.starts, rows)
+    def select(self, rows: npt.NDArray[Any]) -> Evidence:
+        """Return some items, in the given order; ``rows`` are places or a mask."""
+        ragged, starts = select_ragged(self.ragged, self.starts, rows)
         return Evidence(self.fixed[rows], ragged, starts)
 
 
 class Keys(NamedTuple):
-    """Bucket keys of n items, probed and added alike: those of item i are ``values[starts[i]:starts[i + 1]]``.
+    """Bucket keys of n items: those of item i are ``values[starts[i]:starts[i + 1]]``.
 
-    ``payloads`` has one for each key, or is empty: what must lie within bounds between two items of a bucket, where
-    the key says what must be equal; see ``stream.table.admit``.
+    An item probes and adds the same keys; equal keys bring two items together. ``payloads`` (``uint64``, one for each
+    key, or empty) hold what must lie within bounds between them; see ``stream.table.admit``.
     """
 
     values: npt.NDArray[np.uint64]
@@ -60,11 +59,11 @@ class Keys(NamedTuple):
 
 
 class Common(NamedTuple):
-    """What m pairs of evidence share.
+    """What m pairs of evidence have in common.
 
-    ``first_key`` (``int32``): the first common key, as a place among the keys of the first of the two; -1 for none.
-    ``keys`` (``int32``): how many keys are common. ``conditions`` (``bool``): whether every condition that a scheme
-    joins by AND holds. ``similarity`` (``float64``): in [0, 1].
+    ``first_key`` (``int32[m]``): place of the first common key among the keys of the first item; -1 without one.
+    ``keys`` (``int32[m]``): number of common keys. ``conditions`` (``bool[m]``): whether all AND conditions of the
+    scheme hold. ``similarity`` (``float64[m]``): in [0, 1].
     """
 
     first_key: npt.NDArray[np.int32]
@@ -74,11 +73,11 @@ class Common(NamedTuple):
 
 
 class Plan(Protocol):
-    """What every scheme's plan tells the rest of the library; the remaining fields are the scheme's own."""
+    """The resolved settings of a scheme. The rest of the library reads these three; others belong to the scheme."""
 
     @property
     def kind(self) -> str:
-        """What a document must bring: a key of ``stream.json_lines.KINDS``."""
+        """The value of a document that is compared: a key of ``stream.json_lines.KINDS``."""
 
     @property
     def width(self) -> int:
@@ -86,46 +85,55 @@ class Plan(Protocol):
 
     @property
     def tuning(self) -> Tuning:
-        """Bands, rows and thresholds."""
+        """Bands, rows and the least score of a pair."""
 
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
 def no_settings(plan: Plan) -> tuple[object, ...]:
-    """No settings, for a scheme whose evidence and tuning decide the whole score."""
+    """Return no settings, for a scheme whose evidence and tuning decide the whole score."""
     del plan
     return ()
 
 
 def text_sample(text: str, plan: Plan) -> Document:
-    """A document that is the text itself."""
+    """Return a document with the text itself."""
     del plan
     return Document("", text)
 
 
-# The settings that a scheme needs no more of than its defaults.
+# One example: the defaults of all settings.
 DEFAULTS: tuple[Mapping[str, object], ...] = ({},)
 
 
 class Scheme(NamedTuple, Generic[PlanT]):
-    """One row of ``SCHEMES``: plain functions and a guarantee. Their last argument is the scheme's own plan.
+    """One row of ``SCHEMES``: pure functions and a guarantee. The last argument of each function is the scheme's plan.
 
-    Of k items ``features``, ``contents``, ``evidence`` and ``keys`` have k rows; what they say of an item does not
-    depend on the items beside it.
+    ``features``, ``contents``, ``evidence`` and ``keys`` give k rows for k items. The row of an item does not depend on
+    the other items, so a batch may be split anywhere. Every function may run in several threads at a time.
+
+    Raises:
+        ConfigError: ``plan`` only, for settings that contradict each other or cannot reach the recall.
+
+    Example:
+        >>> from stream import Config
+        >>> from stream.schemes import SCHEMES
+        >>> SCHEMES["prefix"].exact, Config(scheme="prefix").plan.kind
+        (True, 'text')
     """
 
-    plan: Callable[[Parameters], PlanT]  # everything resolved; raises ``ConfigError``
+    plan: Callable[[Parameters], PlanT]  # settings -> resolved settings
     features: Callable[[Sequence[Document], PlanT], Reading]
     contents: Callable[[Features], npt.NDArray[np.uint64]]  # 128-bit hash of the features, uint64[n, 2]
     evidence: Callable[[Features, PlanT], Evidence]
     keys: Callable[[Evidence, PlanT], Keys]
     common: Callable[[Evidence, Evidence, PlanT], Common]
-    signing: Callable[[PlanT], tuple[object, ...]]  # all that decides a key or a piece of evidence
-    by_content: bool  # whether equal features are the same content, which is linked and not compared
-    exact: bool  # whether no pair at or above the threshold is missed: then no bucket is cut
+    signing: Callable[[PlanT], tuple[object, ...]]  # everything that decides keys and evidence: the signing fingerprint
+    by_content: bool  # whether items with equal features are copies, which are linked and not compared
+    exact: bool  # whether no pair at or above the threshold is missed; then no bucket is truncated
     guarantee: str
-    # what decides similarity and conditions beside the evidence and the tuning: a part of the matching fingerprint
+    # what decides similarity and conditions, evidence and tuning apart: a part of the matching fingerprint
     scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
     # a document without an id made from a text: texts that are nearly the same make near-duplicates
     sample: Callable[[str, PlanT], Document] = text_sample
@@ -142,7 +150,7 @@ NO_PAYLOADS: npt.NDArray[np.uint64] = np.empty(0, np.uint64)
 
 
 def fixed_evidence(fixed: npt.NDArray[np.uint8]) -> Evidence:
-    """Evidence without a ragged part, from ``uint8[n, width]``."""
+    """Return evidence without a ragged part, from ``uint8[n, width]``."""
     return Evidence(fixed, np.empty(0, np.uint8), np.zeros(len(fixed) + 1, np.int64))
 
 
@@ -165,10 +173,10 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
     return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
 
 
-def take_ragged(
+def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
-    """Some stretches of bytes, in the given order; ``rows`` are their places or a mask."""
+    """Return some stretches of bytes, in the given order; ``rows`` are places or a mask."""
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
     out_starts = np.zeros(len(at) + 1, np.int64)
     np.cumsum(np.diff(starts)[at], out=out_starts[1:])

@@ -32,7 +32,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def real_data() -> Callable[[str], Path]:
-    """The folder of one of the sets beside the project, ``real_data("licence_texts")``; skips where there is none."""
+    """The folder of one of the sets next to the project, ``real_data("licence_texts")``; skips where there is none."""
 
     def folder(name: str) -> Path:
         if not (DATA / name).is_dir():

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from workers.process.stop import leave_at_once
+from workers.process.stop import leave, leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end as asked for.
 _WORKERS = ("sign", "match", "up")
@@ -25,9 +25,12 @@ def main() -> None:
     gc.set_threshold(_COLLECT_OBJECTS)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
+    from workers.process.kernel_cache import ensure_kernel_cache
+
+    ensure_kernel_cache()
     from workers.cli.app import main as run
 
-    run()
+    leave(run())
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Calibration: how many pairs of a score are true, told from a field that was not scored.
+"""Calibration: the fraction of true pairs at a score, from a field that is not scored.
 
-Take a field that differs less for two records of one entity than for two of different ones: dates, heights, years. Let
-its mean difference be h0 for pairs that are surely true, h1 for records at random, and h for the pairs of some score.
-If a share f of those is true then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is needed.
+The method needs a field that differs less between two records of one entity than between two others: dates, heights,
+years. Let its mean difference be h0 for surely true pairs, h1 for random records, and h for the pairs of some score. If
+a fraction f of those is true, then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is needed.
 
-It is right where the pairs of a score are a mixture of the two kinds as far as that field goes: a field that decides
-who is compared, or that moves with one that is scored, tells too much.
+The result is correct if the pairs of a score are a mixture of the two kinds with regard to that field. A field that
+decides which records are compared, or that depends on a scored field, gives too high a fraction.
 
 Source: Mining of Massive Datasets, 3.8.3.
 """
@@ -41,7 +41,7 @@ class Bin(NamedTuple):
     """Pairs with a similarity of at least ``low`` and below ``high`` (the last bin holds 1 too).
 
     ``true_share`` estimates how many of them are true, ``least`` and ``most`` are the ends of its interval, all within
-    0 and 1; NaN where there are too few pairs to tell.
+    0 and 1; NaN for too few pairs.
     """
 
     low: float
@@ -64,8 +64,8 @@ def true_share(difference: float, matched: float, random: float) -> float:
     """
     if not random > matched:
         raise ConfigError(
-            f"records at random differ by {random:g} on average and true pairs by {matched:g}: the field does not tell "
-            "them apart, so take one in which true pairs differ less"
+            f"records at random differ by {random:g} on average and true pairs by {matched:g}: the field does not "
+            "separate them, so use one in which true pairs differ less"
         )
     return (random - difference) / (random - matched)
 

@@ -1,9 +1,9 @@
-"""Judging a result against pairs that are known: the confusion matrix, its shares with intervals, and the found share
-of pairs over their similarity, beside the curve that promised it.
+"""Evaluation of a result against known pairs: the confusion matrix, its fractions with intervals, and the fraction of
+pairs found at each similarity, next to the curve that promised it.
 
-Intervals are Wilson's, for pairs that are independent: pairs of one cluster are not, so on clustered data they are too
-narrow. F1 is 2 u / (1 + u), where u is the share of true pairs among all that are true or emitted; its interval is that
-of u, carried over.
+Intervals are Wilson's, which assume independent pairs. Pairs of one cluster are not independent, so on clustered data
+the intervals are too narrow. F1 is 2 u / (1 + u), where u is the fraction of true pairs among all that are true or
+emitted; the ends of its interval follow from those of u.
 
 Source: confusion matrix, precision and recall as in any text on retrieval; Wilson, "Probable inference, the law of
 succession, and statistical inference", 1927.
@@ -28,7 +28,7 @@ DEVIATIONS = 1.959963984540054
 
 
 class Share(NamedTuple):
-    """A share and the ends of its interval, each in [0, 1]; not a number where there is nothing to share."""
+    """A fraction and the ends of its interval, each in [0, 1]; NaN for a fraction of nothing."""
 
     value: float
     low: float
@@ -36,7 +36,7 @@ class Share(NamedTuple):
 
 
 class Confusion(NamedTuple):
-    """Pairs by what they are and what was said of them; ``true_negatives`` is ``None`` where nobody counted them."""
+    """Pairs by truth and result; ``true_negatives`` is ``None`` if the number of documents is unknown."""
 
     true_positives: int
     false_positives: int
@@ -44,21 +44,21 @@ class Confusion(NamedTuple):
     true_negatives: int | None
 
     def precision(self) -> Share:
-        """The share of emitted pairs that are true."""
+        """Return the fraction of emitted pairs that are true."""
         return share(self.true_positives, self.true_positives + self.false_positives)
 
     def recall(self) -> Share:
-        """The share of true pairs that are emitted."""
+        """Return the fraction of true pairs that are emitted."""
         return share(self.true_positives, self.true_positives + self.false_negatives)
 
     def f1(self) -> Share:
-        """The harmonic mean of precision and recall."""
+        """Return the harmonic mean of precision and recall."""
         union = self.true_positives + self.false_positives + self.false_negatives
         return Share(*(2 * u / (1 + u) for u in share(self.true_positives, union)))
 
 
 class Bin(NamedTuple):
-    """Pairs of a similarity in [low, high): how many, how many were found, their share, and what was expected."""
+    """Pairs of a similarity in [low, high): their number, how many were found, that fraction, and the expected one."""
 
     low: float
     high: float
@@ -69,7 +69,7 @@ class Bin(NamedTuple):
 
 
 def share(part: int, whole: int, deviations: float = DEVIATIONS) -> Share:
-    """A share with Wilson's interval.
+    """Return the fraction of ``part`` in ``whole`` with Wilson's interval.
 
     >>> [round(x, 3) for x in share(8, 10)]
     [0.8, 0.49, 0.943]
@@ -79,28 +79,34 @@ def share(part: int, whole: int, deviations: float = DEVIATIONS) -> Share:
     value, z2 = part / whole, deviations**2
     middle = (value + z2 / (2 * whole)) / (1 + z2 / whole)
     half = deviations / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
-    low = 0.0 if part == 0 else middle - half  # which rounding would miss by a hair
+    low = 0.0 if part == 0 else middle - half  # which rounding would miss by a little
     return Share(value, low, 1.0 if part == whole else middle + half)
 
 
-def confusion(emitted: Iterable[Pair], true: Iterable[Pair], documents: int | None = None) -> Confusion:
-    """Compare pairs, each as its two names in any order; ``documents`` is how many there are to make pairs of.
+def confusion(
+    emitted: Iterable[Pair], true: Iterable[Pair], documents: int | None = None, copies: int = 0
+) -> Confusion:
+    """Compare emitted and true pairs, each as two ids in any order.
 
-    Raises ``ConfigError`` for fewer documents than the pairs name.
+    ``documents`` is the number of all documents, with ``copies`` that no pair names. Raises ``ConfigError`` for fewer
+    documents than the pairs name.
 
     >>> confusion([("a", "b"), ("c", "a")], [("b", "a")], documents=3)
     Confusion(true_positives=1, false_positives=1, false_negatives=0, true_negatives=1)
     """
     said, is_true = ({frozenset(pair) for pair in pairs} for pairs in (emitted, true))
     hits, named = len(said & is_true), len(frozenset[str]().union(*said, *is_true))
-    if documents is not None and documents < named:
-        raise ConfigError(f"documents is {documents}, but the pairs name {named}: count every document that was given")
-    rest = None if documents is None else math.comb(documents, 2) - len(said | is_true)
+    contents = None if documents is None else documents - copies
+    if contents is not None and contents < named:
+        raise ConfigError(
+            f"documents is {documents}, but the pairs name {named + copies}: count every document that was given"
+        )
+    rest = None if contents is None else math.comb(contents, 2) - len(said | is_true)
     return Confusion(hits, len(said) - hits, len(is_true) - hits, rest)
 
 
 class Contents:
-    """Documents joined by links between copies: those of one content stand for each other.
+    """Documents joined by links between copies: a content is a set of documents that stand for each other.
 
     A disjoint-set forest with paths halved; ``of`` names the content of a document by one of its documents.
     """
@@ -125,14 +131,14 @@ class Contents:
 
     @property
     def copies(self) -> int:
-        """How many documents are not the one that their content is named by."""
+        """The number of documents that do not give their content its name."""
         return sum(self.of(name) != name for name in self._parents)
 
 
 def bins(
     similarity: Floats, found: npt.NDArray[np.bool_], edges: Sequence[float], expected: Callable[[Floats], Floats]
 ) -> list[Bin]:
-    """The found share of pairs by their true similarity, ``float64[m]`` and ``bool[m]``; empty bins are left out.
+    """Return the fraction of pairs found by true similarity (``float64[m]``, ``bool[m]``), without empty bins.
 
     ``edges`` grow; the last bin holds its upper end too. What is expected of a bin is the mean of ``expected`` over its
     own pairs, so that a steep curve does no harm.

@@ -1,7 +1,7 @@
 """Hashing: the mixing function, the polynomial over shingles, and the hash of many values into one.
 
-Signatures are a format: every constant in this file decides bucket keys, so a change of any of them is a new
-generation. Known-answer vectors in the tests notice it. Nothing here uses Python's ``hash``.
+Signatures are a format. Every constant in this file decides bucket keys, so a change of any of them makes a new
+generation; known-answer tests notice it. Nothing here uses Python's ``hash``.
 
 Source of ``mix64``: Steele, Lea, Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014), with the
 constants of Stafford's variant 13. It is a bijection of the 64-bit integers.
@@ -16,8 +16,8 @@ from stream.kernels.compile import inlined, kernel
 # 2^64 / golden ratio, odd: steps a counter into well separated seeds (SplitMix64).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 # Base of the polynomial hash modulo 2^64: the largest prime below the fraction of the square root of three (so that it
-# shares no structure with GOLDEN) that is 5 modulo 8: odd, so that no character is multiplied away, and its powers
-# have the longest period there is, 2^62.
+# has no structure in common with GOLDEN) that is 5 modulo 8. It is odd, so no character vanishes in the product; its
+# powers have the longest possible period, 2^62.
 BASE = np.uint64(0xBB67AE8584CAA605)
 
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -56,7 +56,7 @@ def hash_strings(data, starts, seed, out):
 def hash_bags(values, starts, out):
     """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
 
-    Order makes no difference, repetition does: two sums modulo 2^64 of hashes that are already well mixed.
+    The order of a bag makes no difference; repetitions do. The hash is two sums modulo 2^64 of well-mixed hashes.
     """
     for i in range(len(out)):
         first, second = np.uint64(0), np.uint64(0)

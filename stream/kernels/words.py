@@ -1,6 +1,6 @@
-"""Words of eight bytes at any place of an array of bytes: one instruction each, where no loop over bytes becomes one.
+"""Words of eight bytes at any place of a byte array, each read or written by one instruction.
 
-Nothing looks whether the eight bytes are inside the array: whoever calls these does.
+No bounds checks: the caller guarantees eight readable bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from numba import types
 
 from stream.kernels.compile import machine_code
 
-# An array needs so many bytes from the place of its last word on.
+# Bytes that an array must have from the place of its last word on.
 WORD_BYTES = 8
 
 
@@ -28,7 +28,7 @@ def word_at(context, data, place):
 
 @machine_code
 def word_from(context, data, place):
-    """The same, the first byte highest."""
+    """The eight bytes of ``data`` (``uint8``) from ``place`` on, the first highest, as a ``uint64``."""
 
     def code(context, builder, signature, arguments):
         return builder.bswap(builder.load(_address(context, builder, signature, arguments), align=1))
@@ -48,6 +48,6 @@ def put_word(context, data, place, word):
 
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """The address of a word in an array of bytes, which need not be a multiple of eight."""
+    """Return the address of a word in a byte array; it need not be a multiple of eight."""
     held = context.make_array(signature.args[0])(context, builder, arguments[0])
     return builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(64).as_pointer())

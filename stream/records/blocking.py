@@ -1,7 +1,7 @@
 """Blocking: which records meet, by equal values of fields or by bands of their shingles.
 
-Values stand together as ragged bytes, UTF-8 with 0x1F between them. A key hashes its own number, so that equal values
-of different fields never meet; a key whose field is missing is no key.
+The values of a record are ragged bytes, UTF-8 with 0x1F between them. The hash of a key includes its number, so equal
+values of different fields never meet. A key with a missing field does not exist.
 
 Source: Mining of Massive Datasets, 3.8.2 (a key for each field), 3.4.1 (bands).
 """
@@ -27,9 +27,9 @@ _SEPARATOR_BYTE = np.uint8(0x1F)
 # Bits kept of each row of a shingled field. A band has at least two rows (a bound of record_rows), so that one of
 # different shingles agrees by chance with 2^-32 at most.
 _ROW_BITS = 16
-# Told apart from the seeds of bands and of signature rows.
+# Separates these from the seeds of bands and of signature rows.
 _KEY_PURPOSE = 1 << 33
-# Values are normalised before their shingles are cut.
+# Values are normalised before they are split into shingles.
 _AS_IT_IS = NormalForm(nfkc=False, fold_case=False, fold_space=False)
 
 Bytes = npt.NDArray[np.uint8]
@@ -117,8 +117,8 @@ def sketches(values: Sequence[Values], blocking: Blocking) -> Bytes:
     wide = blocking.bands * blocking.rows * _ROW_BITS // 8
     for at, field in enumerate(blocking.shingled):
         codes = code_points([record[field] for record in values], _AS_IT_IS)
-        cut = shingles.chars(codes, blocking.k, ())
-        signatures = one_permutation.sign(cut.values, cut.starts, blocking.bands * blocking.rows, blocking.seed)
+        grams = shingles.chars(codes, blocking.k, ())
+        signatures = one_permutation.sign(grams.values, grams.starts, blocking.bands * blocking.rows, blocking.seed)
         out[:, at * wide : (at + 1) * wide] = banding.sketch(signatures, _ROW_BITS)
     return out
 

@@ -1,9 +1,9 @@
 """Scores of records, field by field: weights, penalties of edit distances, nicknames.
 
-Each field has a weight, the points of two equal values (100 unless told otherwise: three fields make a score of 300);
-unequal values lose ``penalty`` points for each square of their edit distance (insertions and deletions), never more
-than the weight. Forms of one name ("bill" and "william") count as one edit. A field that neither record has tells
-nothing and is left out of the sum; one that only one of them has is left out too, or earns a fixed share of its weight.
+Each field has a weight, the points of two equal values (100 by default: three fields make a score of 300). Unequal
+values lose ``penalty`` points for each square of their edit distance (insertions and deletions), never more
+than the weight. Forms of one name ("bill" and "william") count as one edit. A field that neither record has is
+left out of the sum; a field that only one record has is left out too, or earns a fixed fraction of its weight.
 
 Source: Mining of Massive Datasets, 3.8.2 (scores, nicknames), 3.5.5 (edit distance).
 """
@@ -26,6 +26,10 @@ WEIGHT_DEFAULT = 100.0
 # Points for a square of the edit distance. With 4, one letter exchanged for another (two edits) leaves 84 of 100
 # points, and five insertions and deletions (bill and william) leave none.
 PENALTY_DEFAULT = 4.0
+# Weights and penalties at most: their sums and products stay exact enough to compare.
+NUMBER_MAX = 1e9
+# Edits at most that are counted, as the library of edit distances takes the number.
+_EDITS_MAX = (1 << 31) - 1
 
 Floats = npt.NDArray[np.float64]
 Values = tuple[str, ...]
@@ -66,10 +70,10 @@ def parse_fields(items: Sequence[str], penalty: float = PENALTY_DEFAULT) -> tupl
             raise ConfigError(
                 f"record_fields={item!r} must be name, name:weight or name:weight:penalty, as in name:100:4"
             ) from None
-        if not name or not (0 < weight < math.inf) or not (0 <= cost < math.inf):
+        if not name or not (0 < weight <= NUMBER_MAX) or not (0 <= cost <= NUMBER_MAX):
             raise ConfigError(
-                f"record_fields={item!r} must have a name, a weight above 0 and a penalty of at least 0: "
-                "write it as in name:100:4"
+                f"record_fields={item!r} must have a name, a weight above 0 and a penalty of at least 0, both at most "
+                f"{NUMBER_MAX:g}: write it as in name:100:4"
             )
         fields.append(Field(name, weight, cost))
     names = [field.name for field in fields]
@@ -141,7 +145,7 @@ def similarity(points: Floats, weights: Floats) -> Floats:
 def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | None = None) -> npt.NDArray[np.int32]:
     """Edit distances ``int32[m]`` by insertions and deletions, where a form of the same name counts as one edit.
 
-    A distance above ``most`` may be told as ``most + 1``.
+    A distance above ``most`` may be returned as ``most + 1``.
 
     >>> edits(["bill", "bill"], ["william", "will i am"], parse_nicknames(["william=bill"])).tolist()
     [1, 7]
@@ -157,7 +161,10 @@ def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | 
 
 def _edits_that_count(field: Field) -> int | None:
     """The greatest distance that leaves a point; beyond it the score is 0 anyway."""
-    return None if field.penalty == 0 else math.isqrt(math.ceil(field.weight / field.penalty))
+    if field.penalty == 0:
+        return None
+    edits = math.sqrt(field.weight) / math.sqrt(field.penalty)  # of a penalty near 0 the quotient itself is infinite
+    return min(math.ceil(edits), _EDITS_MAX)
 
 
 def _swap_nicknames(a: str, b: str, nicknames: Nicknames) -> tuple[str, str, int] | None:

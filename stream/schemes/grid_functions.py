@@ -1,15 +1,15 @@
-"""Functions of grid squares: which prints they send to one bucket, and how often.
+"""Functions of grid squares: which fingerprints they send to one bucket, and how often.
 
-A function is some squares drawn at random. A print is in the bucket of a function if it has all of its squares, and
-else in none of that function's. Functions stand in groups: a pair meets in a group if one of its functions sends both
-to its bucket (OR).
+A function is a set of squares, drawn at random. A fingerprint is in the bucket of a function if it has all squares of
+the function. Functions form groups: a pair meets in a group if some function of it sends both to its bucket (OR).
 
 A pair that has K of N squares in common has all s squares of a random function with C(K, s) / C(N, s), meets in a group
-of F functions with 1 - (1 - that)^F, and in every group with that to the power of the groups. Say that a square holds a
-minutia with chance .2, and that two prints of one finger share it with .2 x .8, two of different fingers with .2 x .2:
-a function of three squares sends both to its bucket with .004096 and .000064. Were the functions independent, 1024 of
-them would meet for .985 and .063 of the pairs, two groups for .970 and .00397. They look at the same squares, so pairs
-with few squares in common miss them all at once: with 1,000 squares it is .978 and .063, and .958 and .0048
+of F functions with 1 - (1 - that)^F, and in every group with that to the power of the groups. Example:
+a square holds a minutia with probability .2; two fingerprints of one finger share it with .2 x .8, those of two fingers
+with .2 x .2. A function of three squares sends both to its bucket with .004096 and .000064. If functions were
+independent, 1024 of them would bring together .985 and .063 of the pairs, two groups .970 and .00397. But functions use
+the same squares, so pairs with few common squares miss many at once: with 1,000 squares it is .978 and .063, and .958
+and .0048
 (``candidate_probability``).
 
 Source: Mining of Massive Datasets, 3.8.4 (squares), 3.8.5 and Example 3.23 (functions, OR, AND).
@@ -26,7 +26,7 @@ from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
 from stream.kernels.hashing import derive_seed, mix64
 
-# Told apart from the seeds of bands, signature rows and record keys.
+# Separates these from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34
 _KEY_PURPOSE = (1 << 34) + 1
 
@@ -38,7 +38,8 @@ class Functions(NamedTuple):
 
     ``squares`` is ``int32[groups, count, size]``. The functions of a group stand in the order of their first squares:
     those that begin with square q from ``starts[group, q]`` to ``starts[group, q + 1]`` (``int32[groups, grid + 1]``).
-    So only the functions that begin with a square of a print are looked at, one in five where it has a fifth of them.
+    So only functions that begin with a square of the fingerprint are tested: one in five if it has a fifth of all
+    squares.
     """
 
     squares: npt.NDArray[np.int32]
@@ -117,7 +118,7 @@ def candidate_probability(share: float, squares: int | None, groups: int, count:
     """The chance that a pair which shares each square with chance ``share`` (0 to 1) meets in every group.
 
     The squares are independent of each other and the functions random: exact over the number of squares in common,
-    which follows the binomial law of ``squares``. ``None`` is a grid without end, where functions are independent.
+    which follows the binomial law of ``squares``. ``None`` is an unlimited grid, where functions are independent.
 
     >>> [round(candidate_probability(share, None, groups=1, count=1024, size=3), 3) for share in (0.16, 0.04)]
     [0.985, 0.063]
@@ -143,7 +144,7 @@ def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float =
 
     Square ``row * columns + column``; a row and a column are ``cell`` wide, the first begin at 0. A point nearer than
     ``border`` to the edge of a square (at most half of ``cell``) lies in the squares beyond that edge as well, where
-    the grid has them; below it goes on for ever. Raises ``ConfigError`` for points outside of the grid.
+    the grid has them; the grid has no lower end. Raises ``ConfigError`` for points outside of the grid.
 
     >>> squares_of([[5, 5], [19.5, 5], [31, 12]], cell=10, columns=4).tolist()
     [0, 1, 7]

@@ -1,18 +1,18 @@
 """Grids: fingerprints as sets of grid squares, sent to buckets by functions of a few squares each.
 
-The functions stand in groups (``stream.schemes.grid_functions``). A pair meets in a group if it has all squares of one
-of its functions in common (OR), and is a candidate if it meets in every group (AND). The table keeps the buckets of the
-first group alone: a pair that never met there is no candidate, and whether it met in the other groups is told from the
-two prints, so they cost a comparison for each pair met and no bucket.
+Functions form groups (``stream.schemes.grid_functions``). A pair meets in a group if it has all squares of some
+function of the group in common (OR), and is a candidate if it meets in every group (AND). The table holds the buckets
+of the first group only. Whether a pair meets in the other groups follows from the two fingerprints, so those groups
+cost a comparison for each pair and no bucket.
 
-The evidence of a print is its squares as a bitmap; keys, groups and similarity are told from it. The similarity is the
-Jaccard similarity of the two sets of squares.
+The evidence of a fingerprint is its squares as a bitmap; keys, groups and similarity follow from it. The similarity is
+the Jaccard similarity of the two sets of squares.
 
 Guarantee: a pair that shares each square with chance p, all of them independent, is a candidate with
-``grid_functions.candidate_probability``; about (1 - (1 - p^squares)^functions)^groups. Of 1,000 squares, a fifth of
-them with a minutia, two prints of one finger (p = .16) are candidates with .978 in one group of 1024 functions and .958
-in two, prints of two fingers (p = .04) with .063 and .0048. A print that has no function of the first group meets none
-but its copies. Prints must be aligned before the grid is laid over them; nothing is promised for prints that are not.
+``grid_functions.candidate_probability``; about (1 - (1 - p^squares)^functions)^groups. With 1,000 squares, a
+fifth of them with a minutia, two fingerprints of one finger (p = .16) are candidates with .978 in one group of 1024
+functions and .958 in two; those of two fingers (p = .04) with .063 and .0048. A fingerprint without a function of the
+first group meets only its copies. Align fingerprints before the grid is laid over them: nothing is promised otherwise.
 
 Source: Mining of Massive Datasets, 3.8.4, 3.8.5.
 """
@@ -59,23 +59,24 @@ def plan(parameters: Parameters) -> GridPlan:
 
 
 def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
-    """The squares of each print, ascending, each once (``uint64``), of those that have any and are of the grid."""
+    """Return the squares of each fingerprint, ascending, each once (``uint64``), of those that have any and are of the
+    grid."""
     refused: dict[int, str] = {}
-    kept: list[npt.NDArray[np.uint64]] = []
+    usable: list[npt.NDArray[np.uint64]] = []
     for i, document in enumerate(documents):
         squares = _squares(document, plan.squares)
         if isinstance(squares, str):
             refused[i] = squares
         else:
-            kept.append(squares)
-    starts = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum([len(squares) for squares in kept], out=starts[1:])
-    values = np.concatenate(kept) if kept else np.empty(0, np.uint64)
+            usable.append(squares)
+    starts = np.zeros(len(usable) + 1, np.int64)
+    np.cumsum([len(squares) for squares in usable], out=starts[1:])
+    values = np.concatenate(usable) if usable else np.empty(0, np.uint64)
     return Reading(Features(values, starts), refused, 0)
 
 
 def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | str:
-    """The squares of one print, or why it is refused."""
+    """Return the squares of one fingerprint, or why it is refused."""
     tokens = document.tokens
     if tokens is None or len(tokens) == 0:
         return "no_square"
@@ -100,7 +101,7 @@ def evidence(features: Features, plan: GridPlan) -> Evidence:
 
 
 def keys(evidence: Evidence, plan: GridPlan) -> Keys:
-    """A key for each function of the first group whose squares the print has."""
+    """Return a key for each function of the first group whose squares the fingerprint has."""
     return Keys(*grid_functions.keys(evidence.fixed, plan.functions, plan.seed), NO_PAYLOADS)
 
 
@@ -139,6 +140,6 @@ SCHEME = Scheme(
 
 @kernel
 def _mix(values, out):
-    """Small numbers as hashes, of which sums tell sets apart."""
+    """Hash small numbers, so that sums of hashes differ for different sets."""
     for i in range(len(out)):
         out[i] = mix64(values[i] + np.uint64(1))

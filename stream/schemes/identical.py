@@ -1,13 +1,12 @@
 """Identical texts: one key for a whole text, a 128-bit hash of its code points after normalisation.
 
-Two texts with the same hash are taken to be the same; that texts which differ have the same one happens with a chance
-of 2^-128 for each two of them, and no text was made to bring it about. A pair has similarity 1 or 0.
+Two texts with the same hash count as equal. Two different texts have the same hash with probability 2^-128, unless
+somebody makes them to collide. A pair has similarity 1 or 0.
 
-The other form makes the key of little: the length and the code points at fixed random positions, the same for all
-texts. A text alone in its bucket is never read whole for it, and what a template puts at the head of all texts does no
-harm. What does share the bucket is told apart by the hashes of the whole. Positions are drawn by magnitude first, so
-that a short text has some and a long one is not judged by its head; those beyond the end of a text are left out, which
-is safe because the length is in the key.
+In the other form the key is made of the length and the code points at fixed random positions, the same for all texts.
+So a template at the head of all texts does no harm. Texts that share a bucket are compared by the hashes of the whole
+text. The magnitude of a position is drawn first, so a short text has some positions, and a long text is not judged by
+its head. Positions beyond the end of a text are left out; the length in the key makes that safe.
 
 Three code points of 21 bits fill a word, so the hash is the same however the text is stored.
 
@@ -32,7 +31,7 @@ from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.theory.tuning import Tuning, complete
 
-# Which settings would lose pairs, or say nothing here -> why they must be left out.
+# Settings that would lose pairs, or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "identical misses no pair",
     "buckets_shared_min": "a text of identical has one bucket",
@@ -44,7 +43,7 @@ Positions = npt.NDArray[np.int64]
 
 # Positions lie below 2^20: texts beyond a million characters differ in length, or are compared in full.
 _MAGNITUDES = np.uint64(20)
-# Told apart from the other uses of a seed.
+# Separates these from the other uses of a seed.
 _POSITION_PURPOSE = np.uint64(2 << 33)
 _KEY_PURPOSE = np.uint64(3 << 33)
 # Odd, without structure in common: the multipliers of SplitMix64 and of its variant 13.
@@ -87,7 +86,7 @@ def hash_keys(hashes: Hashes, seed: int) -> Hashes:
 
 
 class IdenticalPlan(NamedTuple):
-    """What the parameters resolve to; no ``positions``: the key is made of the whole text."""
+    """The resolved settings; without ``positions`` the key is made of the whole text."""
 
     normal_form: NormalForm
     text_characters_max: int
@@ -103,12 +102,12 @@ class IdenticalPlan(NamedTuple):
 
     @property
     def tuning(self) -> Tuning:
-        """No pair is missed, and none that differs is emitted."""
+        """No pair is missed; no pair of different texts is emitted."""
         return complete(self.threshold)
 
 
 def plan(parameters: Parameters) -> IdenticalPlan:
-    """Raises ``ConfigError`` for settings that would lose pairs, or have nothing to say."""
+    """Raises ``ConfigError`` for settings that would lose pairs or have no effect."""
     p = parameters
     for name, reason in _REFUSED.items():
         value = getattr(p, name)
@@ -124,7 +123,7 @@ def plan(parameters: Parameters) -> IdenticalPlan:
 
 
 def features(documents: Sequence[Document], plan: IdenticalPlan) -> Reading:
-    """Hashes in place of the texts: two words of the whole, and one of the positions if there are any."""
+    """Return hashes in place of the texts: two words for the whole text, and one for the positions if there are any."""
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
     hashes = text_hashes(codes)
     if plan.positions:
@@ -160,7 +159,7 @@ def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
 
 
 def signing(plan: IdenticalPlan) -> tuple[object, ...]:
-    """What decides the normal form, the hashes and the key."""
+    """Return what decides the normal form, the hashes and the key."""
     return (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max, len(plan.positions), plan.seed)
 
 

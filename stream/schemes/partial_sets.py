@@ -1,8 +1,8 @@
 """Schemes of sets whose signatures have infinite rows: a row looks at a part of the universe, which may hold nothing.
 
-As those of ``stream.schemes.sets``, but that a band with an infinite row has no key, and the estimate leaves out rows
-where both are infinite. So they are fast, and made for sets that leave few rows infinite: a set of n has a band of r
-rows whole with probability about (1 - (1 - 1 / groups)^n)^r, and is a candidate only by its whole bands.
+They differ from ``stream.schemes.sets`` in two rules: a band with an infinite row has no key, and the estimate leaves
+out rows where both are infinite. So they are fast, and fit sets that leave few rows infinite. For a set of n elements a
+band of r rows has no infinite row with probability about (1 - (1 - 1 / groups)^n)^r; only such bands make candidates.
 
 Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutation hashing", NIPS 2012.
 """
@@ -24,23 +24,23 @@ from stream.theory.tuning import SKETCH_BITS
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes as many rows as there are ``groups``, at most all."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=min(parameters.groups, found.signature_rows))
 
 
 def grouped_plan(parameters: Parameters) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    found = _with_cut(sets.plan(parameters))
+    found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=found.signature_rows)
 
 
-def _with_cut(plan: SetPlan) -> SetPlan:
-    """The same number of equal rows to pass as for whole sketches, as the estimate of partial ones has it."""
+def _with_score_min(plan: SetPlan) -> SetPlan:
+    """Return the plan with the ``score_min`` that partial sketches estimate from the same number of equal rows."""
     if plan.exact:
         return plan
     equal, rows = (np.array([x], np.int32) for x in (plan.tuning.agreements_min, plan.signature_rows))
-    cut = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
-    return plan._replace(tuning=plan.tuning._replace(cut=cut, margin=plan.tuning.threshold - cut))
+    score_min = float(partial_banding.estimate(equal, rows, rows, plan.tuning.sketch_bits)[0])
+    return plan._replace(tuning=plan.tuning._replace(score_min=score_min, margin=plan.tuning.threshold - score_min))
 
 
 def evidence(features: Features, plan: SetPlan) -> Evidence:
@@ -56,13 +56,13 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
-    """First common band, number of common bands; similarity, exact or from the rows that tell something."""
+    """First common band, number of common bands; similarity, exact or from the rows where one is finite."""
     bits = plan.tuning.sketch_bits
     found = partial_banding.agreement(a.fixed, b.fixed, plan.tuning.bands, bits)
     if plan.exact:
         similarity = sets.exact_similarity(a, b, plan)
     else:
-        similarity = partial_banding.estimate(found.equal, found.finite, found.told, bits)
+        similarity = partial_banding.estimate(found.equal, found.finite, found.compared, bits)
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 

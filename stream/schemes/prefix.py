@@ -1,18 +1,18 @@
-"""The exact index of prefixes: no two sets with a Jaccard similarity at or above the threshold J fail to meet.
+"""The exact prefix index: every two sets with a Jaccard similarity at or above the threshold J meet.
 
-A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so that the rarest come first.
-That string is the evidence. Its keys are hashes of its first p tokens alone, p = floor((1 - J) L) + 1 for L tokens;
-beside each stands the payload of the token, its position and suffix length, by which the table passes over sets that
-cannot reach J whatever follows (``stream.table.admit``). What is met is compared in full.
+A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so the rarest come first. The
+string is the evidence. Its keys are hashes of its first p tokens, p = floor((1 - J) L) + 1 for L tokens. Each key has a
+payload: position and suffix length of the token. By these the table passes over sets that cannot reach J, whatever
+follows (``stream.table.admit``). Sets that meet are compared in full.
 
-Both sides probe and add the same prefix. The shorter prefix that is enough to be found by longer sets is complete only
-where sets arrive in order of size, which no stream promises.
+Both sides probe and add the same prefix. A shorter prefix suffices to be found by longer sets, but it is complete only
+if sets arrive in order of size, which no stream promises.
 
-Why none is missed: take sets of L and M tokens with similarity J or more and the first token they share, at positions i
-and j. What they share starts there, so L - i >= J max(L, M) >= J L, hence i <= (1 - J) L, which is within the prefix of
-the one, and by the same reckoning j is within that of the other. And the bounds of the payload hold for every such
-pair. All this is decided by the quotients of whole numbers as ``float64`` rounds them, the very numbers that are then
-compared with the threshold: so p is the number of positions i with (L - i) / L >= J.
+Why no pair is missed: let two sets of L and M tokens have similarity J or more, and let their first common token be at
+positions i and j. All common tokens start there, so L - i >= J max(L, M) >= J L. Hence i <= (1 - J) L, which is within
+the prefix of the first set; by the same argument j is within the prefix of the second. The bounds of the payload hold
+for every such pair. The code uses the quotients of whole numbers as ``float64`` rounds them, the same numbers that are
+then compared with the threshold: p is the number of positions i with (L - i) / L >= J.
 
 Source: Mining of Massive Datasets, 3.9.2 to 3.9.6; Chaudhuri, Ganti, Kaushik, "A primitive operator for similarity
 joins in data cleaning", ICDE 2006; Xiao, Wang, Lin, Yu, "Efficient similarity joins for near duplicate detection",
@@ -41,14 +41,14 @@ from stream.tokens import verify
 from stream.tokens.bags import sorted_sets
 from stream.tokens.token_order import TokenOrder
 
-# What decides how documents are read.
+# The settings that decide how documents are read.
 _READING = (
     "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "nfkc",
     "fold_case", "fold_space", "text_characters_max",
 )  # fmt: skip
 # The Jaccard similarity of bags is that of sets in which each copy of a token is one of its own.
 _MEASURES = ("jaccard", "jaccard_bag")
-# Which settings would lose pairs, or say nothing here -> why they must be left out.
+# Settings that would lose pairs, or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "prefix misses no pair",
     "buckets_shared_min": "prefix misses no pair",
@@ -59,12 +59,12 @@ _REFUSED = {
 Strings = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
 
-# Told apart from the seeds of rows, which count from 0, and of bands, which count from 2^32.
+# Separates these from the seeds of rows, which count from 0, and of bands, which count from 2^32.
 _TOKEN_PURPOSE = np.uint64(1 << 33)
 
 
 class PrefixPlan(NamedTuple):
-    """What the parameters resolve to; ``reading`` is how documents become sets of tokens."""
+    """The resolved settings; ``reading`` decides how documents become sets of tokens."""
 
     reading: sets.SetPlan
     order: TokenOrder
@@ -84,8 +84,8 @@ class PrefixPlan(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the prefixes of m pairs share, ``int32[m]`` each: the place in a's prefix of the first common token (-1:
-    there is none), and the number of common tokens."""
+    """What the prefixes of m pairs have in common, ``int32[m]`` each: the place of the first common token in the prefix
+    of a (-1 without one), and the number of common tokens."""
 
     first: npt.NDArray[np.int32]
     tokens: npt.NDArray[np.int32]
@@ -97,7 +97,7 @@ def strings(values: npt.NDArray[np.uint64], starts: Starts, order: TokenOrder) -
 
 
 def prefix_lengths(lengths: npt.NDArray[np.int64], threshold: float) -> npt.NDArray[np.int64]:
-    """How many tokens of strings of these lengths are indexed; ``threshold`` is above 0 and at most 1.
+    """Return how many tokens of strings of these lengths are keys; ``threshold`` is above 0 and at most 1.
 
     >>> import numpy as np
     >>> prefix_lengths(np.array([9, 10, 19, 20, 29, 30]), 0.9).tolist()
@@ -165,7 +165,7 @@ def common(a: Evidence, b: Evidence, plan: PrefixPlan) -> Common:
 
 
 def signing(plan: PrefixPlan) -> tuple[object, ...]:
-    """What decides the tokens, their order, and how many of them are keys."""
+    """Return what decides the tokens, their order, and how many of them are keys."""
     return (*sets.signing(plan.reading), plan.order.digest, plan.threshold, plan.seed)
 
 

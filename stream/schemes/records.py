@@ -1,17 +1,17 @@
 """Records: entity resolution. Records that agree in a blocking key are scored field by field.
 
 A record is a mapping of field names to strings. Blocking keys (``stream.records.blocking``) decide which pairs are
-scored at all: equal values of one field, equal values of several fields together, or a band of the signature of a
-field's shingles, for values that are seldom typed twice alike. A record without any key could never be met and is
-refused. The similarity is the score (``stream.records.scoring``) divided by the weights of the fields that were in
-play.
+scored: equal values of one field, equal values of several fields together, or a common band of the signatures of a
+field's shingles, for values that are seldom typed alike. A record without any key is refused, because it could never
+meet another. The similarity is the score (``stream.records.scoring``) divided by the weights of the scored fields.
 
-The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and
-the sketches of its shingled fields. So keys, score and everything else about a pair are told from the evidence.
+The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and the
+sketches of its shingled fields. Keys, score and conditions follow from the evidence.
 
-Guarantee: records that share an exact key are always scored, unless a bucket is cut, and emitted if their similarity is
-at or above the threshold; records that share no key never are. Of a shingled field with Jaccard similarity s, a pair
-is scored with probability 1 - (1 - s^r)^b. Equal records may be two entities, so they are compared like any others.
+Guarantee: records with a common exact key are always scored, unless a bucket is truncated, and emitted if their
+similarity is at or above the threshold. Records without a common key are never emitted. If the Jaccard similarity of a
+shingled field is s, a pair is scored with probability 1 - (1 - s^r)^b. Equal records may be two entities, so they are
+compared like any others.
 
 Source: Mining of Massive Datasets, 3.8.2.
 """
@@ -74,16 +74,16 @@ def plan(parameters: Parameters) -> RecordPlan:
 def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
     """The normalised values of records that have a key, are not too long and can be encoded."""
     refused: dict[int, str] = {}
-    kept: list[Values] = []
+    usable: list[Values] = []
     characters = 0
     for i, document in enumerate(documents):
         values = _values(document.fields or {}, plan)
         if isinstance(values, str):
             refused[i] = values
         else:
-            kept.append(values)
+            usable.append(values)
             characters += sum(map(len, values))
-    return Reading(Features(*blocking.join_values(kept)), refused, characters)
+    return Reading(Features(*blocking.join_values(usable)), refused, characters)
 
 
 def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
@@ -136,7 +136,7 @@ def signing(plan: RecordPlan) -> tuple[object, ...]:
 
 
 def score_settings(plan: RecordPlan) -> tuple[object, ...]:
-    """Weights, penalties, what a missing field earns, nicknames: what decides a score beside the values."""
+    """Return what decides a score, values apart: weights, penalties, the points of a missing field, nicknames."""
     groups = tuple(sorted((word, *sorted(numbers)) for word, numbers in plan.nicknames.groups.items()))
     return (plan.fields, plan.missing, plan.nicknames.names, groups)
 

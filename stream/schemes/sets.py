@@ -1,12 +1,12 @@
-"""Schemes of sets: texts are cut into shingles, the set of them is signed, and sketches of the signatures are banded.
+"""Schemes of sets: a text is split into shingles, their set is signed, and the sketch of the signature has bands.
 
-In place of a text a document may bring its elements itself (``stream.tokens.elements``). With the measure of bags the
-second and further copies of an element are elements of their own, so that all of this finds similar bags too.
+A document may bring its elements instead of a text (``stream.tokens.elements``). With the measure of bags, the second
+and further copies of an element are elements of their own, so these schemes find similar bags too.
 
-Similarity is estimated from the rows in which two sketches agree; or, with ``verify="exact"``, measured on the elements
-themselves, hashed and in ascending order. These are then a part of the evidence, ``shingle_bytes`` for each element of
-each document in the window, bounded by ``evidence_bytes_max`` together. Signatures are of Jaccard similarity, whatever
-the measure: containment t is Jaccard t / (2 - t) where two sets are of one size, and less where they are not.
+Similarity is estimated from the rows in which two sketches agree. With ``verify="exact"`` it is computed from the
+hashed elements, which are then a part of the evidence: ``shingle_bytes`` for each element of each document in the
+window, within ``evidence_bytes_max``. Signatures estimate Jaccard similarity, whatever the measure: containment t is
+Jaccard t / (2 - t) for two sets of one size, and less for others.
 
 Source: Mining of Massive Datasets, 3.1 to 3.4.
 """
@@ -49,7 +49,7 @@ Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.N
 
 
 class SetPlan(NamedTuple):
-    """What the parameters of a set scheme resolve to."""
+    """The resolved settings of a set scheme."""
 
     shingles: str
     k: int
@@ -108,7 +108,7 @@ def plan(parameters: Parameters) -> SetPlan:
 
 
 def measure_of(p: Parameters) -> str:
-    """The measure that is set, or Jaccard similarity; raises ``ConfigError`` for one of other things than sets."""
+    """Return the configured measure, by default Jaccard; raises ``ConfigError`` for a measure of something else."""
     measure = p.measure or "jaccard"
     if measure not in verify.SET_MEASURES:
         raise ConfigError(
@@ -132,7 +132,7 @@ def _check(p: Parameters) -> None:
         raise ConfigError(f"measure={p.measure} cannot be estimated from sketches: set verify to exact")
     if p.verify == "exact" and p.min_similarity is not None:
         raise ConfigError(
-            f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the cut: leave it out"
+            f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the least score: leave it out"
         )
 
 
@@ -154,15 +154,15 @@ def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
         values = values & np.uint64((1 << bits) - 1)
     if plan.of_bags:
         values = numbered(values, starts, bits)
-    elif split is None:  # a set with an element given twice is no other content
+    elif split is None:  # an element that a document gives twice does not change its content
         values, starts = sorted_sets(values, starts)
     return reading._replace(features=Features(values, starts))
 
 
 def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
     found = elements((document.tokens for document in documents), plan.ratings, plan.tokens_max)
-    kept = np.diff(found.starts) > 0
-    starts = np.append(found.starts[:-1][kept], found.starts[-1:])
+    usable = np.diff(found.starts) > 0
+    starts = np.append(found.starts[:-1][usable], found.starts[-1:])
     return Reading(Features(found.values, starts), found.refused, 0)
 
 
@@ -186,7 +186,7 @@ def bag_contents(features: Features) -> npt.NDArray[np.uint64]:
 
 
 def evidence_by(sign: Sign) -> Callable[[Features, SetPlan], Evidence]:
-    """The sketches of signatures that ``sign`` makes."""
+    """Return the function that makes evidence by signing with ``sign``."""
 
     def evidence(features: Features, plan: SetPlan) -> Evidence:
         signatures = sign(features.values, features.starts, plan.signature_rows, plan.seed)
@@ -196,7 +196,7 @@ def evidence_by(sign: Sign) -> Callable[[Features, SetPlan], Evidence]:
 
 
 def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: SetPlan) -> Evidence:
-    """Sketches as evidence; with the elements beside them where similarity is exact."""
+    """Return sketches as evidence, together with the elements if similarity is exact."""
     if not plan.exact:
         return fixed_evidence(sketches)
     values, starts = sorted_sets(features.values, features.starts)
@@ -204,7 +204,7 @@ def with_elements(sketches: npt.NDArray[np.uint8], features: Features, plan: Set
 
 
 def exact_similarity(a: Evidence, b: Evidence, plan: SetPlan) -> npt.NDArray[np.float64]:
-    """The plan's measure of the elements beside two sketches, pairwise."""
+    """Return the measure of the elements stored with two sketches, pairwise."""
     (values_a, starts_a), (values_b, starts_b) = (ragged_values(x, _STORED[plan.shingle_bytes]) for x in (a, b))
     return verify.SET_MEASURES[plan.measure].similarity(
         values_a.astype(np.uint64, copy=False), starts_a, values_b.astype(np.uint64, copy=False), starts_b
@@ -227,7 +227,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 
 
 def signing(plan: SetPlan) -> tuple[object, ...]:
-    """What decides elements, sketches and bands; the rules of words, stop lists, URLs and ratings if they take part."""
+    """Return what decides elements, sketches and bands, with the rules of the shingles or the ratings."""
     shingling, tuning = SHINGLES[plan.shingles], plan.tuning
     elements = plan.shingles, plan.k, plan.shingle_bytes, plan.of_bags, plan.exact, plan.groups
     bands = tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed
@@ -239,7 +239,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:
-    """The measure: what the same sketches and elements are scored by."""
+    """Return the measure, which scores the same sketches and elements."""
     return (plan.measure,)
 
 

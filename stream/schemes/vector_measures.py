@@ -1,4 +1,4 @@
-"""Measures of vectors: for each, how vectors are read and kept, the family that signs them, and how its rows agree.
+"""Measures of vectors: for each, how vectors are read and stored, the family that signs them, and its agreement law.
 
 A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 
@@ -6,7 +6,7 @@ A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 - ``dot``: x . y / norm_max^2, 0 from 0 down; by hyperplanes too: both vectors get a coordinate more that makes them
   equally long, and the cosine is then never less than the similarity (``hyperplanes.lift``). So a pair is found at
   least as often as its S-curve says;
-- ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by lines cut in segments;
+- ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by segments of random lines;
 - ``hamming``: 1 - d / dimension, of bits; by sampled bits;
 - ``l1``: 1 - d / distance_scale, of whole numbers from 0 to component_max; by sampled bits of their unary code.
 
@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from stream.parameters import Parameters
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
-from stream.theory.curves import Agreement
+from stream.theory.curves import AgreementLaw
 from stream.theory.tuning import BIT_ROW, Tuning
 from stream.vectors import packed_bits, pairwise
 from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
@@ -34,7 +34,7 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Values = npt.NDArray[Any]  # of n vectors: float32[n, d], or packed bits uint8[n, ceil(d / 8)]
 
-# What may be kept of a vector.
+# What may be stored of a vector.
 VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # The greatest number of float16.
 _HALF_MAX = 65504.0
@@ -47,7 +47,7 @@ class VectorPlan(NamedTuple):
 
     measure: str
     dimension: int
-    kept: str
+    vector_evidence: str
     planes: str
     scale: float
     segment_width: float
@@ -63,8 +63,8 @@ class VectorPlan(NamedTuple):
 
     @property
     def unit(self) -> float:
-        """What kept numbers are in units of: those of half precision are stored in units of the scale."""
-        return 1.0 if self.kept == "float16" else self.scale
+        """The unit of the scale for stored numbers: half precision stores them in units of the scale."""
+        return 1.0 if self.vector_evidence == "float16" else self.scale
 
     @property
     def sketch_bytes(self) -> int:
@@ -76,15 +76,15 @@ class VectorPlan(NamedTuple):
 
     @property
     def stored_type(self) -> np.dtype[np.generic]:
-        """How a component is kept: whole numbers in the least type that holds them, bits in the bytes they come in."""
+        """Type of a stored component: the smallest type that holds whole numbers; packed bits as they are."""
         if VECTOR_MEASURES[self.measure].packed or 0 < self.component_max < 256:
             return np.dtype("u1")
-        return np.dtype("<u2" if self.component_max else "<f2" if self.kept == "float16" else "<f4")
+        return np.dtype("<u2" if self.component_max else "<f2" if self.vector_evidence == "float16" else "<f4")
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of the vector as it is kept."""
-        if self.kept == "sketch":
+        """Bytes of the stored vector."""
+        if self.vector_evidence == "sketch":
             return 0
         components = -(-self.dimension // 8) if VECTOR_MEASURES[self.measure].packed else self.dimension
         return components * self.stored_type.itemsize
@@ -103,11 +103,11 @@ class VectorMeasure(NamedTuple):
     read: Callable[[Sequence[Any], VectorPlan], Rows]
     sketch: Callable[[Values, VectorPlan], Bytes]
     compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts, Counts]]  # first band, bands, rows that agree
-    agreement: Callable[[VectorPlan], Agreement | None]  # how likely a row agrees, by similarity
+    agreement: Callable[[VectorPlan], AgreementLaw | None]  # how likely a row agrees, by similarity
     estimate: Callable[[Counts, VectorPlan], Floats]  # similarity from the number of rows that agree
-    store: Callable[[Values, VectorPlan], Values]  # the vector as it is kept
-    similarity: Callable[[Values, Values, VectorPlan], Floats]  # of kept vectors, in ``float32`` or packed
-    kept: tuple[str, ...]  # the choices of ``vector_evidence`` that there are
+    store: Callable[[Values, VectorPlan], Values]  # the vector as it is stored
+    similarity: Callable[[Values, Values, VectorPlan], Floats]  # of stored vectors, in ``float32`` or packed
+    evidence_choices: tuple[str, ...]  # the values of ``vector_evidence`` that it supports
     row_bits: int  # bits of a row of the sketch; 0: as many as ``sketch_bits`` says
     planes: bool  # whether ``planes`` has a say
     lifted: bool  # whether the scale decides the sketch
@@ -128,7 +128,7 @@ def _read_bounded(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
 
 def _read_points(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
     rows = read_numbers(vectors, plan.dimension)
-    if plan.kept != "float16":
+    if plan.vector_evidence != "float16":
         return rows
     return keep(rows, largest(rows.values) <= _HALF_MAX * plan.scale, "vector_half")
 
@@ -194,12 +194,12 @@ class UnaryAgreement(NamedTuple):
         return 1 - (1 - s) * self.scale / self.bits
 
 
-def _segment_agreement(plan: VectorPlan) -> Agreement:
-    return cast(Agreement, SegmentAgreement(plan.scale, plan.segment_width))  # a tuple, which is compared by value
+def _segment_agreement(plan: VectorPlan) -> AgreementLaw:
+    return cast(AgreementLaw, SegmentAgreement(plan.scale, plan.segment_width))  # a tuple, which is compared by value
 
 
-def _unary_agreement(plan: VectorPlan) -> Agreement:
-    return cast(Agreement, UnaryAgreement(plan.scale, plan.dimension * plan.component_max))
+def _unary_agreement(plan: VectorPlan) -> AgreementLaw:
+    return cast(AgreementLaw, UnaryAgreement(plan.scale, plan.dimension * plan.component_max))
 
 
 def _estimate_cosine(equal: Counts, plan: VectorPlan) -> Floats:
@@ -226,13 +226,13 @@ def _similarities(rows: int, bits: int, width: float, scale: float) -> Floats:
 
 
 def _store_direction(values: Values, plan: VectorPlan) -> Values:
-    if plan.kept != "float16":
+    if plan.vector_evidence != "float16":
         return values
     return values / np.sqrt(pairwise.dot(values, values))[:, None]
 
 
 def _store_scaled(values: Values, plan: VectorPlan) -> Values:
-    return values / plan.scale if plan.kept == "float16" else values
+    return values / plan.scale if plan.vector_evidence == "float16" else values
 
 
 def _store_as_is(values: Values, plan: VectorPlan) -> Values:
@@ -271,7 +271,7 @@ _COSINE = VectorMeasure(
     estimate=_estimate_cosine,
     store=_store_direction,
     similarity=_cosine,
-    kept=("float32", "float16", "sketch"),
+    evidence_choices=("float32", "float16", "sketch"),
     row_bits=BIT_ROW,
     planes=True,
     lifted=False,
@@ -288,7 +288,7 @@ _HAMMING = VectorMeasure(
     estimate=_estimate_share,
     store=_store_as_is,
     similarity=_hamming,
-    kept=("float32", "sketch"),
+    evidence_choices=("float32", "sketch"),
     row_bits=BIT_ROW,
     planes=False,
     lifted=False,
@@ -305,7 +305,7 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
         store=_store_scaled,
         similarity=_dot,
         lifted=True,
-        kept=("float32", "float16"),
+        evidence_choices=("float32", "float16"),
     ),
     "euclidean": VectorMeasure(
         required=("dimension", "distance_scale"),
@@ -317,7 +317,7 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
         estimate=_estimate_euclidean,
         store=_store_scaled,
         similarity=_euclidean,
-        kept=("float32", "float16", "sketch"),
+        evidence_choices=("float32", "float16", "sketch"),
         row_bits=0,
         planes=False,
         lifted=False,

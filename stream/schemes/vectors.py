@@ -31,6 +31,8 @@ SEGMENT_DISTANCES = 4.0
 # Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
 _SCORED_BYTES = 1 << 20
 # Parameters that a measure cannot do without -> what to set them to.
+# Segments are at most so many times as wide as distance_scale: beyond, a row says nothing of a pair.
+SEGMENT_SCALES_MAX = 1_000_000
 _REMEDIES = {
     "dimension": "the number of components of a vector",
     "distance_scale": "the distance from which two vectors have nothing in common",
@@ -46,13 +48,13 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
         p = parameters
         measure = measures[0] if p.measure is None else p.measure
         if measure not in measures:
-            raise ConfigError(f"measure={measure!r} is none of this scheme's: set {' or '.join(measures)}")
+            raise ConfigError(f"measure={measure!r} is not a measure of this scheme: set {' or '.join(measures)}")
         _check(p, measure)
         row = VECTOR_MEASURES[measure]
         untuned = VectorPlan(
             measure=measure,
             dimension=p.dimension or 0,
-            kept=p.vector_evidence,
+            vector_evidence=p.vector_evidence,
             planes=p.planes if row.planes else "",
             scale=row.scale(p),
             segment_width=0.0 if row.row_bits else _segment_width(p, row.scale(p)),
@@ -79,10 +81,10 @@ def contents(features: Features) -> npt.NDArray[np.uint64]:
 
 
 def evidence(features: Features, plan: VectorPlan) -> Evidence:
-    """The sketch of each vector and, if it is kept, the vector."""
+    """Return the sketch of each vector, followed by the vector if it is stored."""
     row, values = VECTOR_MEASURES[plan.measure], _rows(features)
     sketch = row.sketch(values, plan)
-    if plan.kept == "sketch":
+    if plan.vector_evidence == "sketch":
         return fixed_evidence(sketch)
     stored = np.ascontiguousarray(row.store(values, plan), plan.stored_type).view(np.uint8)
     return fixed_evidence(np.hstack([sketch, stored.reshape(len(values), plan.stored_bytes)]))
@@ -95,7 +97,7 @@ def keys(evidence: Evidence, plan: VectorPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
-    """First common band, number of common bands; the true similarity, or its estimate if no vector is kept."""
+    """First common band, number of common bands; the true similarity, or its estimate without stored vectors."""
     row, at, count = VECTOR_MEASURES[plan.measure], plan.sketch_bytes, len(a.fixed)
     first, together = np.empty((2, count), np.int32)
     similarity = np.empty(count)
@@ -104,7 +106,7 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
         part = slice(start, start + pairs)
         x, y = a.fixed[part], b.fixed[part]
         first[part], together[part], equal = row.compare(x[:, :at], y[:, :at], plan)
-        if plan.kept == "sketch":
+        if plan.vector_evidence == "sketch":
             similarity[part] = row.estimate(equal, plan)
         else:
             similarity[part] = row.similarity(_stored(x[:, at:], plan), _stored(y[:, at:], plan), plan)
@@ -112,15 +114,23 @@ def common(a: Evidence, b: Evidence, plan: VectorPlan) -> Common:
 
 
 def signing(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides sketches, bands and what is kept of a vector."""
+    """Return what decides sketches, bands and the stored vector."""
     tuning = plan.tuning
-    scale = plan.scale if VECTOR_MEASURES[plan.measure].lifted or plan.kept == "float16" else 0.0
-    parts = plan.measure, plan.dimension, plan.kept, plan.planes, scale, plan.segment_width, plan.component_max
+    scale = plan.scale if VECTOR_MEASURES[plan.measure].lifted or plan.vector_evidence == "float16" else 0.0
+    parts = (
+        plan.measure,
+        plan.dimension,
+        plan.vector_evidence,
+        plan.planes,
+        scale,
+        plan.segment_width,
+        plan.component_max,
+    )
     return (*parts, tuning.bands, tuning.rows, tuning.sketch_bits, plan.seed)
 
 
 def scoring(plan: VectorPlan) -> tuple[object, ...]:
-    """What decides the similarity of two pieces of evidence beside themselves."""
+    """Return what decides the similarity, evidence apart."""
     return (plan.scale,)
 
 
@@ -130,10 +140,10 @@ def _check(p: Parameters, measure: str) -> None:
     for name in row.required:
         if getattr(p, name) is None:
             raise ConfigError(f"{name} is not set, but the measure {measure} needs it: set it to {_REMEDIES[name]}")
-    if p.vector_evidence not in row.kept:
+    if p.vector_evidence not in row.evidence_choices:
         raise ConfigError(
             f"vector_evidence={p.vector_evidence!r} with the measure {measure}, which has "
-            f"{' and '.join(row.kept)}: set one of them"
+            f"{' and '.join(row.evidence_choices)}: set one of them"
         )
     most = (p.dimension or 0) * (p.component_max or 0)
     if measure == "l1" and row.scale(p) > most:
@@ -145,11 +155,17 @@ def _check(p: Parameters, measure: str) -> None:
 
 def _segment_width(p: Parameters, scale: float) -> float:
     if p.segment_width is not None:
+        if p.segment_width > SEGMENT_SCALES_MAX * scale:
+            raise ConfigError(
+                f"segment_width={p.segment_width:g} is more than {SEGMENT_SCALES_MAX:,} times distance_scale "
+                f"({scale:g}), so nearly all vectors fall into one segment: leave it out, or set it to some distances "
+                "between near-duplicates"
+            )
         return p.segment_width
     if p.threshold >= 1:
         raise ConfigError(
-            "threshold=1.0 is a distance of 0, from which no width of a segment can be told: set segment_width, or a "
-            "threshold below 1, or take a scheme of identical items"
+            "threshold=1.0 is a distance of 0, from which no width of a segment follows: set segment_width, or a "
+            "threshold below 1, or use scheme identical"
         )
     return SEGMENT_DISTANCES * (1 - p.threshold) * scale
 
@@ -165,7 +181,7 @@ def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
         p.rows,
         p.min_similarity,
         agreement=row.agreement(plan),
-        exact_score=plan.kept != "sketch",
+        exact_score=plan.vector_evidence != "sketch",
         unrelated=row.unrelated if row.unrelated < p.threshold else 0.0,
         bands_min=p.buckets_shared_min,
     )
@@ -177,9 +193,9 @@ def _rows(features: Features) -> Values:
     return features.values.reshape(count, len(features.values) // max(count, 1))
 
 
-def _stored(kept: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
+def _stored(data: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
     """Kept vectors as the measure takes them: ``float32``, or packed bits as they are."""
-    values = np.ascontiguousarray(kept).view(plan.stored_type)
+    values = np.ascontiguousarray(data).view(plan.stored_type)
     return values if VECTOR_MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
 
 
@@ -204,7 +220,7 @@ HYPERPLANE = Scheme(
     scoring=scoring,
     sample=sample,
     examples=(
-        *({**_DIMENSION, "vector_evidence": kept} for kept in VECTOR_EVIDENCE),
+        *({**_DIMENSION, "vector_evidence": choice} for choice in VECTOR_EVIDENCE),
         *({**_DIMENSION, "planes": planes} for planes in PLANES),
     ),
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """Banding: signatures -> sketches -> bucket keys; and everything that two sketches say of a pair.
 
-A sketch keeps ``bits`` of each row: that is the evidence which the table stores, and from it alone come the keys. The
-key of band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band
-if and only if the keys are equal (but for a chance of 2^-64), whoever has a sketch has its keys, and the number of
-bands in which a pair met, and the first of them, can be told from the two sketches.
+A sketch stores ``bits`` of each row. It is the evidence in the table, and the keys follow from it alone. The key of
+band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band if and
+only if the keys are equal (except with probability 2^-64). The number of common bands, and the first of them, follow
+from the two sketches.
 
 A row of different shingles agrees by chance with 2^-bits: with similarity s a row agrees with s + (1 - s) 2^-bits.
 
@@ -21,7 +21,7 @@ from stream.kernels.compile import kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.kernels.words import WORD_BYTES, word_from
 
-# Told apart from the seeds of signature rows, which count from 0.
+# Separates these from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
 # bits -> how a row is stored
 ROW_TYPES: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32}

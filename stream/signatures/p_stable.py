@@ -21,7 +21,7 @@ from stream.kernels.compile import kernel
 from stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]
-# Told apart from the seed of the lines.
+# Separates these from the seed of the lines.
 _OFFSET_PURPOSE = 0x0FF5E7
 # Segments beyond are taken as the last one.
 _SEGMENT_MAX = 2.0**31 - 1
@@ -65,12 +65,11 @@ def agreement(distance: npt.ArrayLike, width: float) -> Floats:
     distance = np.asarray(distance, np.float64)
     # Beyond, the series of the two terms would cancel; the chance is that of a density, width / (sqrt(2 pi) d).
     far = distance > 1e4 * width
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # beyond a double is infinite, as it should be
         ratio = np.where(far, 1.0, width / np.where(far, 1.0, distance))
-    beyond = np.vectorize(math.erfc, otypes=[np.float64])(ratio / math.sqrt(2))
-    lost = math.sqrt(2 / math.pi) / ratio * -np.expm1(-ratio * ratio / 2)
-    with np.errstate(divide="ignore"):
-        density = width / (math.sqrt(2 * math.pi) * distance)
+        beyond = np.vectorize(math.erfc, otypes=[np.float64])(ratio / math.sqrt(2))
+        lost = math.sqrt(2 / math.pi) / ratio * -np.expm1(-ratio * ratio / 2)
+        density = width / distance / math.sqrt(2 * math.pi)
     return np.asarray(np.where(far, density, 1 - beyond - lost))
 
 

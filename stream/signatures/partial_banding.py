@@ -28,15 +28,15 @@ class PartialAgreement(NamedTuple):
     """What two sketches have in common, ``int32[m]`` each.
 
     ``first_key``: the first equal whole band, counted among the whole bands of the first of the two (-1: none);
-    ``bands``: equal whole bands; ``equal``: rows that agree; ``finite``: rows where neither is infinite; ``told``: rows
-    where not both are.
+    ``bands``: equal whole bands; ``equal``: rows that agree; ``finite``: rows where neither is infinite; ``compared``:
+    rows where at most one is infinite.
     """
 
     first_key: Counts
     bands: Counts
     equal: Counts
     finite: Counts
-    told: Counts
+    compared: Counts
 
 
 def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> Bytes:
@@ -61,8 +61,8 @@ def agreement(a: Bytes, b: Bytes, bands: int, bits: int) -> PartialAgreement:
     return out
 
 
-def estimate(equal: Counts, finite: Counts, told: Counts, bits: int) -> npt.NDArray[np.float64]:
-    """Similarity in [0, 1] from the counts of ``agreement``, corrected for agreement by chance; 0 if nothing is told.
+def estimate(equal: Counts, finite: Counts, compared: Counts, bits: int) -> npt.NDArray[np.float64]:
+    """Similarity in [0, 1] from the counts of ``agreement``, corrected for chance; 0 if no row is compared.
 
     >>> import numpy as np
     >>> estimate(*(np.array([x], np.int32) for x in (4, 6, 8)), bits=32).round(6).tolist()
@@ -70,7 +70,7 @@ def estimate(equal: Counts, finite: Counts, told: Counts, bits: int) -> npt.NDAr
     """
     chance = 1 / ((1 << bits) - 1)
     same = (equal - chance * finite) / (1 - chance)
-    return np.asarray(np.clip(same / np.maximum(told, 1), 0.0, 1.0))
+    return np.asarray(np.clip(same / np.maximum(compared, 1), 0.0, 1.0))
 
 
 def _rows(sketches: Bytes, bits: int) -> npt.NDArray[np.unsignedinteger]:
@@ -78,10 +78,10 @@ def _rows(sketches: Bytes, bits: int) -> npt.NDArray[np.unsignedinteger]:
 
 
 @kernel
-def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, rows_told):
+def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, rows_compared):
     width = a.shape[1] // bands
     for i in range(len(a)):
-        first, own, together, equal, finite, told = -1, 0, 0, 0, 0, 0
+        first, own, together, equal, finite, compared = -1, 0, 0, 0, 0, 0
         for band in range(bands):
             whole, same = 0, 0
             for j in range(band * width, (band + 1) * width):
@@ -89,7 +89,7 @@ def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, ro
                 whole += x != 0
                 same += (x == y) & (x != 0)
                 finite += (x != 0) & (y != 0)
-                told += (x != 0) | (y != 0)
+                compared += (x != 0) | (y != 0)
             equal += same
             if same == width:
                 together += 1
@@ -100,4 +100,4 @@ def _agreement(a, b, bands, first_keys, bands_equal, rows_equal, rows_finite, ro
         bands_equal[i] = together
         rows_equal[i] = equal
         rows_finite[i] = finite
-        rows_told[i] = told
+        rows_compared[i] = compared

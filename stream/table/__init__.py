@@ -1,4 +1,4 @@
-"""The one stateful structure: a windowed table of buckets, probed and added to item by item."""
+"""The one stateful structure: a windowed table of buckets. Each item probes the table, then is added to it."""
 
 from stream.table.band_table import BandTable, Candidates
 from stream.table.chains import NO_LIMIT, NO_TIME, Items, Limits

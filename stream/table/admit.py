@@ -1,12 +1,12 @@
-"""What two postings of one bucket say of their items before either is read: a payload beside each posting.
+"""Payloads: a number with each posting, which rules out a pair before its evidence is read.
 
-What must be equal is in the key; what must lie within bounds is here. The payload of a token is its position in the
-ordered set, from 0, and its suffix length, the number of tokens from it to the end, itself counted; together they are
-the size of the set. Two sets that meet at the first token they share have at most the shorter suffix in common, and
-at least both heads and the longer suffix in their union. Where even that falls short of the ratio, no later common
-token does better, so a pair that is refused in one bucket is refused in all.
+What must be equal is in the key; what must lie within bounds is in the payload. The payload of a token is its position
+in the ordered set, from 0, and its suffix length, the number of tokens from it to the end; their sum is the size of the
+set. Two sets that meet at their first common token have at most the shorter suffix in common, and at least both heads
+and the longer suffix in their union. If even that is below the ratio, no later common token does better, so a pair that
+is refused in one bucket is refused in all.
 
-The same bounds could stand in the keys, at the price of a bucket for each combination of position and length.
+The same bounds could be in the keys, at the cost of a bucket for each combination of position and length.
 
 Source: Mining of Massive Datasets, 3.9.6.
 """
@@ -19,7 +19,7 @@ from stream.kernels.compile import inlined
 
 _SUFFIX = np.uint64(0xFFFFFFFF)
 _POSITION_SHIFT = np.uint64(32)
-# Rounding of the quotient that decides a pair and of the product below: two parts in 2^53, with room to spare.
+# Covers the rounding of the quotient that decides a pair and of the product below: two parts in 2^53.
 _SLACK = 1 - 2.0**-50
 
 

@@ -7,13 +7,12 @@ that leads below the oldest live posting is the end of the chain: expiry need no
 A **slot** holds one item. Its postings are consecutive: first the one of its *content*, then the one of its *id*, then
 those of its bucket keys. So identical content and earlier versions are found in the same structure as everything else.
 
-Flags of a slot: ``SUPERSEDED``: a newer copy of the same content stands in the buckets instead, and its bucket
-postings are unlinked (a rare one that was too far down, by whoever walks past it later). ``REMOVED``: a tombstone took
-its id; the slot is never reported, but it still stands for older copies of its content. ``UNTIMED``: it came without an
-event time.
+Flags of a slot. ``SUPERSEDED``: a newer copy of the same content is in the buckets instead, and the bucket postings of
+the slot are unlinked; one that is far down its chain is unlinked by a later walk. ``REMOVED``: its id was removed; the
+slot is never reported, but it still stands for older copies of its content. ``UNTIMED``: it has no event time.
 
-A step is ``run`` over a batch (or a part of it: it returns early when an array must grow, before it has touched the
-item in question). What it overwrites of older items, it first writes to the journal, so that ``undo`` can restore it:
+A step is ``run`` over a batch, or a part of it: ``run`` returns early when an array must grow, before it touches the
+next item. What it overwrites of older items, it first writes to the journal, so that ``undo`` can restore it:
 the head of a bucket, a link, the flags of a slot. What it appends is forgotten by setting the counters back.
 """
 
@@ -43,7 +42,7 @@ _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 # Why ``run`` returned.
-FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL = 0, 1, 2, 3
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
 # Places in ``Store.state``: the numbers a step moves, and what it counts.
 STATE_FIELDS = (
@@ -56,7 +55,7 @@ STATE_FIELDS = (
     *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
- CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
+ TRUNCATED, CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
 
 
 class Store(NamedTuple):
@@ -76,7 +75,7 @@ class Store(NamedTuple):
     fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
     links: npt.NDArray[np.uint32]
-    payloads: npt.NDArray[np.uint64]  # beside the links; empty if postings have none
+    payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
     bytes: npt.NDArray[np.uint8]
     state: npt.NDArray[np.int64]
@@ -98,7 +97,7 @@ class Limits(NamedTuple):
 
 class Items(NamedTuple):
     """A batch as the table sees it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first;
-    payloads stand beside them, or there are none."""
+    ``payloads`` has one for each key, or is empty."""
 
     keys: npt.NDArray[np.uint64]
     key_starts: npt.NDArray[np.int64]
@@ -139,6 +138,24 @@ class Scratch(NamedTuple):
     heads: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
+
+
+def new_journal(size: int) -> Journal:
+    """An empty journal with room for ``size`` entries in each list."""
+    return Journal(
+        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def new_met(size: int) -> Met:
+    """No candidates, with room for ``size``."""
+    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
+
+
+def new_scratch(keys: int) -> Scratch:
+    """Room for an item with ``keys`` keys."""
+    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))
 
 
 @inlined
@@ -205,16 +222,16 @@ def same_id(store, place, items, i):
 
 @inlined
 def event_time(store, time):
-    """The time an item counts as having: items before the first event time have that one."""
+    """Return the time of an item; items before the first event time have that time."""
     return store.state[FIRST_TIME] if time == NO_TIME else time
 
 
 @inlined
-def speaks(store, limits, slot, items, i, time, live, kept):
-    """The newest copy of a slot's content that may pair with item ``i``, or ``NONE``: the slot itself, as a rule.
+def eligible_copy(store, limits, slot, items, i, time, live, kept):
+    """Return the newest copy of a slot's content that may pair with item ``i``, usually the slot itself, or ``NONE``.
 
-    An older copy speaks where the slot was removed, is a version of the item's own id, or lies outside the item's
-    window while the older copy does not (an item that comes late).
+    It is an older copy if the slot is removed, is a version of the item's own id, or lies outside the window of a late
+    item, and the older copy does not.
     """
     place = slot_place(store, slot)
     content = store.contents[place]

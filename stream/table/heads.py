@@ -2,17 +2,18 @@
 
 Theory of operation. The top 9 bits of a key choose one of 512 segments, the next 32 are its tag. A segment is a
 linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 0 for empty; its entries lie in pages
-of 256 that it need not have next to each other. So 41 bits of a key are compared: two keys that agree in them share a
-chain, which the evidence later tells apart (it costs time, never a wrong pair).
+of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys that agree in them share a chain; the
+evidence separates their items later, which costs time and never makes a wrong pair.
 
-- A posting number is stored modulo 2**32 and read back as the one at or after the oldest kept posting. A head whose
-  posting has left the window reads back as a number not yet given out: it is dead, and skipped.
-- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: dead heads are dropped, and
-  it takes or gives back pages to fit the rest. One segment at a time, so there is no pause, and two moves an insertion.
-- A segment that nobody fills is rebuilt after 2**30 postings all the same (``sweep``), long before numbers repeat.
-- During a step "kept" means what was kept when the step began, so that the step can be undone.
+- A posting number is stored modulo 2**32 and read back as the number at or after the oldest kept posting. A head whose
+  posting has left the window reads back as a future number: the head is expired, and skipped.
+- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped,
+  and it takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion
+  costs two moves on average.
+- A segment that does not fill up is rebuilt after 2**30 postings (``BandTable._sweep``), long before numbers repeat.
+- In a step, "kept" means kept when the step began, so that the step can be undone.
 
-Who may change what: ``put_at`` and ``rebuild``, under the table's step; nobody else.
+Only ``put_at`` and ``rebuild`` change heads, inside a step of the table.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def locate(heads, key, kept, end):
         if entry >> _U32 == tag:
             return (posting if posting < end else NONE), place
         if reuse == NONE and posting >= end:
-            reuse = place  # a dead head of another bucket; go on, in case the key itself stands further on
+            reuse = place  # an expired head of another bucket; go on, in case the key itself stands further on
         position += 1
         if position == places:
             position = 0
@@ -168,7 +169,7 @@ def locate(heads, key, kept, end):
 
 @inlined
 def put_at(heads, key, place, posting, kept):
-    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves a dead head there."""
+    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves an expired head there."""
     if heads.entries[place] == np.uint64(0):
         heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
     number = kept - 1 if posting == NONE else posting
@@ -190,7 +191,7 @@ def make_room(heads, keys, kept, end):
 
 @raw_kernel
 def rebuild(heads, segment, extra, kept, end):
-    """Drop the dead heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
+    """Drop the expired heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
     live = heads.scratch

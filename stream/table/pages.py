@@ -1,13 +1,13 @@
-"""Numbers that only grow, kept in arrays that never have to be copied whole.
+"""Pages: places for numbers that only grow, in arrays that are never copied whole.
 
-Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... for ever. A number stands in a page of
-``2**page_bits`` places. ``map`` says which physical page a logical one has: a ring of ``int32``, looked up by the low
-bits of the logical page. A page is taken when the numbers reach it (from the free list, or by growing the arrays by a
-chunk) and given back when every number in it has left the window. So memory follows the window, and growing moves
-nothing: arrays are extended in place by the allocator, which on Linux remaps large blocks without copying them.
+Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... without end. A number has a place in a page
+of ``2**page_bits`` places. ``map`` gives the physical page of a logical page: a ring of ``int32``, indexed by the low
+bits of the logical page. A page is allocated when the numbers reach it (from the free list, or by growing the arrays by
+a chunk) and freed when every number in it has left the window. So memory follows the window. Growing copies nothing:
+the allocator extends arrays in place; on Linux it remaps large blocks.
 
-Only ``extend`` and ``release`` change the state. Undoing a step needs neither: pages that the step took stay taken, and
-pages are released only when a step is committed.
+Only ``extend`` and ``release`` change the state. Undoing a step needs neither: pages that the step allocated stay
+allocated, and pages are freed only when a step is committed.
 """
 
 from __future__ import annotations

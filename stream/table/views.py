@@ -1,4 +1,4 @@
-"""What stands in a band table, read by kernels that change nothing: places, ragged evidence, lengths of buckets."""
+"""Kernels that read a band table and change nothing: places, ragged evidence, lengths of buckets."""
 
 from __future__ import annotations
 

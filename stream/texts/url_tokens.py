@@ -1,4 +1,4 @@
-"""URLs as sets of positional bigrams, by which mirror hosts are told: (first token, second token, place).
+"""URLs as sets of positional bigrams, which show mirror hosts: (first token, second token, place).
 
 A URL is a run of code points above the blank; a scheme (``http://``) is left out. Its tokens are the runs of letters in
 small ASCII letters: punctuation and digits separate. Tokens that stand in URLs everywhere are dropped (``url_rules``).

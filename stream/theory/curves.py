@@ -1,10 +1,9 @@
-"""S-curves: how likely a pair becomes a candidate and passes a cut, from how likely one row agrees.
+"""S-curves: the probability that a pair is a candidate and passes, from the probability that one row agrees.
 
-A row of two items of similarity s agrees with a(s): the *agreement* of its family, a function that rises from 0 or
-more to 1. For MinHash it is s itself, and so it is for sampled bits, whose similarity is the share of equal ones. A
-row kept as a hash of ``bits`` agrees by chance too, with q = a + (1 - a) 2^-bits. ``bits`` of 0 stands for whole rows
-and 1 for rows that are one bit in themselves (the side of a hyperplane, a sampled bit): these never agree by chance
-beyond what a(s) says.
+A row of two items of similarity s agrees with probability a(s), the *agreement law* of its family, which rises to 1.
+For MinHash a(s) is s, also for sampled bits, whose similarity is the fraction of equal bits. A row stored as a hash of
+``bits`` bits agrees by chance too: q = a + (1 - a) 2^-bits. ``bits`` of 0 stands for whole rows and 1 for rows that are
+one bit (the side of a hyperplane, a sampled bit); the law a(s) of these includes chance.
 
 Source: Mining of Massive Datasets, 3.4.1-3 and 3.6.3; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 """
@@ -22,7 +21,7 @@ from stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 # Similarities (0 to 1, any shape) -> the chance that a whole row agrees.
-Agreement = Callable[[Floats], npt.ArrayLike]
+AgreementLaw = Callable[[Floats], npt.ArrayLike]
 
 # Rows of a signature. The binomial coefficients of 1024 are the last power of two's that fit a float64.
 ROWS_LIMIT = 1024
@@ -32,7 +31,7 @@ _INTERVALS = 512
 _HALVINGS = 60
 
 
-def row_agreement(s: npt.ArrayLike, bits: int, agreement: Agreement | None = None) -> Floats:
+def row_agreement(s: npt.ArrayLike, bits: int, agreement: AgreementLaw | None = None) -> Floats:
     """The chance that a row agrees as it is kept, at similarities ``s`` (0 to 1, any shape)."""
     s = np.asarray(s, np.float64)
     if agreement is not None:
@@ -40,7 +39,7 @@ def row_agreement(s: npt.ArrayLike, bits: int, agreement: Agreement | None = Non
     return np.asarray(s + (1 - s) * chance(bits))
 
 
-def similarity_at(q: float, bits: int, agreement: Agreement | None = None) -> float:
+def similarity_at(q: float, bits: int, agreement: AgreementLaw | None = None) -> float:
     """The least similarity, 0 to 1, at which a row agrees with ``q`` (0 to 1): ``row_agreement`` the other way round.
 
     So the share of agreeing rows becomes an estimate of the similarity.
@@ -69,7 +68,7 @@ def candidate_probability(
     bands: int,
     rows: int,
     bits: int = 0,
-    agreement: Agreement | None = None,
+    agreement: AgreementLaw | None = None,
     bands_min: int = 1,
 ) -> Floats:
     """The S-curve 1 - (1 - q^rows)^bands at similarities ``s`` (0 to 1, any shape).
@@ -92,7 +91,7 @@ def pass_probability(
     agreements_min: npt.ArrayLike,
     rows_total: int,
     bits: int = 0,
-    agreement: Agreement | None = None,
+    agreement: AgreementLaw | None = None,
 ) -> Floats:
     """The chance that at least ``agreements_min`` of ``rows_total`` rows agree: the exact binomial tail.
 
@@ -113,10 +112,10 @@ def emission_probability(
     rows: int,
     agreements_min: int,
     bits: int = 0,
-    agreement: Agreement | None = None,
+    agreement: AgreementLaw | None = None,
     bands_min: int = 1,
 ) -> Floats:
-    """The chance to be a candidate and to pass the cut, at similarities ``s`` (0 to 1, any shape).
+    """Return the probability to be a candidate and to pass, at similarities ``s`` (0 to 1, any shape).
 
     Exact for independent rows, and at least the product of the two chances. Raises ``ConfigError`` for more
     than 1024 rows in total.
@@ -149,7 +148,7 @@ def error_areas(
     rows: int,
     threshold: float,
     bits: int = 0,
-    agreement: Agreement | None = None,
+    agreement: AgreementLaw | None = None,
     bands_min: int = 1,
 ) -> tuple[float, float]:
     """The area under the S-curve below ``threshold`` (0 to 1), and the area above the curve beyond it.
@@ -212,7 +211,7 @@ def _none_full(bands: int, rows: int) -> Floats:
     return ways
 
 
-def areas(n: int, low: float, high: float, bits: int, agreement: Agreement | None = None, least: int = 0) -> Floats:
+def areas(n: int, low: float, high: float, bits: int, agreement: AgreementLaw | None = None, least: int = 0) -> Floats:
     """The areas under the chances of ``least`` to n agreeing rows from ``low`` to ``high``: ``float64[n + 1 - least]``.
 
     Where a row agrees with its similarity: the derivative by q of the chance of more than m among n + 1 is

@@ -102,7 +102,7 @@ def lr(a: Vector, b: Vector, r: float) -> float:
     most = float(apart.max(initial=0.0))
     if r == math.inf or most == 0.0:
         return most
-    return most * float(((apart / most) ** r).sum() ** (1 / r))  # of shares of the greatest, lest a power overflow
+    return most * float(((apart / most) ** r).sum() ** (1 / r))  # fractions of the greatest, so that no power overflows
 
 
 def l1(a: Vector, b: Vector) -> float:

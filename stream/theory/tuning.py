@@ -1,26 +1,26 @@
-"""Tuning: bands, rows and the cut that keep a promise of recall at a threshold, with the least false work.
+"""Tuning: the bands, the rows and the ``score_min`` that reach a recall at a threshold with the least false work.
 
-The rows of a scheme agree as ``curves`` says: with the similarity itself for MinHash and sampled bits, by a function of
-it for other families. Two items are candidates if some band agrees whole. What is emitted depends on the score:
+``curves`` gives the probability that a row agrees: the similarity itself for MinHash and sampled bits, a function of it
+for other families. Two items are candidates if all rows of some band agree. A candidate is a pair if its score is at
+least ``score_min``:
 
-- an *estimate*: the score is told from the sketch, so a pair is emitted if it is a candidate and at least
-  ``agreements_min`` of all rows agree, which is the cut; the cut lies a margin below the threshold;
-- *exact*: the evidence holds the item itself and the score is its true similarity, so the cut is the threshold and
-  a candidate at the threshold always passes.
+- an *estimated* score is computed from the sketch. A pair passes if at least ``agreements_min`` of all rows agree;
+  ``score_min`` is the estimate from that many rows and lies a margin below the threshold;
+- an *exact* score is computed from the item itself, which the evidence holds. ``score_min`` is the threshold, and a
+  candidate at the threshold always passes.
 
-Guarantee: ``recall`` is the candidate probability times the chance to pass the cut, for a pair at the
-threshold. It is a lower bound of the share of such pairs that is emitted:
+Guarantee: ``recall`` is the candidate probability times the probability to pass, for a pair at the threshold. It is a
+lower bound of the fraction of such pairs that is emitted:
 
-- rows that are independent (MinHash): both events grow with every row that agrees, so by Harris' inequality
-  together they are at least as likely as the product; ``emission_probability`` is their exact chance;
-- rows of one permutation: the number of agreeing rows spreads less than the binomial, the less the smaller
-  the sets, because a round gives a shingle to one row only. The exact law of that scheme (in the tests)
-  gives, for 18 bands of 7 at .8, .956 for large sets and .974, .985 and .988 for unions of 500, 150 and 5 to
-  10 shingles, where .953 is promised.
+- independent rows (MinHash): both events grow with every row that agrees. By Harris' inequality their joint
+  probability is at least the product; ``emission_probability`` is the exact value;
+- rows of one permutation: the number of rows that agree varies less than the binomial, and less for smaller sets,
+  because a round gives a shingle to one row only. The exact law of that scheme (in the tests) gives, for 18 bands of 7
+  at .8, .956 for large sets and .974, .985 and .988 for unions of 500, 150 and 5 to 10 shingles. The promise is .953.
 
-So small sets need no correction: simulated with both schemes, for unions of 2 to 5,000 shingles and
-thresholds of .3 to .95, no share lay below the promise beyond chance. (A union of one shingle is two equal
-sets.) The share is over pairs, or over seeds.
+So small sets need no correction. In simulations of both schemes, for unions of 2 to 5,000 shingles and thresholds of .3
+to .95, no fraction was below the promise by more than chance. (A union of one shingle is two equal sets.) The fraction
+is over pairs, or over seeds.
 
 Source: Mining of Massive Datasets, 3.4.1-3; Harris, "A lower bound for the critical probability in a certain
 percolation process", 1960; Li, Koenig, "b-bit minwise hashing", WWW 2010.
@@ -39,7 +39,7 @@ import numpy.typing as npt
 from stream.errors import ConfigError
 from stream.theory.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
 from stream.theory.curves import (
-    Agreement,
+    AgreementLaw,
     Floats,
     areas,
     candidate_probability,
@@ -55,24 +55,24 @@ from stream.theory.shapes import BIT_ROW as BIT_ROW
 from stream.theory.shapes import SKETCH_BITS as SKETCH_BITS
 from stream.theory.shapes import rows_least, shapes
 
-# What a false pair costs, in false candidates. A candidate costs one comparison of two sketches; a false pair
-# is written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.
+# The cost of a false pair, in false candidates. A candidate costs one comparison of two sketches; a false pair is
+# written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.
 FALSE_PAIR_WEIGHT = 10.0
 # Unrelated pairs for each pair of any other similarity, where rows agree for unrelated items, too. A stream compares a
-# document with a million, of which a few have anything to do with it.
+# document with a million others, of which few are related to it.
 UNRELATED_WEIGHT = 1000.0
-# Relative, of sums of rounded numbers; and in rows, far less than one.
+# Relative error of sums of rounded numbers; as a number of rows it is far less than one.
 _SLACK = 1e-9
 
 
 class Tuning(NamedTuple):
-    """A choice of bands and rows, and what it does to a pair at ``threshold``.
+    """Bands and rows, and their effect on a pair at ``threshold``.
 
-    ``candidate_probability`` times ``pass_probability`` is ``recall``. A pair passes with ``agreements_min``
-    equal rows of bands * rows; ``cut`` is the similarity estimated from just as many, and lies ``margin``
-    below the threshold. With ``exact_score`` no rows are counted and the cut is compared with the true similarity.
-    ``agreement`` is how a whole row agrees, by similarity (None: with the similarity itself). A candidate is a pair of
-    which at least ``bands_min`` bands agree.
+    ``recall`` is ``candidate_probability`` times ``pass_probability``. A pair passes if ``agreements_min`` of the
+    bands * rows rows agree; ``score_min`` is the similarity estimated from that many rows, ``margin`` below the
+    threshold. With ``exact_score`` no rows are counted: the true similarity is compared with ``score_min``.
+    ``agreement`` is the probability that a row agrees, by similarity (``None``: the similarity itself). Two items are
+    candidates if at least ``bands_min`` bands agree.
     """
 
     bands: int
@@ -83,20 +83,20 @@ class Tuning(NamedTuple):
     pass_probability: float
     recall: float
     agreements_min: int
-    cut: float
+    score_min: float
     margin: float
     exact_score: bool = False
-    agreement: Agreement | None = None
+    agreement: AgreementLaw | None = None
     bands_min: int = 1
 
 
 class _Target(NamedTuple):
-    """What a choice must reach, and by which law."""
+    """The target of a choice, and the law of its rows."""
 
     threshold: float
     recall: float
     bits: int
-    agreement: Agreement | None
+    agreement: AgreementLaw | None
     exact_score: bool
     false_pair_weight: float
     unrelated: float
@@ -104,40 +104,43 @@ class _Target(NamedTuple):
 
 
 def complete(threshold: float) -> Tuning:
-    """The tuning of a scheme that misses no pair and scores exactly: no bands, no rows, the cut at the threshold."""
+    """Return the tuning of a scheme that misses no pair and scores exactly: ``score_min`` is the threshold."""
     return Tuning(0, 0, 0, threshold, 1.0, 1.0, 1.0, 0, threshold, 0.0, exact_score=True)
 
 
 def keyed(threshold: float, min_similarity: float | None = None) -> Tuning:
-    """The tuning of a scheme whose candidates do not follow from their similarity: their probability and the recall are
-    NaN. The score is exact; the cut is the threshold or, where it is given, ``min_similarity``."""
-    cut = threshold if min_similarity is None else min_similarity
-    return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, cut, threshold - cut, exact_score=True)
+    """Return the tuning of a scheme whose candidates do not depend on their similarity.
+
+    Candidate probability and recall are NaN. The score is exact; ``score_min`` is ``min_similarity`` if it is given,
+    else the threshold.
+    """
+    score_min = threshold if min_similarity is None else min_similarity
+    return Tuning(0, 0, 0, threshold, math.nan, 1.0, math.nan, 0, score_min, threshold - score_min, exact_score=True)
 
 
 def curve(tuning: Tuning, points: int = 101) -> tuple[Floats, Floats, Floats]:
-    """Similarities from 0 to 1, the chance of a candidate, the chance of an emitted pair; for plotting.
+    """Return the S-curve for a plot: similarities from 0 to 1, candidate probabilities, emission probabilities.
 
-    ``float64[points]`` each. Raises ``ConfigError`` for fewer than 2 points.
+    Each is ``float64[points]``. Raises ``ConfigError`` for fewer than 2 points.
     """
     if points < 2:
-        raise ConfigError(f"a curve of {points} points is none: ask for 2 or more")
+        raise ConfigError(f"a curve needs at least 2 points, not {points}: set points to 2 or more")
     s = np.linspace(0.0, 1.0, points)
     return s, *probabilities(tuning, s)
 
 
 def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
-    """The chance of a candidate and the chance of an emitted pair at similarities ``s`` (0 to 1, one-dimensional).
+    """Return candidate and emission probabilities at similarities ``s`` (``float64[n]``, in [0, 1]).
 
-    With estimated scores the last is ``emission_probability``, so at the threshold it is ``recall`` or a little more.
+    With estimated scores the emission probability is ``emission_probability``: at the threshold at least ``recall``.
     """
     if tuning.bands == 0:
         met = np.full(len(s), tuning.candidate_probability)
-        return met, np.where(s >= tuning.cut, met, 0.0)
+        return met, np.where(s >= tuning.score_min, met, 0.0)
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
     met = candidate_probability(s, *shape, *law, tuning.bands_min)
     if tuning.exact_score:
-        return met, np.where(s >= tuning.cut, met, 0.0)
+        return met, np.where(s >= tuning.score_min, met, 0.0)
     return met, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
 
 
@@ -151,38 +154,40 @@ def choose(
     min_similarity: float | None = None,
     false_pair_weight: float = FALSE_PAIR_WEIGHT,
     *,
-    agreement: Agreement | None = None,
+    agreement: AgreementLaw | None = None,
     exact_score: bool = False,
     unrelated: float = 0.0,
     bands_min: int = 1,
 ) -> Tuning:
-    """Bands, rows and cut that emit a pair at the threshold with at least ``recall``.
+    """Choose bands, rows and ``score_min`` that emit a pair at the threshold with probability ``recall`` or more.
 
-    ``threshold`` is above 0 and at most 1, ``recall`` above 0 and below 1. Of all shapes with bands * rows up
-    to ``rows_max`` (to 1024) and ``sketch_bits`` (8, 16, 32) * rows of at least 32 that reach ``recall``,
-    each with the highest cut that does and is not above the threshold: the one with the least sum of false
-    candidates and ``false_pair_weight`` (0 or more) times false pairs emitted, both as areas below the
-    threshold; then more rows in total, then the smaller margin. Candidates alone would favour few bands that
-    only just reach ``recall``, and leave nothing to the cut; emitted pairs alone, many bands of few rows.
+    Of all shapes that reach ``recall``, each with the highest ``score_min`` that does, the choice has the least cost:
+    false candidates plus ``false_pair_weight`` times false pairs, both as areas under the curve below the threshold.
+    Ties go to more rows, then to the smaller margin.
 
-    ``bands`` and ``rows`` fix the one or both. ``min_similarity`` (0 to 1) replaces the cut afterwards:
-    ``recall`` is then what results, and if no shape reaches what was asked, the one with the most candidates
-    is taken.
+    Args:
+        threshold: similarity, above 0 and at most 1.
+        recall: probability, above 0 and below 1.
+        rows_max: bands * rows at most, up to 1024. Rows of a band must have at least 32 bits together.
+        sketch_bits: bits of a row: 8, 16 or 32; or 1 for families whose row is one bit.
+        bands, rows: fixed values, if given.
+        min_similarity: replaces ``score_min`` afterwards, in [0, 1], and decides the recall. If no shape reaches the
+            recall, the shape with the most candidates is chosen.
+        false_pair_weight: cost of a false pair in false candidates, 0 or more.
+        agreement: probability that a row agrees, by similarity (arrays of any shape); rising. It must be a module-level
+            function or a tuple with ``__call__``, because the result keeps it.
+        exact_score: the score is the true similarity: ``score_min`` is the threshold, and there is no false pair.
+        unrelated: similarity of unrelated items whose rows agree; such pairs count ``UNRELATED_WEIGHT`` times.
+        bands_min: bands that must agree before a pair is a candidate, at least 1.
 
-    ``agreement`` says how a whole row agrees at a similarity (0 to 1, any shape, rising); it is kept in the result, so
-    let it be a function of a module or a tuple with ``__call__``. ``sketch_bits`` of 1 are rows that are one bit. Such
-    rows agree for unrelated items too: a thousand pairs of the similarity ``unrelated`` (below the threshold) are then
-    counted for each pair of any other similarity. With ``exact_score`` the cut is the threshold and no false pair is
-    emitted. With ``bands_min`` a pair is a candidate only if so many bands agree.
-
-    Raises ``ConfigError`` for a value out of range, for shapes that do not fit, and for a recall out of
-    reach.
+    Raises:
+        ConfigError: a value is out of range, no shape fits, or the recall is out of reach.
 
     >>> tuning = choose(threshold=0.8, recall=0.95)
-    >>> tuning.bands, tuning.rows, tuning.agreements_min, round(tuning.cut, 3), round(tuning.recall, 3)
+    >>> tuning.bands, tuning.rows, tuning.agreements_min, round(tuning.score_min, 3), round(tuning.recall, 3)
     (18, 7, 93, 0.737, 0.953)
     >>> tuning = choose(threshold=0.8, recall=0.95, exact_score=True)
-    >>> tuning.bands, tuning.rows, tuning.cut, round(tuning.recall, 3)
+    >>> tuning.bands, tuning.rows, tuning.score_min, round(tuning.recall, 3)
     (13, 7, 0.8, 0.954)
     """
     _check(threshold, recall, rows_max, sketch_bits, min_similarity, false_pair_weight)
@@ -195,21 +200,21 @@ def choose(
         most = max(fitting, key=lambda shape: float(_candidates(target, *shape)))
         if min_similarity is None:
             raise ConfigError(_out_of_reach(target, most, rows_max, bands, rows))
-        best = _with_highest_cut(target, most)
+        best = _highest(target, most)
     if min_similarity is None:
         return best
-    return _with_cut(target, best, min_similarity)
+    return _with_score_min(target, best, min_similarity)
 
 
-# A choice takes up to some tenths of a second, and a configuration is made several times on its way into a process.
+# A choice takes up to some tenths of a second, and a process makes its configuration several times.
 chosen = lru_cache(maxsize=64)(choose)
 
 
 def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
-    """Of the shapes that reach the recall, the one of least cost; none if none does.
+    """Return the shape of least cost among those that reach the recall, or ``None``.
 
-    False candidates alone are the least that a shape can cost. Looked at in their order, the search ends with the
-    first shape whose candidates cost more than the best shape in all.
+    A shape costs at least its false candidates. The search visits shapes in order of that bound and ends at the first
+    whose bound exceeds the best cost.
     """
     able = np.array([_candidates(target, *shape) >= target.recall * (1 - _SLACK) for shape in fitting])
     order = []
@@ -221,7 +226,7 @@ def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
     for least, place in sorted(order):
         if best is not None and least > best[0]:
             break
-        tuning = _with_highest_cut(target, fitting[place])
+        tuning = _highest(target, fitting[place])
         if tuning.recall >= target.recall:
             rank = (_cost(target, tuning), -tuning.bands * tuning.rows, tuning.margin, place)
             if best is None or rank < best:
@@ -230,26 +235,26 @@ def _cheapest(target: _Target, fitting: list[tuple[int, int]]) -> Tuning | None:
 
 
 def _candidates(target: _Target, bands: int, rows: int, s: npt.ArrayLike | None = None) -> Floats:
-    """The chance of a candidate at similarities, or at the threshold."""
+    """Return the candidate probability at similarities ``s``, or at the threshold."""
     at = target.threshold if s is None else s
     return candidate_probability(at, bands, rows, target.bits, target.agreement, target.bands_min)
 
 
 def _false_candidates(target: _Target, bands: int, rows: int) -> float:
-    """The area under the S-curve below the threshold, by Simpson's rule."""
+    """Return the area under the S-curve below the threshold, by Simpson's rule."""
     s, weights = simpson(0.0, target.threshold)
     return float(weights @ _candidates(target, bands, rows, s))
 
 
 def _unrelated_cost(target: _Target, bands: int, rows: int) -> float:
-    """What unrelated pairs cost as candidates; hashed rows that agree with the similarity never meet for them."""
+    """Return the cost of unrelated pairs; 0 for hashed rows, which never agree for unrelated items."""
     if target.agreement is None and target.bits != BIT_ROW:
         return 0.0
     return UNRELATED_WEIGHT * float(_candidates(target, bands, rows, target.unrelated))
 
 
 def _cost(target: _Target, tuning: Tuning) -> float:
-    """Expected false candidates and weighted false pairs, as areas below the threshold, and unrelated candidates."""
+    """Return false candidates plus weighted false pairs, as areas below the threshold, plus unrelated candidates."""
     total, least = tuning.bands * tuning.rows, tuning.agreements_min
     met, law = 1 - missed(tuning.bands, tuning.rows, target.bands_min), (target.bits, target.agreement)
     if target.agreement is None:
@@ -263,16 +268,16 @@ def _cost(target: _Target, tuning: Tuning) -> float:
 
 
 def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tuning:
-    """The figures of a shape whose pairs pass with ``agreements_min`` equal rows."""
+    """Return the tuning of a shape whose pairs pass with ``agreements_min`` equal rows."""
     bands, rows = shape
     law = (target.bits, target.agreement)
     candidate = float(_candidates(target, bands, rows))
     passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
     share = agreements_min / (bands * rows)
-    # A hair below the count where the estimate is told by another formula than the one here.
-    cut = similarity_at(share if target.agreement is None else max(share - _SLACK, 0.0), *law)
+    # A little below the count where another formula computes the estimate, so that rounding refuses no such pair.
+    score_min = similarity_at(share if target.agreement is None else max(share - _SLACK, 0.0), *law)
     if target.exact_score:
-        cut = target.threshold
+        score_min = target.threshold
     return Tuning(
         bands,
         rows,
@@ -282,16 +287,16 @@ def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tun
         passed,
         candidate * passed,
         agreements_min,
-        cut,
-        target.threshold - cut,
+        score_min,
+        target.threshold - score_min,
         target.exact_score,
         target.agreement,
         target.bands_min,
     )
 
 
-def _with_highest_cut(target: _Target, shape: tuple[int, int]) -> Tuning:
-    """The shape with the highest cut up to the threshold that leaves ``recall``; with 0 if none does."""
+def _highest(target: _Target, shape: tuple[int, int]) -> Tuning:
+    """Return the shape with the highest ``score_min``, up to the threshold, that reaches ``recall``; else with 0."""
     if target.exact_score:
         return _tuning(target, shape, 0)
     total = shape[0] * shape[1]
@@ -301,12 +306,12 @@ def _with_highest_cut(target: _Target, shape: tuple[int, int]) -> Tuning:
     return _tuning(target, shape, min(int(reached), math.floor(total * float(q) + _SLACK)))
 
 
-def _with_cut(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
-    """The shape of a choice with another cut."""
+def _with_score_min(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
+    """Return the shape of a choice with another ``score_min``."""
     if target.exact_score:
-        return best._replace(cut=min_similarity, margin=target.threshold - min_similarity)
+        return best._replace(score_min=min_similarity, margin=target.threshold - min_similarity)
     total = best.bands * best.rows
-    # A hair below the whole number, lest rounding refuse an estimate equal to min_similarity.
+    # A little below the whole number, so that rounding does not refuse an estimate equal to min_similarity.
     q = float(row_agreement(min_similarity, target.bits, target.agreement))
     least = 0 if min_similarity == 0 else math.ceil(total * q - _SLACK)
     return _tuning(target, (best.bands, best.rows), least)
@@ -315,7 +320,7 @@ def _with_cut(target: _Target, best: Tuning, min_similarity: float) -> Tuning:
 def _out_of_reach(target: _Target, most: tuple[int, int], rows_max: int, bands: int | None, rows: int | None) -> str:
     """The message for a recall that no shape reaches: what is reachable, and what would do."""
     best = math.floor(float(_candidates(target, *most)) * 1e4) / 1e4
-    remedies = [f"ask for a recall of {best:.4f} or less"]
+    remedies = [f"ask for a recall of {best:.4f} or less"] if best > 0 else ["ask for a higher threshold"]
     enough = _rows_enough(target, rows)
     if enough is not None:
         steps = ["leave bands out"] if bands else []

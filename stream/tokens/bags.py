@@ -1,12 +1,12 @@
-"""Ragged sets and bags of hashed elements: sorted, without repetitions, or with repetitions told apart.
+"""Ragged sets and bags of hashed elements: sorted, without repetitions, or with numbered repetitions.
 
-Elements are spread evenly over 64 (or fewer) bits, as hashes are, so sorting is one pass into as many buckets as there
-are elements, by their high bits, and insertion within each: 7 to 10 ns an element, against 50 for a comparison sort.
-Where elements crowd into few buckets, a comparison sort takes over.
+Hashed elements are spread evenly over 64 (or fewer) bits. So sorting is one pass by the high bits into as many buckets
+as there are elements, and insertion within each: 7 to 10 ns an element; a comparison sort takes 50. Where elements
+crowd into few buckets, a comparison sort takes over.
 
 A bag becomes a set by numbering: the j-th copy of x is an element of its own, for j of 2 and more. The Jaccard
-similarity of two such sets is that of the bags, with the greatest multiplicities as union; so signatures of sets serve
-bags as well.
+similarity of two such sets is the similarity of the bags, with the greatest multiplicities as union. So signatures of
+sets serve bags too.
 
 Source: Mining of Massive Datasets, 3.1.3; Manku, Jain, Das Sarma, WWW 2007, for documents as weighted features.
 """

@@ -27,7 +27,7 @@ from stream.kernels.hashing import GOLDEN, hash_strings, mix64
 # What a document may give: elements, or a rating for each.
 Given = Sequence[str | int] | Mapping[str, float] | None
 
-# Told apart from each other and from the seeds of rows: what an element is.
+# Separates strings from numbers, and both from the seeds of rows.
 _STRING, _NUMBER = np.uint64(0x73), np.uint64(0x6E)
 # Above every rating that may be allowed; a whole number beyond it need not fit a float.
 _RATING_LIMIT = 1e9

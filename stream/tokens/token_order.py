@@ -1,17 +1,17 @@
 """The order of tokens: known ones from the rarest to the most frequent, and before them all that are unknown.
 
-A set written as a string, its tokens in one fixed order, is found by a prefix of it; the rarer the tokens there, the
-shorter the buckets. A stream has no frequencies of its own, so the order is configuration: what was counted on a
-sample, once. Any order finds the same pairs, so it may be old or wrong; a token that the sample never had is taken to
-be rare. A new order is a new generation: sets ordered by different ones can't be compared.
+The prefix index finds a set by the first of its tokens, in one fixed order; rarer tokens there make shorter buckets. A
+stream has no frequencies of its own, so the order is configuration: counts of a sample. Every order finds the same
+pairs, so an old or wrong order costs speed only; a token that is not in the sample counts as rare. A new order is a new
+generation: sets in different orders cannot be compared.
 
 Each token becomes an **order value**: half of its hash if it is unknown, else the top bit and its rank, spread over the
 bits below. Ordering the values is ordering the tokens. Two tokens have the same value if they are unknown and their
 hashes agree in 63 bits, and otherwise never.
 
-Frequencies are counted in bounded memory: when there are more tokens than counters, every count is lowered by that of
-the first one too many, and what is left with nothing is dropped. So a count is too low by at most the number of all
-tokens counted over the number of counters, and never too high.
+Frequencies are counted in bounded memory. With more tokens than counters, every count is lowered by the count of the
+first token beyond them, and tokens with no count left are dropped. So a count is never too high, and too low by at most
+the number of tokens counted divided by the number of counters.
 
 Source: Mining of Massive Datasets, 3.9.2, 3.9.3 (the box on ordering); Agarwal, Cormode, Huang, Phillips, Wei, Yi,
 "Mergeable summaries", PODS 2012, after Misra and Gries.
@@ -30,7 +30,7 @@ from stream.kernels.compile import kernel
 
 Tokens = npt.NDArray[np.uint64]
 
-# Known tokens at most: a rank has to fit 32 bits beside 32 of the hash.
+# Known tokens at most: a rank must fit 32 bits, next to 32 bits of the hash.
 KNOWN_MAX = 1 << 24
 # Places of the table for each known token: three in four stay empty, and an unknown token mostly meets one of those.
 _PLACES_EACH = 4
@@ -116,8 +116,8 @@ def _checked(tokens: npt.ArrayLike) -> Tokens:
     given = np.asarray(tokens)
     if given.ndim != 1 or given.dtype.kind != "u" or given.dtype.itemsize != 8:
         raise ConfigError(
-            f"a token order of {given.ndim} dimensions of {given.dtype} is none: it is one dimension of uint64, as "
-            "neardup learn-order makes it"
+            f"a token order of {given.ndim} dimensions of {given.dtype} cannot be used: "
+            "give one dimension of uint64, as neardup learn-order writes it"
         )
     if len(given) > KNOWN_MAX:
         raise ConfigError(f"a token order of {len(given):,} is above {KNOWN_MAX:,}: leave out the rarest tokens")

@@ -1,8 +1,8 @@
 """Numbers drawn from a seed: normal, plus or minus one, uniform; the same on every machine and in every batch.
 
-Row r draws from a counter of its own, mixed: it is the same whatever else is drawn. Only additions, products,
-quotients and square roots are used, which IEEE 754 rounds alike everywhere (the logarithm is a series of them), since
-what is drawn here decides bucket keys: a mathematical library of another system may differ in a last digit.
+Row r draws from a mixed counter of its own, so it does not depend on other rows. These numbers decide bucket keys, and
+mathematical libraries of two systems may differ in a last digit. So only additions, products, quotients and square
+roots are used, which IEEE 754 rounds alike everywhere; the logarithm is a series of them.
 
 Source: Marsaglia, Bray, "A convenient method for generating normal variables", SIAM Review 1964 (the polar method).
 """
@@ -20,7 +20,7 @@ from stream.kernels.hashing import GOLDEN, derive_seed, mix64
 _S11, _S63 = np.uint64(11), np.uint64(63)
 _ONE = np.uint64(1)
 _LOG_2 = 0.6931471805599453
-# Terms of the series of the logarithm: the first one left out is below .18^26 / 27, a fraction of the last digit.
+# Terms of the series of the logarithm: the next term is below .18^26 / 27, a fraction of the last digit.
 _LOG_TERMS = 13
 
 

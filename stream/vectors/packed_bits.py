@@ -1,7 +1,7 @@
-"""Packed bits: bands of bits as whole bytes, so that a band is a run of bytes; what two sketches of bits share.
+"""Packed bits: each band of bits in whole bytes; and what two sketches of bits have in common.
 
-A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So the bucket keys of
-``banding.keys`` are those of the bits, whatever r is.
+A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So ``banding.keys``
+gives the bucket keys of the bits for every r.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numba import types
 from stream.kernels.compile import inlined, kernel, machine_code
 from stream.kernels.words import WORD_BYTES, put_word, word_at
 
-# Bits of a word that are there wherever in its first byte the first one stands, in whole bytes.
-_TAKEN = 56
+# Usable bits of a word, in whole bytes, wherever in its first byte the first bit is.
+_USABLE_BITS = 56
 _ALL = np.uint64(2**64 - 1)
 
 
@@ -83,11 +83,11 @@ def spread_bands(bits, bands, rows, room, out):
     """
     size = (rows + 7) // 8
     for band in range(bands):
-        for first in range(0, rows, _TAKEN):
+        for first in range(0, rows, _USABLE_BITS):
             place = band * rows + first
             taken = word_at(bits, place >> 3) >> np.uint64(place & 7)
-            kept = min(_TAKEN, rows - first)
-            put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - kept)))
+            count = min(_USABLE_BITS, rows - first)
+            put_word(room, band * size + (first >> 3), taken & (_ALL >> np.uint64(64 - count)))
     for byte in range(len(out)):
         out[byte] = room[byte]
 
@@ -96,7 +96,7 @@ def spread_bands(bits, bands, rows, room, out):
 def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
     size = (rows + 7) // 8
     head = min(size, WORD_BYTES)
-    kept = _ALL >> np.uint64(64 - 8 * head)
+    usable = _ALL >> np.uint64(64 - 8 * head)
     last = a.shape[1] - WORD_BYTES  # where the last word of a sketch begins
     for i in range(len(a)):
         x, y = a[i], b[i]
@@ -104,7 +104,7 @@ def _agreement(a, b, bands, rows, first_bands, bands_equal, bits_equal):
         for band in range(bands):
             at = band * size
             place = min(at, last)
-            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & kept)
+            differing = _ones(((word_at(x, place) ^ word_at(y, place)) >> np.uint64(8 * (at - place))) & usable)
             for j in range(at + head, at + size):
                 differing += _ones(np.uint64(x[j] ^ y[j]))
             unequal += differing

@@ -1,10 +1,10 @@
-"""Measures of vectors over rows of arrays: row i of one with row i of the other, so that many candidates are one call.
+"""Measures of vectors over rows of arrays: row i of one with row i of the other, so one call scores many candidates.
 
-Every sum is taken in ``float64``, in one fixed order that depends on the number of dimensions alone: the same two
-vectors give the same bits in whatever batch, on whatever machine, and whichever of the two stands first.
+Every sum is in ``float64``, in a fixed order that depends only on the number of dimensions. The same two vectors give
+the same bits in any batch, on any machine, in either order.
 
-Vectors are ``float32[m, d]`` or ``float64[m, d]`` of finite numbers; those of float64 of lengths from 10^-75 to 10^75,
-or zero, so that products of squared lengths stay numbers.
+Vectors are ``float32[m, d]`` or ``float64[m, d]`` of finite numbers. Lengths in float64 are zero or from 10^-75 to
+10^75, so that products of squared lengths stay finite.
 
 Source: Mining of Massive Datasets, 3.5.2, 3.5.4 and 3.5.6.
 """
@@ -24,7 +24,7 @@ from stream.kernels.compile import Kernel, inlined, kernel, machine_code
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 Floats = npt.NDArray[np.float64]
-# Partial sums: one after another, each addition would wait for the one before.
+# Partial sums. In a single sum each addition would wait for the one before.
 _LANES = 4
 _LANE_TYPE = ir.VectorType(ir.DoubleType(), _LANES)
 
@@ -54,8 +54,8 @@ def cosine(a: Vectors, b: Vectors) -> Floats:
 def angle(a: Vectors, b: Vectors) -> Floats:
     """Angles between rows in degrees, ``float64[m]`` in 0 to 180; 90 where one is all zeros.
 
-    Told from the sum and the difference of the directions, so that small angles keep their digits: an arc cosine knows
-    none below a millionth of a degree.
+    Computed from the sum and the difference of the directions, so small angles keep their digits. An arc cosine has no
+    digits below a millionth of a degree.
     """
     out = np.empty(len(a))
     _angle_rows(np.ascontiguousarray(a), np.ascontiguousarray(b), out)
@@ -85,7 +85,7 @@ def manhattan(a: Vectors, b: Vectors) -> Floats:
 
 
 def hamming(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> Floats:
-    """How many bits differ, of rows of packed bits ``uint8[m, w]``: ``float64[m]``.
+    """Count the bits that differ in rows of packed bits ``uint8[m, w]``: ``float64[m]``.
 
     >>> hamming(np.array([[0b10101]], np.uint8), np.array([[0b11110]], np.uint8)).tolist()
     [3.0]

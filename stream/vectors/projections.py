@@ -1,13 +1,12 @@
-"""Projections of vectors on lines: dot products whose every bit is fixed, at the rate of a matrix product.
+"""Projections of vectors on lines: dot products with every bit fixed, at the rate of a matrix product.
 
-x . v is the sum over j, from the first component to the last, of fused multiply-adds in ``float32``: one rounding a
-step. So a dot product depends on its two vectors alone: not on the batch, the number of threads, or the width of the
-machine's registers, all of which move the last digits of a library's matrix product. Bits and segments made from it
-are the same for the same vector wherever it is signed.
+x . v is a sum of fused multiply-adds in ``float32``, from the first component to the last, with one rounding a step. So
+a dot product depends only on its two vectors. In a library's matrix product the batch, the number of threads and the
+width of registers change the last digits. Here the same vector gets the same bits and segments on every machine.
 
-The sums stand in registers: ``TILE_VECTORS`` vectors against ``PANEL_LINES`` lines at a time, which are stored
-interleaved in panels. That form of the loop no compiler finds by itself, so it is written in the compiler's language.
-A machine without fused multiply-add gives the same sums, slowly.
+The sums stay in registers: ``TILE_VECTORS`` vectors against ``PANEL_LINES`` lines at a time. The lines are stored
+interleaved in panels. Compilers do not find this form of the loop, so its code is generated. A machine without fused
+multiply-add computes the same sums, slowly.
 
 Source: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 2008.
 """
@@ -61,7 +60,7 @@ def project(vectors: npt.NDArray[np.float32], lines: npt.NDArray[np.float32]) ->
 
 
 def read_only(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The vectors as the kernels take them: contiguous and not to be written."""
+    """Return the vectors as the kernels read them: contiguous and read-only."""
     out = np.ascontiguousarray(vectors, np.float32).view()
     out.flags.writeable = False
     return out

@@ -1,4 +1,4 @@
-"""Vectors as they come in: what documents bring -> checked rows of one matrix, or the reason why not.
+"""Vectors of documents -> checked rows of one matrix, or the reason why not.
 
 A vector of numbers is a sequence or array of real numbers, or the bytes of its ``float32``, little-endian. A vector of
 bits is a list of zeros and ones, an array of ``bool``, or the bits packed eight to a byte, the first of them highest
@@ -25,8 +25,8 @@ Vector = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):
-    """Vectors that can be used, as rows of ``values`` in their order, and where each was in the input; the others by
-    place, with the reason (a key of ``REASONS``)."""
+    """Usable vectors as rows of ``values``, in order, with the place of each in the input; the reasons of the others
+    (keys of ``REASONS``) by place."""
 
     values: Vector
     places: npt.NDArray[np.int64]
@@ -59,7 +59,7 @@ def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
 
 
 def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
-    """The good ones of rows; the others are refused for a reason."""
+    """Keep the ``good`` rows; refuse the others for a reason."""
     if good.all():
         return rows
     refused = rows.refused | dict.fromkeys(rows.places[~good].tolist(), reason)
@@ -67,7 +67,7 @@ def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
 
 
 def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """The greatest size of a component of each vector, ``float32[n]``: no number where one is none.
+    """Return the greatest absolute component of each vector, ``float32[n]``; NaN if a component is NaN.
 
     >>> largest(np.array([[1, -2.5], [0, 0]], np.float32)).tolist()
     [2.5, 0.0]
@@ -79,7 +79,7 @@ def largest(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 @kernel
 def _largest(vectors, out):
-    # Without their signs, the bits of numbers have the order of the numbers; infinity and what is no number come last.
+    # Without the sign, the bits of floats sort as the floats do; infinity and NaN come last.
     for i in range(len(vectors)):
         most = np.uint32(0)
         for j in range(vectors.shape[1]):
@@ -161,7 +161,7 @@ def _bits(vector: Any, dimension: int) -> Vector | str:
     array = _array(vector)
     if isinstance(vector, list | tuple) and array.ndim == 1 and array.dtype.kind in "fiub":
         if not np.isin(array, (0, 1)).all():
-            return "vector_component"
+            return "vector_bit"
         array = array.astype(np.bool_)
     if array.dtype == np.bool_ and array.ndim == 1:
         return np.packbits(array) if len(array) == dimension else "vector_length"

@@ -2,7 +2,7 @@
 
 For each CALL a worker is forked, which sends itself SIGNAL (a number) as soon as that call of its producer has returned
 in a step with output; its successor comes under the same name. After the last CALL an ordinary worker follows. A line
-of standard output tells of each: the call, and the process id. The workers are forks of one process that has loaded
+of standard output reports each: the call, and the process id. The workers are forks of one process that has loaded
 everything, so that each is there at once; clients are made after the fork.
 """
 
@@ -14,7 +14,7 @@ import signal
 import sys
 from typing import Any
 
-from workers.cli.app import app as cli
+from workers.cli import app as cli
 from workers.service.roles import warm
 from workers.settings.load import load_stream
 from workers.transport.kafka.producer import KafkaTransactionalProducer
@@ -60,7 +60,7 @@ def main() -> int:
             if call != ORDINARY:
                 strike_after(call, int(number))
             sys.argv = ["neardup", role, "--instance", instance, "--from", "earliest", "--supervised"]
-            cli.main()
+            sys.exit(cli.main())
         sys.stdout.write(f"{role} {call} {child}\n")
         sys.stdout.flush()
         _, status = os.waitpid(child, 0)

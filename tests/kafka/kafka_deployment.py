@@ -28,7 +28,9 @@ class Deployment:
         self.folder = folder
         self.environment = {
             **kept, "PYTHONPATH": str(ROOT), "NEARDUP_BOOTSTRAP_SERVERS": bootstrap, "NEARDUP_TOPIC_PREFIX": prefix,
-            "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_BANDS_PARTITIONS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
+            "NEARDUP_WINDOW_SECONDS": "1e9", "NEARDUP_LATENESS_SECONDS": "1e9",
+            "NEARDUP_RETENTION_SECONDS": "1000000000",
+            "NEARDUP_BANDS_PARTITIONS": "4", "NEARDUP_DOCUMENTS_PARTITIONS": "4",
             "NEARDUP_SESSION_TIMEOUT_SECONDS": "6", "NEARDUP_HEALTH_PORT": "0",
             **{f"NEARDUP_{name.upper()}": str(value) for name, value in settings.items()},
         }  # fmt: skip
@@ -41,7 +43,7 @@ class Deployment:
         )  # fmt: skip
 
     def start(self, *arguments: str, command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
-        """A process that writes to the log, and may be told something by its standard input."""
+        """A process that writes to the log, and may read from its standard input."""
         with (self.folder / "up.log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, *arguments], cwd=self.folder, env=self.environment, stdin=subprocess.PIPE, stdout=log,
@@ -71,7 +73,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text, 0 where nobody answers."""
+    """Status and text, 0 without an answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return answer.status, answer.read().decode()

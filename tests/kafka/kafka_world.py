@@ -1,7 +1,7 @@
 """A deployment on a real broker in one process: workers as objects, whose turns the test takes, and what they say.
 
 The workers are the real ones on the real transport; only the shell around them is missing, of which `Place` does the
-one thing that matters here: what was fenced or in doubt starts anew from what is committed.
+one thing that matters here: a worker that was fenced or is in doubt restarts from the committed offsets.
 """
 
 from __future__ import annotations
@@ -146,15 +146,16 @@ def reached(places: Sequence[Place], ends: Mapping[int, int]) -> bool:
 
 
 class Place:
-    """Where a worker stands; the worker in it may be made anew."""
+    """The place of a worker, which may be replaced in it."""
 
     def __init__(self, world: World, role: str, instance: str, settings: StreamSettings) -> None:
         self.world, self.role, self.settings = world, role, settings
         self.name = world.names.worker(role, instance)
         self.topic: str = getattr(world.topics, TOPIC_OF[role])
-        self.endings: list[str] = []  # why it was made anew
+        self.endings: list[str] = []  # why it was replaced
         self.aborted = 0  # turns after which a step has to be done again
         self.transport = Slowed(world.kafka_of_workers)
+        self.made: Any = None
         self.worker: Any = None
         self.consumer: Any = None
         self.producer: Any = None
@@ -165,8 +166,8 @@ class Place:
         try:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
-            made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
-            self.worker = made.worker
+            self.made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
+            self.worker = self.made.worker
         except tuple(CAUSES) as error:
             self.endings.append(type(error).__name__)
             self.kill()
@@ -188,10 +189,11 @@ class Place:
             return 0
 
     def running(self) -> dict[int, int]:
-        """The position of each partition whose records are taken."""
+        """The position of each partition whose records are taken, and which has none at hand that wait."""
         if self.worker is None:
             return {}
-        return {p: at for p, at in self.consumer.positions().items() if p in self.worker.running}
+        running = self.worker.running - self.made.waiting_records().keys()
+        return {p: at for p, at in self.consumer.positions().items() if p in running}
 
     def generation(self) -> int:
         """The generation of the group that it is in."""

@@ -88,9 +88,7 @@ def test_workers_stopped_for_longer_than_session_and_transaction_are_put_out(pro
     assert world.pairs() == world.expected(DOCUMENTS[:200]) != []
     for pid in stopped:
         os.kill(pid, signal.SIGCONT)
-    processes.wait(
-        lambda: processes.deployment.log.count("starting over from what is committed") >= 2, "both start over"
-    )
+    processes.wait(lambda: processes.deployment.log.count("restarting from the committed offsets") >= 2, "both restart")
     world.load(DOCUMENTS[200:])
     processes.wait(processes.is_done, "what came later is matched")
     assert world.pairs() == world.expected(DOCUMENTS)

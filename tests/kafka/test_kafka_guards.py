@@ -120,7 +120,7 @@ def test_records_of_a_partition_that_went_in_the_same_poll_are_dropped(harnesses
 
     def fetch_then_lose_one(timeout_seconds: float, records_max: int) -> Any:
         if found == {0, 1}:
-            consumer._notes.went([TopicPartition(topic, 1)])
+            consumer._notes.revoke([TopicPartition(topic, 1)])
             return {}
         batch = fetch(timeout_seconds, records_max)
         found.update(place.partition for place in batch)

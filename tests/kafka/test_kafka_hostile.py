@@ -1,4 +1,4 @@
-"""Hostile documents, clocks and messages through a real broker: each is told or counted, and stops nobody."""
+"""Hostile documents, clocks and messages through a real broker: each is reported or counted, and stops no worker."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
 
 
 def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) -> None:
-    """The document from the future is moved back to its message's time; the one from the past meets nobody."""
+    """The document from the future is moved back to its message's time; the one from the past has no pair."""
     world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, skew_seconds=10.0)
     world.place(SIGN)
     world.place(MATCH)
@@ -180,7 +180,7 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
 def test_memory_does_not_grow_over_a_long_run(worlds: Worlds) -> None:
     """With empty windows a signer and a matcher hold as much after 48 rounds as after 16, whatever went through."""
     rounds, documents, pause_seconds = 16, 240, 1e5
-    world = worlds(window_seconds=100.0, lateness_seconds=10.0, window_documents=2400)
+    world = worlds(window_seconds=100.0, lateness_seconds=60.0, window_documents=2400)
     world.place(SIGN)
     world.place(MATCH)
     texts = [one.text for one in stories(documents)]

@@ -106,7 +106,7 @@ def test_aborted_messages_of_bands_are_never_seen(worlds: Worlds) -> None:
 
 def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: Worlds) -> None:
     """Never written to, or cut to the last message, or to the end: the matcher runs, and finds what comes."""
-    world = worlds(window_seconds=100.0, lateness_seconds=10.0)
+    world = worlds(window_seconds=100.0, lateness_seconds=60.0)
     idle = world.place(MATCH)
     world.run(lambda: idle.worker.ready and len(idle.worker.tables) == 2, "two empty partitions run")
     signer = world.place(SIGN)

@@ -34,7 +34,7 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
     assert created.returncode == 0, created.stderr
     described = deployment.run("topics", "describe").stdout
     assert "UNSAFE" not in described
-    assert described.count("replication.factor") == described.count("warning: should be at least 2") == 4  # one node
+    assert described.count("replication.factor") == described.count("warning:") == 4  # one node
     assert described.count("min.insync.replicas") == 4
 
     port = free_port()
@@ -59,7 +59,7 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
 
 
 def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -> None:
-    """Nobody is left behind, whatever ended it."""
+    """No child survives, whatever ended the supervisor."""
     assert deployment.run("topics", "create").returncode == 0
     port = free_port()
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
@@ -76,7 +76,7 @@ def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment)
     up = deployment.start("up", "--from", "earliest", "--health-port", "0")
     assert up.wait(60) == 7
     assert "does not exist; create it first" in deployment.log
-    assert "which a new start cannot mend: stopping all" in deployment.log
+    assert "which no restart can repair: stopping all" in deployment.log
 
 
 def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:

@@ -89,10 +89,10 @@ def test_only_the_candidate_probability_stands_between_a_pair_and_its_emission(s
         a, b, exact = pair_of_sets(100, config.threshold, seed)
         features = Features(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]))
         evidence = SCHEMES[scheme].evidence(features, config.plan._replace(seed=seed))
-        common = SCHEMES[scheme].common(evidence.take(np.array([0])), evidence.take(np.array([1])), config.plan)
+        common = SCHEMES[scheme].common(evidence.select(np.array([0])), evidence.select(np.array([1])), config.plan)
         assert common.similarity[0] == exact
         met += int(common.keys[0] > 0)
-        emitted += int(common.keys[0] > 0 and common.similarity[0] >= config.tuning.cut)
+        emitted += int(common.keys[0] > 0 and common.similarity[0] >= config.tuning.score_min)
     assert emitted == met
     assert tail_below(seeds, config.recall, emitted) > NEVER, emitted
 
@@ -101,7 +101,7 @@ def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
     """The cut is the threshold itself, whatever it is."""
     for threshold in (0.5, 0.8, 1.0):
         tuning = Config(threshold=threshold, verify="exact", rows_max=256).tuning
-        assert (tuning.cut, tuning.margin, tuning.pass_probability) == (threshold, 0.0, 1.0)
+        assert (tuning.score_min, tuning.margin, tuning.pass_probability) == (threshold, 0.0, 1.0)
         assert tuning.recall == tuning.candidate_probability >= 0.95
 
 
@@ -169,9 +169,9 @@ def test_the_recall_is_that_of_meeting_in_several_bands(least: int, verify: str)
         a, b, exact = pair_of_sets(50, config.threshold, seed)
         features = Features(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]))
         evidence = row.evidence(features, plan._replace(seed=seed))
-        common = row.common(evidence.take(np.array([0])), evidence.take(np.array([1])), plan)
+        common = row.common(evidence.select(np.array([0])), evidence.select(np.array([1])), plan)
         met += int(common.keys[0] >= least)
-        emitted += int(common.keys[0] >= least and common.similarity[0] >= tuning.cut)
+        emitted += int(common.keys[0] >= least and common.similarity[0] >= tuning.score_min)
     assert exact == config.threshold
     assert tail_below(seeds, tuning.candidate_probability, met) > NEVER
     assert tail_above(seeds, tuning.candidate_probability, met) > NEVER
@@ -194,7 +194,7 @@ def test_elements_kept_for_verification_are_bounded() -> None:
 
 
 def test_items_are_ragged_sorted_sets() -> None:
-    """The evidence beside a sketch: its elements in ascending order, each once, in the bytes asked for."""
+    """The evidence next to a sketch: its elements in ascending order, each once, in the bytes asked for."""
     for shingle_bytes, dtype in ((4, "<u4"), (8, "<u8")):
         config = Config(verify="exact", shingle_bytes=shingle_bytes)
         row = SCHEMES[config.scheme]

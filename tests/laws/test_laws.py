@@ -92,7 +92,7 @@ def test_no_input_is_changed(case: Case) -> None:
 
 @every_case
 def test_a_batch_signs_as_one_by_one_does(case: Case) -> None:
-    """Whatever is signed or refused beside a document, and wherever it stands in the buffers."""
+    """Whatever its batch signs or refuses, and wherever it stands in the buffers."""
     documents = streams(case, 7)
     signer = Signer(case.config())
     whole = signer.sign(documents)
@@ -127,7 +127,7 @@ def test_the_same_seed_gives_the_same_keys_in_another_process() -> None:
     """Whatever Python's own hash is seeded with; and the same fingerprints."""
     outputs = []
     for hash_seed in ("0", "1"):
-        path = os.pathsep.join([str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
+        path = os.pathsep.join([str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
         run = subprocess.run([sys.executable, "-c", SIGN], env=environment, capture_output=True, text=True, check=True)
         outputs.append(run.stdout)
@@ -147,7 +147,7 @@ def test_the_evidence_knows_the_common_keys(case: Case) -> None:
     count = len(evidence.starts) - 1
     rng = np.random.default_rng(9)
     left, right = rng.integers(0, count, (2, 20 * count))
-    common = row.common(evidence.take(left), evidence.take(right), config.plan)
+    common = row.common(evidence.select(left), evidence.select(right), config.plan)
     keys = sets_of_keys(row.keys(evidence, config.plan))
     firsts, counts = [], []
     for a, b in zip(left.tolist(), right.tolist(), strict=True):

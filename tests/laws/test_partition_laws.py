@@ -8,7 +8,7 @@ import numpy as np
 from cases import Case, every_case
 
 from stream import Document, Signer
-from stream.batches import Batch, bucket_keys, table_items, take
+from stream.batches import Batch, bucket_keys, select, table_items
 from stream.partitions import Partition, route
 from stream.pipeline import Matcher, match_step
 from stream.schemes import SCHEMES
@@ -28,7 +28,7 @@ def pairs_of(case: Case, batch: Batch, partitions: int, sizes: list[int]) -> lis
     for number, rows in enumerate(route(keys, partitions)):
         matcher = Matcher(config, Partition(number, partitions))
         for part in np.array_split(rows, np.cumsum(sizes)[np.cumsum(sizes) < len(rows)]):
-            out += [tuple(pair) for pair in match_step(matcher, take(batch, part)).pairs()]
+            out += [tuple(pair) for pair in match_step(matcher, select(batch, part)).pairs()]
     return sorted(out)
 
 

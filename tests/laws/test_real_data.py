@@ -1,6 +1,6 @@
 """Real texts: every pair at or above the threshold, by exact sets, against what the stream emits.
 
-Recall is counted over pairs of distinct contents. The truth files beside the texts were made with another
+Recall is counted over pairs of distinct contents. The truth files next to the texts were made with another
 normalisation (NFC and lower case); the pairs asked for are those of our own sets, and the files must agree with them
 wherever the two normalisations do.
 """
@@ -149,7 +149,7 @@ def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Tru
     row, plan = SCHEMES[scheme], Config(scheme=scheme).plan
     for seed in range(12 if features.starts[-1] < 500_000 else 4):
         evidence = row.evidence(features, plan._replace(seed=seed))
-        found = row.common(evidence.take(places[:, 0]), evidence.take(places[:, 1]), plan)
+        found = row.common(evidence.select(places[:, 0]), evidence.select(places[:, 1]), plan)
         means.append(float((found.similarity - exact).mean()))
     # The mean of one seed is off by at most the error of one single pair.
     one_pair = float(np.sqrt(exact * (1 - exact) / plan.signature_rows).mean())

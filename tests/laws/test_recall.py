@@ -53,11 +53,11 @@ def shares(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, t
             sets += [a, b]
         features = Features(np.concatenate(sets), np.cumsum([0, *map(len, sets)]))
         evidence = row.evidence(features, plan._replace(seed=seed))
-        left, right = (evidence.take(np.arange(first, len(sets), 2)) for first in (0, 1))
+        left, right = (evidence.select(np.arange(first, len(sets), 2)) for first in (0, 1))
         common = row.common(left, right, plan)
         met = common.keys > 0
         candidates.update(dict(zip(here, met.tolist(), strict=True)))
-        emitted.update(dict(zip(here, (met & (common.similarity >= config.tuning.cut)).tolist(), strict=True)))
+        emitted.update(dict(zip(here, (met & (common.similarity >= config.tuning.score_min)).tolist(), strict=True)))
     return {cell: (exact[cell], candidates[cell], emitted[cell]) for cell in cells}
 
 
@@ -89,7 +89,7 @@ def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: i
     if exact >= config.threshold:
         assert p >= config.recall
         assert tail_below(SEEDS[union], p, emitted) > NEVER, (exact, p, emitted)
-    if exact <= tuning.cut:
+    if exact <= tuning.score_min:
         assert tail_above(SEEDS[union], p, emitted) > NEVER, (exact, p, emitted)
 
 
@@ -127,7 +127,7 @@ def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
     half = (union - common) // 2
     sets = [part for e in elements for part in (e[: common + half], np.append(e[:common], e[common + half :]))]
     evidence = row.evidence(Features(np.concatenate(sets), np.cumsum([0, *map(len, sets)])), plan)
-    left, right = (evidence.take(np.arange(first, 2 * count, 2)) for first in (0, 1))
+    left, right = (evidence.select(np.arange(first, 2 * count, 2)) for first in (0, 1))
     found = row.common(left, right, plan).similarity
     if similarity:
         spread = (similarity * (1 - similarity) / plan.signature_rows / count) ** 0.5

@@ -165,7 +165,7 @@ def test_memory_is_bounded_by_the_window(case: Case) -> None:
 
 @every_case
 def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> None:
-    """Pairs for each document alone; afterwards the stream goes on as if nobody had looked."""
+    """Pairs for each document alone; afterwards the stream goes on as if there had been no probe."""
     for seed in SEEDS:
         rng = random.Random(seed)
         config = case.config(window_seconds=60.0, lateness_seconds=10.0)

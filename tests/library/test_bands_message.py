@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
 from stream.bands_message import BandMessage, WireError, decode, encode
-from stream.batches import Batch, bucket_keys, id_columns, make_batch, take
+from stream.batches import Batch, bucket_keys, id_columns, make_batch, select
 from stream.partitions import route
 from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
@@ -84,7 +84,7 @@ def test_another_generation_is_refused_with_both_names(message: BandMessage) -> 
 
 @given(st.binary(max_size=200))
 def test_anything_else_is_refused(data: bytes) -> None:
-    """Bytes that no signer wrote raise ``WireError`` and nothing else."""
+    """Bytes that no signer wrote raise ``WireError`` and no other error."""
     with pytest.raises(WireError):
         decode(data, FINGERPRINT)
 
@@ -101,7 +101,7 @@ def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject
         found = decode(bytes(whole), FINGERPRINT)
     except WireError:
         return
-    # The one lie that cannot be told: of no documents, how wide they are.
+    # The one error that is not noticed: the width of no documents.
     assert (at, found.batch.size) == (28, 0)
 
 
@@ -127,7 +127,7 @@ def test_another_format_version_is_refused() -> None:
 
 
 def test_the_size_is_the_columns_and_a_header() -> None:
-    """48 bytes a message, 26 a document beside its sketch and its id, 2 a removed id beside its bytes."""
+    """48 bytes a message, 26 a document plus its sketch and its id, 2 a removed id plus its bytes."""
     batch = _batch([b"abc", b"de"], 126, np.random.default_rng(1))
     size = len(encode(BandMessage(batch, [b"wxyz"]), FINGERPRINT))
     assert size == HEADER_BYTES + 2 * (26 + 126) + 5 + (2 + 4)
@@ -142,7 +142,7 @@ def test_a_document_costs_at_most_1400_bytes_over_8_partitions() -> None:
     ]
     batch = Signer(config).sign(documents).batch
     keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
-    parts = [take(batch, rows) for rows in route(keys, 8)]
+    parts = [select(batch, rows) for rows in route(keys, 8)]
     size = sum(len(encode(BandMessage(part, []), config.signing_fingerprint)) for part in parts)
     assert size / len(documents) <= 1400
 

@@ -57,7 +57,7 @@ def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
     ],
 )
 def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) -> None:
-    """Rounded; none is told apart from all of them."""
+    """Rounded; no time differs from all of them."""
     assert times_by_place(seconds) == [microseconds]
 
 
@@ -70,7 +70,7 @@ def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
 
 @given(st.lists(st.floats() | st.floats(-1e10, 1e10)))
 def test_a_time_is_the_same_in_any_company(times: list[float]) -> None:
-    """Beside times that are all of one type, and beside whole numbers and none."""
+    """Among times of one type, and among whole numbers and missing times."""
     among_others = times_by_place(*times, 7, None)
     assert among_others == [*times_by_place(*times), 7_000_000, int(NO_TIME)]
     assert among_others == [times_by_place(time)[0] for time in [*times, 7, None]]

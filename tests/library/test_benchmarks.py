@@ -56,7 +56,7 @@ def test_planted_copies_surround_the_threshold() -> None:
 
 @pytest.mark.parametrize("name", contenders.CONTENDERS)
 def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
-    """Every contender that is installed answers with the copy, once, older id first, and with nothing else."""
+    """Every installed contender returns the copy once, the older id first, and no other pair."""
     row = contenders.CONTENDERS[name]
     if row.version is None:
         pytest.skip(f"{row.package} is not installed")
@@ -69,8 +69,8 @@ def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
 def test_missing_peers_are_reported_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that is not installed is a row that says so, and no error; the others run."""
     ours = contenders.CONTENDERS["neardup"]
-    absent = ours._replace(title="nobody", package="no-such-distribution")
-    monkeypatch.setattr(peers, "CONTENDERS", {"neardup": ours, "nobody": absent})
+    absent = ours._replace(title="absent", package="no-such-distribution")
+    monkeypatch.setattr(peers, "CONTENDERS", {"neardup": ours, "absent": absent})
     first, second = peers.run("S2-300w-words3", "smoke")
     assert first.verdict == ""
     assert second.verdict == "absent"
@@ -152,7 +152,7 @@ def test_recall_of_vectors_reaches_its_targets() -> None:
 
 
 def test_signing_vectors_has_a_fixed_checksum() -> None:
-    """Beside its rate against a plain product: sketches of 128 and of 784 components are the same everywhere."""
+    """Next to its rate against a plain product: sketches of 128 and of 784 components are the same everywhere."""
     results = list(vectors.run_speed("smoke"))
     assert [result.name.rpartition(": ")[2] for result in results] == ["signing", "documents to matches"] * 2
     assert [result.details["checksum"] for result in results[::2]] == ["bc16d4e4a0bff331", "a4605af3973e9f80"]
@@ -169,7 +169,7 @@ def test_bias_of_families_is_reported() -> None:
 def test_recall_on_real_sets_reaches_its_target() -> None:
     """Every smoke set is found, or says that it is not there."""
     if not real.DATA.exists():
-        pytest.skip("the folder of real data, shared/data beside the project, is not there")
+        pytest.skip("the folder of real data, shared/data next to the project, is not there")
     results = list(real.run("smoke"))
     assert {result.verdict for result in results} == {"reached"}
     assert {result.details["edge"] for result in results} == {0}
@@ -266,7 +266,7 @@ def test_unknown_scenarios_are_refused_by_name(capsys: pytest.CaptureFixture[str
 
 
 def test_scenario_ids_are_permanent() -> None:
-    """An id names the same measurement for ever: new ones are added, none is renamed."""
+    """An id always names the same measurement: new ones are added, none is renamed."""
     assert list(runner.SCENARIOS) == [
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",

@@ -54,7 +54,7 @@ def test_a_row_agrees_with_one_less_the_distance(dimension: int, share: float) -
 
 
 def test_l1_is_the_hamming_distance_of_the_codes() -> None:
-    """And a sampled bit of the code is told from the number, without the code."""
+    """A sampled bit of the code follows from the number; the code is never written out."""
     vectors = RNG.integers(0, 10, (50, 12)).astype(np.float32)
     codes = unary(vectors, component_max=9)
     assert (codes[0] != codes[1]).sum() == abs(vectors[0] - vectors[1]).sum()

@@ -95,9 +95,9 @@ def test_shares_stay_within_nothing_and_all():
 
 def test_a_field_in_which_true_pairs_differ_no_less_is_refused():
     """It tells nothing."""
-    with pytest.raises(ConfigError, match="does not tell them apart"):
+    with pytest.raises(ConfigError, match="does not separate them"):
         calibration.true_share(3, matched=4, random=4)
-    with pytest.raises(ConfigError, match="does not tell them apart"):
+    with pytest.raises(ConfigError, match="does not separate them"):
         calibration.true_share(3, matched=4, random=math.nan)
 
 

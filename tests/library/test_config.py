@@ -1,4 +1,4 @@
-"""Configuration: what is refused and how it is said, and which settings are part of which fingerprint."""
+"""Configuration: which values are refused, with which message, and which settings enter which fingerprint."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def test_containment_is_another_score_of_the_same_evidence() -> None:
 
 
 def test_a_target_out_of_reach_says_what_is_reachable() -> None:
-    """A configuration that could not keep its promise is none."""
+    """A configuration that cannot reach its recall is refused."""
     with pytest.raises(ConfigError, match=r"out of reach of 16 rows.*ask for a recall of .* or less.*rows_max to"):
         Config(threshold=0.6, rows_max=16)
 
@@ -283,7 +283,7 @@ def test_a_configuration_cannot_be_changed() -> None:
 
 
 def test_equal_settings_are_equal_configurations() -> None:
-    """As keys of a dict too, whatever has been asked of them before, copied or pickled."""
+    """Also as keys of a dict, copied, pickled, or after their properties were read."""
     asked, other = Config(threshold=0.7), Config(threshold=0.7, seed=1)
     assert asked.signing_fingerprint
     assert asked.plan

@@ -52,7 +52,7 @@ def test_tokens_keep_their_repetitions() -> None:
 
 
 def test_low_ratings_are_ignored() -> None:
-    """As if the item had never been seen; 3 and more of 5 is not low, unless said otherwise."""
+    """As if the item had no rating; by default 3 and more of 5 is not low."""
     assert hashed(RATED) == hashed(["alien", "jaws", "heat"])
     assert hashed(RATED, high_min=4.5) == hashed(["alien"])
     assert similarity({"alien": 5, "jaws": 1}, {"alien": 4, "cats": 2}, "ignore_low") == 1.0

@@ -98,7 +98,8 @@ def test_the_tables_find_a_near_item_and_meet_few_far_ones(documents: int, p1: f
 
 
 def test_a_simulated_probe_stops_early_at_most_half_the_time() -> None:
-    """400 probes for bits at distance .1 among 256 items, all others at .5: found as said, few far items met."""
+    """400 probes for bits at distance .1 among 256 items, all others at .5: found at the computed rate, with few far
+    candidates."""
     near, far, items = 0.9, 0.5, 256
     plan = probing(items, near, far)
     random = np.random.default_rng(23)

@@ -49,7 +49,7 @@ def test_the_similarity_is_that_of_the_sets():
 
 
 def test_equal_sets_are_one_content():
-    """A print without a function has its copies all the same."""
+    """A fingerprint without a function still finds its copies."""
     pairs = Deduplicator(config(grid_functions=1)).process(documents([7], [7, 7], [8]))
     assert [(pair.older, pair.newer, pair.similarity) for pair in pairs] == [("0", "1", 1.0)]
 

@@ -20,7 +20,7 @@ def in_segment(segment: int, tag: int) -> int:
 
 
 class Map:
-    """The heads and, beside them, the postings that should be found."""
+    """The heads, and the postings that should be found in them."""
 
     def __init__(self, kept: int) -> None:
         self.heads = empty_heads()

@@ -64,7 +64,7 @@ def test_a_text_has_one_hash_however_it_is_stored() -> None:
 
 
 def test_positions_are_of_every_magnitude() -> None:
-    """About as many below 2 as from 2^19 on; the same for the same seed, others for another."""
+    """About as many below 2 as from 2^19 on; the seed decides them."""
     found = random_positions(4000, seed=3)
     assert found.min() == 0
     assert 1 << 19 <= found.max() < 1 << 20
@@ -77,7 +77,7 @@ def test_positions_are_of_every_magnitude() -> None:
 
 
 def test_a_position_hash_reads_the_positions_and_the_length_alone() -> None:
-    """What stands elsewhere makes no difference; a text too short for a position is told by its length."""
+    """What stands elsewhere makes no difference; the length separates a text that is too short for a position."""
     positions = np.array([0, 3, 50])
 
     def found(text: str) -> int:

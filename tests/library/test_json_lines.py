@@ -28,7 +28,7 @@ def line(**values):
 
 
 def test_a_line_with_id_text_and_timestamp_is_a_document():
-    """Names that nobody asked for are ignored."""
+    """Unknown names are ignored."""
     assert decode_document(line(timestamp=5, other=[1])) == Document("a", "t", 5.0)
 
 
@@ -95,7 +95,7 @@ def test_of_a_name_that_stands_twice_the_last_counts():
 
 
 def test_a_lone_surrogate_matters_only_where_it_is_used():
-    """In a field that nobody asked for it does no harm; in the text it goes on to the signer, which refuses it."""
+    """In an unused field it does no harm; in the text it reaches the signer, which refuses it."""
     assert decode_document(b'{"id":"a","text":"t","x":"\\ud800"}') == Document("a", "t")
     assert decode_document(b'{"id":"a","text":"\\ud800"}') == Document("a", "\ud800")
 

@@ -157,7 +157,7 @@ def test_the_angle_of_the_book_is_60_degrees() -> None:
 
 
 def test_a_tiny_angle_keeps_its_digits_and_a_vector_of_zeros_stands_at_right_angles() -> None:
-    """A ten-millionth of a degree is told, where an arc cosine says none; multiples are one direction."""
+    """A ten-millionth of a degree is found, where an arc cosine gives 0; multiples are one direction."""
     tiny = math.radians(1e-7)
     assert measures.angle(np.array([1.0, 0.0]), np.array([math.cos(tiny), math.sin(tiny)])) == pytest.approx(1e-7)
     assert measures.angle(np.array([1, 2]), np.array([-3, -6])) == 180

@@ -19,7 +19,7 @@ def test_products_modulo_the_prime_are_exact(a: int, x: int) -> None:
 
 
 def test_functions_stay_within_the_prime() -> None:
-    """Multipliers 1 to p - 1, or a row would be constant; offsets 0 to p - 1; told by the seed alone."""
+    """Multipliers 1 to p - 1, or a row would be constant; offsets 0 to p - 1; the seed decides both."""
     a, b = functions(1024, seed=7)
     assert a.min() >= 1
     assert max(a.max(), b.max()) < PRIME

@@ -39,7 +39,7 @@ def normalized(texts: list[str], form: NormalForm) -> list[str]:
 @given(st.lists(ASCII | BLANKS, max_size=5))
 @example(["\x1c\x1d\x1e\x1f", " \x00 ", "A\x1fB", "\x00"])
 def test_the_ascii_path_equals_the_general_one(form: NormalForm, texts: list[str]) -> None:
-    """In all eight forms, whatever stands beside a text."""
+    """In all eight forms, whatever the neighbours of a text are."""
     assert normalized(texts, form) == [normalize(text, form) for text in texts]
 
 
@@ -100,7 +100,7 @@ def test_only_full_case_folding_makes_ascii_of_a_sharp_s() -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("text", ["\ud800", "abc\udfffdef", "\udc80 漢", "\ud83d\ude00"])
 def test_lone_surrogates_are_marked_in_every_form(form: NormalForm, text: str) -> None:
-    """Two halves of a pair are two lone surrogates in Python; the texts beside them are as ever."""
+    """Two halves of a pair are two lone surrogates in Python; the other texts do not change."""
     codes = code_points(["a b", text, "漢字"], form)
     assert codes.surrogates.tolist() == [False, True, False]
     assert codes.lengths.tolist() == [3, 0, 2]

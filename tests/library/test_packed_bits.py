@@ -17,14 +17,14 @@ def spread(bits, bands, rows, out):  # type: ignore[no-untyped-def]
 
 
 def sketch_of(bits: np.ndarray, bands: int, rows: int) -> np.ndarray:
-    """The definition: each band by itself, padded to whole bytes, the first bit lowest."""
+    """The definition: each band alone, padded to whole bytes, the first bit lowest."""
     return np.packbits(bits.reshape(len(bits), bands, rows), axis=2, bitorder="little").reshape(len(bits), -1)
 
 
 @settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 150), st.integers(0, 2**32))
 def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
-    """Bits without gaps, spread to bands, are each band packed by itself."""
+    """Bits without gaps, spread to bands, give the same bytes as each band packed alone."""
     bits = np.random.default_rng(seed).integers(0, 2, (1, bands * rows), np.uint8)
     beyond = np.random.default_rng(seed).integers(0, 256, WORD_BYTES, np.uint8)
     dense = np.concatenate([np.packbits(bits[0], bitorder="little"), beyond])

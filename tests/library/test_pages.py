@@ -38,7 +38,7 @@ def test_every_number_in_the_window_has_a_place_of_its_own(seed: int) -> None:
 
 
 def test_released_pages_are_taken_before_new_ones() -> None:
-    """A window that slides for ever needs the pages of one window."""
+    """A window that slides forever needs the pages of one window."""
     pages = Pages(2)
     for end in range(40, 4_000, 4):
         pages.extend(end)

@@ -69,8 +69,8 @@ def test_the_first_places_of_all_orders_agree_in_the_fraction_of_the_similarity(
     whole = sign_whole(*ragged([a, b]), np.array(list(permutations(range(6)))))
     for places in range(1, 7):
         first, second = first_places(whole, places)
-        told = (first != INFINITY) | (second != INFINITY)
-        assert Fraction(int((first == second)[told].sum()), int(told.sum())) == Fraction(2, 5), places
+        compared = (first != INFINITY) | (second != INFINITY)
+        assert Fraction(int((first == second)[compared].sum()), int(compared.sum())) == Fraction(2, 5), places
 
 
 @pytest.mark.parametrize("groups", [8, 126])
@@ -88,12 +88,12 @@ def test_a_row_is_infinite_as_often_as_no_element_falls_in_its_group(groups: int
 @pytest.mark.parametrize("groups", [1, 8, 126])
 @pytest.mark.parametrize("union", [3, 20, 100, 1000])
 def test_rows_that_tell_something_agree_in_the_fraction_of_the_similarity(groups: int, union: int) -> None:
-    """The share of agreeing rows over many seeds, pooled so that each told row counts alike; five deviations."""
-    agree, told, exact = 0, 0, 0.0
+    """The share of agreeing rows over many seeds, pooled so that each compared row counts alike; five deviations."""
+    agree, compared, exact = 0, 0, 0.0
     for seed in range(200):
         a, b, exact = pair_of_sets(union, 0.7, seed)
         both = sign(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]), 126, groups, seed)
         finite = (both != INFINITY).any(axis=0)
         agree += int((both[0] == both[1])[finite].sum())
-        told += int(finite.sum())
-    assert abs(agree / told - exact) <= 5 * (exact * (1 - exact) / told) ** 0.5
+        compared += int(finite.sum())
+    assert abs(agree / compared - exact) <= 5 * (exact * (1 - exact) / compared) ** 0.5

@@ -33,7 +33,7 @@ def test_three_cases_of_infinity() -> None:
     b = sketches([[7, INF, 5, INF, 4, 8]])
     found = partial_banding.agreement(a, b, bands=2, bits=8)
     assert [int(x[0]) for x in found] == [-1, 0, 2, 3, 5]
-    estimate = partial_banding.estimate(found.equal, found.finite, found.told, 8)[0]
+    estimate = partial_banding.estimate(found.equal, found.finite, found.compared, 8)[0]
     assert estimate == pytest.approx((2 - 3 / 255) / (1 - 1 / 255) / 5)
 
 
@@ -42,14 +42,14 @@ def test_nothing_told_is_no_similarity() -> None:
     nothing = sketches([[INF] * 4])
     found = partial_banding.agreement(nothing, nothing, bands=2, bits=8)
     assert [int(x[0]) for x in found] == [-1, 0, 0, 0, 0]
-    assert partial_banding.estimate(found.equal, found.finite, found.told, 8).tolist() == [0.0]
+    assert partial_banding.estimate(found.equal, found.finite, found.compared, 8).tolist() == [0.0]
 
 
 def test_equal_sketches_are_similar_by_one_whatever_is_infinite() -> None:
     """Rows left out do not weigh."""
     same = sketches([[1, 2, INF, 4], [INF, INF, INF, 4]])
     found = partial_banding.agreement(same, same, bands=2, bits=8)
-    assert partial_banding.estimate(found.equal, found.finite, found.told, 8).tolist() == [1.0, 1.0]
+    assert partial_banding.estimate(found.equal, found.finite, found.compared, 8).tolist() == [1.0, 1.0]
 
 
 def test_a_band_with_an_infinite_row_has_no_key() -> None:
@@ -99,7 +99,7 @@ def test_a_sketch_without_infinity_is_banded_as_any_other() -> None:
     assert partial.bands.tolist() == whole.bands.tolist()
     assert partial.equal.tolist() == whole.rows.tolist()
     assert (partial.finite == 12).all()
-    assert (partial.told == 12).all()
+    assert (partial.compared == 12).all()
     values, starts = partial_banding.keys(a, 4, 8, seed=2)
     assert values.tolist() == banding.keys(a, 4, 2).ravel().tolist()
     assert starts.tolist() == list(range(0, 801, 4))
@@ -109,12 +109,14 @@ def test_a_sketch_without_infinity_is_banded_as_any_other() -> None:
 @pytest.mark.parametrize("groups", [8, 126])
 def test_the_estimate_is_unbiased_in_eight_bits(groups: int, union: int) -> None:
     """Chance agreement is taken out again; weighted by the rows that tell something, five standard deviations."""
-    total, told, exact = 0.0, 0, 0.0
+    total, compared, exact = 0.0, 0, 0.0
     for seed in range(150):
         a, b, exact = pair_of_sets(union, 0.6, seed)
         signatures = sign(np.concatenate([a, b]), np.array([0, len(a), len(a) + len(b)]), 126, groups, seed)
         evidence = partial_banding.sketch(signatures, 8)
         found = partial_banding.agreement(evidence[:1], evidence[1:], 18, 8)
-        total += float(partial_banding.estimate(found.equal, found.finite, found.told, 8)[0]) * int(found.told[0])
-        told += int(found.told[0])
-    assert abs(total / told - exact) <= 5 * (exact * (1 - exact) / told) ** 0.5
+        total += float(partial_banding.estimate(found.equal, found.finite, found.compared, 8)[0]) * int(
+            found.compared[0]
+        )
+        compared += int(found.compared[0])
+    assert abs(total / compared - exact) <= 5 * (exact * (1 - exact) / compared) ** 0.5

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, Document, Matcher, Signer
-from stream.batches import Batch, bucket_keys, table_items, take
+from stream.batches import Batch, bucket_keys, select, table_items
 from stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route
 from stream.pipeline import match_step
 from stream.scheme_interface import Keys
@@ -72,7 +72,7 @@ def test_taking_rows_takes_all_of_each(names: list[str], data: st.DataObject) ->
     documents = [Document(name, f"some text {i}", float(i)) for i, name in enumerate(names)]
     batch = Signer(CONFIG).sign(documents).batch
     rows = np.array(data.draw(st.lists(st.integers(0, len(names) - 1)) if names else st.just([])), np.int64)
-    part = take(batch, rows)
+    part = select(batch, rows)
     assert part.ids_at(np.arange(part.size)) == [names[i] for i in rows]
     for name in ("times", "contents", "fixed"):
         assert (getattr(part, name) == getattr(batch, name)[rows]).all()
@@ -100,7 +100,7 @@ def test_a_pair_is_met_in_all_its_partitions_and_owned_by_the_first_of_them(seed
     bands = keys.values.reshape(batch.size, -1)
     owner = {}
     for number, rows in enumerate(route(keys, partitions)):
-        for pair in match_step(Matcher(CONFIG, Partition(number, partitions)), take(batch, rows)).pairs():
+        for pair in match_step(Matcher(CONFIG, Partition(number, partitions)), select(batch, rows)).pairs():
             owner[int(pair.older[1:]), int(pair.newer[1:])] = number
     for (a, b), number in owner.items():
         common = np.flatnonzero(bands[a] == bands[b])

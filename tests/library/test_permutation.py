@@ -70,7 +70,7 @@ def test_cyclic_permutations_are_not_enough() -> None:
 
 
 def test_random_orders_are_permutations_and_each_as_likely() -> None:
-    """Of three elements the six orders come equally often, within five standard deviations; told by the seed."""
+    """Of three elements the six orders come equally often, within five standard deviations; the seed decides."""
     found = orders(3, 6000, seed=5)
     assert (np.sort(found, axis=1) == np.arange(3)).all()
     _, counts = np.unique(found @ np.array([9, 3, 1]), return_counts=True)

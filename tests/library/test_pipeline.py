@@ -205,7 +205,7 @@ def test_candidates_below_the_cut_are_emitted_on_request() -> None:
     config = Config(threshold=0.5, recall=0.8, bands=25, rows=4)
     few, all_ = Deduplicator(config), Deduplicator(config, candidates=True)
     pairs, candidates = few.process(documents), all_.process(documents)
-    assert [pair for pair in candidates if pair.similarity >= config.tuning.cut] == pairs
+    assert [pair for pair in candidates if pair.similarity >= config.tuning.score_min] == pairs
     assert len(candidates) > len(pairs)
     assert few.counts() == all_.counts()
     assert len(candidates) == all_.counts()["candidates"] + all_.counts()["copies"]
@@ -221,12 +221,12 @@ def test_a_pair_at_the_cut_is_emitted() -> None:
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
-    """The estimate of them is the cut to the last digit; of one row less it is below."""
+    """Their estimate is ``score_min`` to the last digit; with one row less it is below."""
     for threshold in np.linspace(0.55, 1, 10):
         tuning = Config(threshold=threshold, recall=0.5, sketch_bits=bits).tuning
         rows, least = tuning.bands * tuning.rows, tuning.agreements_min
         below, at = estimate(np.array([least - 1, least], np.int32), rows, bits)
-        assert below < tuning.cut <= at
+        assert below < tuning.score_min <= at
 
 
 def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,7 +293,7 @@ def test_no_documents_make_no_pairs() -> None:
 
 
 def test_what_would_take_too_much_room_is_refused() -> None:
-    """A signer that is told how much an item may take, at most; the others of its batch keep their places."""
+    """A signer with a limit for an item refuses a larger one; the others of its batch keep their places."""
     documents = [Document("a", "some text"), Document("b" * 300, "some other text"), Document("c", "")]
     signed = Signer(Config(), item_bytes_max=300).sign([*documents, Document("d", "some text")])
     assert signed.batch.ids_at(np.arange(2)) == ["a", "d"]
@@ -301,7 +301,7 @@ def test_what_would_take_too_much_room_is_refused() -> None:
 
 
 def test_pairs_of_too_few_common_buckets_are_not_emitted() -> None:
-    """With ``buckets_shared_min``: just those that meet in as many; a copy meets in all of them."""
+    """With ``buckets_shared_min`` only pairs with so many common buckets remain; a copy has all of them."""
     documents = [Document(str(n), f"{'word ' * 3}a text of some length, and its number is {n % 50}") for n in range(80)]
     shape = {"bands": 18, "rows": 7, "min_similarity": 0.73}
     everything = Deduplicator(Config(**shape)).process(documents)

@@ -144,7 +144,7 @@ def test_strings_that_only_share_what_follows_do_not_meet() -> None:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_payloads_make_the_candidates_of_the_textbook_index(seed: int) -> None:
-    """Position and suffix length beside the key or in it: the same pairs meet."""
+    """Position and suffix length next to the key or in it: the same pairs meet."""
     sets = ragged_sets(seed, count=120, universe=40, size_max=25)
     ratio = ["0.5", "0.6", "0.75", "0.8", "0.9", "1"][seed % 6]
     expected = textbook_index.candidates([part.tolist() for part in parts(sets)], Fraction(ratio))

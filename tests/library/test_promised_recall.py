@@ -1,6 +1,6 @@
 """The promise of recall: what pairs get from real signatures, and small sets from one permutation.
 
-Two oracles beside arithmetic: the exact law of the rows of one permutation, worked out round by round, and
+Two oracles next to arithmetic: the exact law of the rows of one permutation, worked out round by round, and
 the real signatures of random pairs of sets of a known similarity, sketched, banded and cut.
 """
 

@@ -50,7 +50,7 @@ def test_three_exact_keys_bring_records_together_and_the_score_tells_them_apart(
 
 
 def test_records_that_share_no_key_are_never_scored():
-    """One letter in each of three fields: 252 of 300, and nobody sees it."""
+    """One letter in each of three fields: 252 of 300, which is a match."""
     near = {"name": "Bill Smitt", "address": "1 Elm Streat", "phone": "555 1235"}
     assert pairs_of(config(), BILL, near) == []
     (found,) = pairs_of(config(record_shingled=("address",), record_rows=2), BILL, near)
@@ -100,8 +100,8 @@ def test_numbers_of_a_line_are_values_as_they_are_written():
 
 def test_a_lower_cut_stands_in_the_place_of_the_threshold():
     """``min_similarity`` decides what is emitted."""
-    assert config(threshold=0.9).tuning.cut == 0.9
-    assert config(threshold=0.9, min_similarity=0.3).tuning.cut == 0.3
+    assert config(threshold=0.9).tuning.score_min == 0.9
+    assert config(threshold=0.9, min_similarity=0.3).tuning.score_min == 0.3
 
 
 def test_no_probability_is_promised_where_candidates_do_not_follow_from_the_similarity():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -67,6 +68,9 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
+    {"verdicts", "verdicts.rule"},
+    {"verdicts.decisions"},
+    {"verdicts.decider"},
     {"deduplicator"},
     {""},
 ]
@@ -318,3 +322,47 @@ def test_the_linter_asks_for_documentation_everywhere_but_in_tests() -> None:
     assert "D1" in lint["select"]
     undocumented = [files for files, rules in lint["per-file-ignores"].items() if any(r[0] == "D" for r in rules)]
     assert undocumented == ["tests/**"]
+
+
+# Words with a private or an old-fashioned meaning -> what to write.
+PRIVATE_WORDS = {
+    "told": "reported, derived, known",
+    "put out": "fenced",
+    "anew": "again; restart",
+    "for ever": "forever",
+    "whoever": "name who: the caller, a reader, another process",
+    "nobody": "name who: no process, no caller; or the passive",
+    "lest": "so that ... not",
+    "beside": "next to, in addition to",
+}
+# Where every sentence is free of them. A folder joins when it is clean, and stays.
+PLAIN = ("benchmarks", "deploy", "docs/GLOSSARY.md", "stream", "tests/laws", "tests/library", "tests/support")
+PROSE_ENDINGS = {".md", ".py", ".sh", ".toml", ".yaml", ".yml"}
+
+
+def plain_files() -> list[Path]:
+    found = [path for name in PLAIN for path in [ROOT / name, *(ROOT / name).rglob("*")]]
+    return sorted(path for path in found if path.is_file() and path.suffix in PROSE_ENDINGS and path != Path(__file__))
+
+
+@pytest.mark.parametrize("path", plain_files(), ids=named)
+def test_no_private_word_returns(path: Path) -> None:
+    """Readers come from all countries: a word has its common meaning."""
+    pattern = re.compile(rf"\b({'|'.join(PRIVATE_WORDS)})\b", re.IGNORECASE)
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        found = pattern.search(line)
+        assert not found, f"{named(path)}:{number}: {found[1]!r}; write: {PRIVATE_WORDS[found[1].lower()]}"
+
+
+def test_the_glossary_has_at_most_40_words_in_order() -> None:
+    """And each of them stands in the code."""
+    rows = re.findall(r"^\| (.+?) \| .+ \| (`.+`) \|$", (ROOT / "docs/GLOSSARY.md").read_text(encoding="utf-8"), re.M)
+    words = [word for word, _ in rows]
+    assert words == sorted(words)
+    assert 20 < len(words) <= 40
+    code = "\n".join(
+        path.read_text(encoding="utf-8") for path in FILES if named(path).startswith(("stream", "workers"))
+    )
+    for word, names in rows:
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"\b{name}\b", code), f"{word}: {name} stands nowhere in the code"

@@ -27,7 +27,7 @@ from table_model import (
 )
 
 from stream.table import NO_WINDOW, BandTable, Limits, band_table
-from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END
+from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
 from stream.table.heads import SEGMENTS
 
 
@@ -76,7 +76,7 @@ def test_contents_ids_and_buckets_may_share_keys(seed: int) -> None:
 
 
 def test_marks_of_probes_begin_again() -> None:
-    """The 32-bit number of a probe starts anew before it could be taken for that of an earlier probe."""
+    """The 32-bit number of a probe starts again before it could equal that of an earlier probe."""
     table = BandTable(8, OPEN)
     add(table, *(item(n, n, [n]) for n in range(100)), probe=False)
     probes, met = batch([item(-n, -n, [n]) for n in range(100)]), [(n, n, False) for n in range(1, 100)]
@@ -151,7 +151,7 @@ def test_a_copy_looks_for_the_one_before_it_no_further_than_a_probe() -> None:
 
 
 def test_a_removed_copy_leaves_the_word_to_the_one_before_it() -> None:
-    """A removed story is reported by its newest copy that is left, and by nobody when none is."""
+    """A removed story is reported by its newest copy that is left; without one it is not reported."""
     table = BandTable(8, OPEN)
     add(table, item("a", 1, "x"), item("b", 1, "x"))
     for name, met in (("b", [(0, 0, False)]), ("a", [])):
@@ -166,7 +166,7 @@ def test_removing_counts_every_version() -> None:
     table = BandTable(8, OPEN)
     for n in range(0, 1_000, 100):
         add(table, *(item("a", (n, j)) for j in range(100)))
-    table._journal = band_table._new_journal(0)
+    table._journal = new_journal(0)
     table.begin()
     assert table.remove(batch([item("a", 0)])) == 1_000
     assert table.remove(batch([item("a", 0)])) == 0
@@ -219,6 +219,6 @@ def test_a_step_that_ran_out_of_memory_can_be_undone(place: str, monkeypatch: py
 
 @pytest.mark.parametrize("limits", [OPEN._replace(items=0), OPEN._replace(bucket_candidates=0)])
 def test_limits_that_cannot_work_are_refused(limits: Limits) -> None:
-    """A table for no items would wait for room for ever."""
+    """A table for no items would wait for room forever."""
     with pytest.raises(AssertionError):
         BandTable(8, limits)

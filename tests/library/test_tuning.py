@@ -89,8 +89,8 @@ class TestChoice:
             total = chosen.bands * chosen.rows
             assert recall <= chosen.recall == chosen.candidate_probability * chosen.pass_probability
             assert (chosen.bands, chosen.rows) in shapes
-            assert chosen.cut == estimate(np.array([chosen.agreements_min], np.int32), total, bits)[0]
-            assert 0 <= chosen.margin == threshold - chosen.cut
+            assert chosen.score_min == estimate(np.array([chosen.agreements_min], np.int32), total, bits)[0]
+            assert 0 <= chosen.margin == threshold - chosen.score_min
             higher = pass_probability(threshold, chosen.agreements_min + 1, total, bits)
             assert chosen.candidate_probability * float(higher) < recall
 
@@ -124,7 +124,7 @@ class TestChoice:
         assert exact[:2] == choose(0.8, 0.95)[:2]
         assert 0.4 < exact.recall < 0.6
         everything = choose(0.8, 0.95, min_similarity=0.0)
-        assert (everything.agreements_min, everything.cut, everything.pass_probability) == (0, 0.0, 1.0)
+        assert (everything.agreements_min, everything.score_min, everything.pass_probability) == (0, 0.0, 1.0)
         assert choose(0.8, 0.95, min_similarity=1.0).agreements_min == 126
         assert choose(0.5, 0.95, min_similarity=0.3)[:2] == (32, 4)
 
@@ -164,7 +164,7 @@ class TestOtherLaws:
         """The same choice and the same figures as without a law."""
         said, known = choose(0.8, 0.95, agreement=same), choose(0.8, 0.95)
         assert said[:8] == known[:8]
-        assert said.cut == pytest.approx(known.cut, abs=1e-8)
+        assert said.score_min == pytest.approx(known.score_min, abs=1e-8)
         assert said.agreement is same
 
     @pytest.mark.parametrize("rows_max", [256, 1024])
@@ -230,35 +230,36 @@ class TestOtherLaws:
         assert probabilities(chosen, np.array([0.8]))[1] == pytest.approx(exact)
 
     def test_more_bands_to_meet_in_than_there_are_is_refused(self) -> None:
-        """And a recall that so many cannot reach tells the rows that would."""
+        """A recall that so many rows cannot reach is refused with the number of rows that can."""
         with pytest.raises(ConfigError, match=r"a pair must meet in 5 bands, but bands is 4"):
             choose(0.8, 0.9, bands=4, bands_min=5)
         with pytest.raises(ConfigError, match=r"a pair must meet in 0 bands, but bands is left open"):
             choose(0.8, 0.9, bands_min=0)
         with pytest.raises(
             ConfigError, match=r"out of reach of 64 rows of 8 bits: .* or set rows_max to (\d+)"
-        ) as told:
+        ) as refused:
             choose(0.8, 0.9, 64, bands_min=12)
-        enough = int(str(told.value).rpartition("rows_max to ")[2].partition(",")[0])
+        enough = int(str(refused.value).rpartition("rows_max to ")[2].partition(",")[0])
         assert choose(0.8, 0.9, enough, bands_min=12).recall >= 0.9
         with pytest.raises(ConfigError, match="out of reach"):
             choose(0.8, 0.9, enough - 1, bands_min=12)
 
     def test_an_exact_score_is_cut_at_the_threshold(self) -> None:
-        """The recall is the candidate probability; no rows are counted; a lower cut may be asked for, no higher one."""
+        """The recall is the candidate probability, and no rows are counted; ``min_similarity`` may be lower, not
+        higher."""
         chosen = choose(0.8, 0.95, exact_score=True)
-        assert (chosen.cut, chosen.margin, chosen.agreements_min, chosen.pass_probability) == (0.8, 0.0, 0, 1.0)
+        assert (chosen.score_min, chosen.margin, chosen.agreements_min, chosen.pass_probability) == (0.8, 0.0, 0, 1.0)
         assert 0.95 <= chosen.recall == chosen.candidate_probability
         met, emitted = probabilities(chosen, np.array([0.79, 0.8, 0.9]))
         assert emitted.tolist() == [0.0, met[1], met[2]]
-        assert choose(0.8, 0.95, exact_score=True, min_similarity=0.5).cut == 0.5
+        assert choose(0.8, 0.95, exact_score=True, min_similarity=0.5).score_min == 0.5
         with pytest.raises(ConfigError, match=r"above the threshold of 0.8, but this score is no estimate"):
             choose(0.8, 0.95, exact_score=True, min_similarity=0.9)
 
     def test_a_complete_scheme_has_no_bands_and_emits_from_the_threshold_on(self) -> None:
         """Every pair is a candidate, as it were."""
         chosen = complete(0.8)
-        assert (chosen.bands, chosen.recall, chosen.cut, chosen.exact_score) == (0, 1.0, 0.8, True)
+        assert (chosen.bands, chosen.recall, chosen.score_min, chosen.exact_score) == (0, 1.0, 0.8, True)
         met, emitted = probabilities(chosen, np.array([0.5, 0.8]))
         assert (met.tolist(), emitted.tolist()) == ([1, 1], [0, 1])
 
@@ -280,15 +281,15 @@ class TestPlot:
         assert chosen.recall <= emitted[80] < chosen.recall + 0.01
         assert (emitted <= candidate + 1e-12).all()
         assert curve(chosen, points=2)[2] == pytest.approx([0, 1])
-        with pytest.raises(ConfigError, match="curve of 1 points"):
+        with pytest.raises(ConfigError, match="at least 2 points, not 1"):
             curve(chosen, points=1)
 
 
 def test_where_candidates_do_not_follow_from_the_similarity_nothing_is_promised() -> None:
-    """No number is better than a wrong one; the cut is what was asked for."""
+    """No number is better than a wrong one; ``score_min`` is the given one."""
     tuning = keyed(0.8, 0.3)
-    assert (tuning.cut, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
-    assert keyed(0.8).cut == 0.8
+    assert (tuning.score_min, tuning.margin, tuning.exact_score) == (0.3, 0.5, True)
+    assert keyed(0.8).score_min == 0.8
     assert np.isnan([tuning.recall, tuning.candidate_probability]).all()
     met, emitted = probabilities(tuning, np.array([0.2, 0.4]))
     assert np.isnan(met).all()

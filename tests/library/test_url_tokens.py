@@ -100,7 +100,7 @@ def test_a_colon_without_slashes_is_no_scheme() -> None:
 
 
 def test_the_rules_have_a_name() -> None:
-    """It stands in the fingerprint; the stop words behind it are a sorted table that nobody changes."""
+    """It is a part of the fingerprint; the stop words are a sorted, read-only table."""
     assert url_rules().startswith("urls-1-")
     assert (np.diff(url_stops()) > 0).all()
     assert not url_stops().flags.writeable

@@ -61,7 +61,7 @@ def test_a_list_of_bits_and_packed_ones_are_one_vector(bits: list[int]) -> None:
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused(vector: Any, reason: str) -> None:
-    """And those beside it are taken, in their order."""
+    """The others are read, in their order."""
     rows = read_numbers([[1, 2, 3], vector, np.array([4, 5, 6], np.uint8)], 3)
     assert rows.values.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert rows.places.tolist() == [0, 2]
@@ -80,8 +80,8 @@ def test_a_vector_that_cannot_be_used_is_refused(vector: Any, reason: str) -> No
         (b"\0", "vector_length"),
         (np.zeros(12, bool), "vector_length"),
         ([0] * 10, "vector_length"),
-        ([2] * 11, "vector_component"),
-        ([0.5] * 11, "vector_component"),
+        ([2] * 11, "vector_bit"),
+        ([0.5] * 11, "vector_bit"),
         (b"\0\1", "vector_padding"),
     ],
 )
@@ -105,7 +105,7 @@ ARRAYS = [
 @settings(max_examples=150)
 @given(vectors=st.lists(st.sampled_from(ARRAYS)) | st.lists(st.binary(max_size=12) | st.just(bytes(12))))
 def test_a_vector_is_read_alike_in_any_company(read: Callable[..., Rows], vectors: list[Any]) -> None:
-    """Beside others of its kind, which are read in one go, and beside a list: taken or refused as if it were alone."""
+    """With others of its kind, which are read at once, and with a list: read or refused as if it were alone."""
     dimension = 3 if read is read_numbers else 17
     alone = [read([vector, [0] * dimension], dimension) for vector in vectors]
     rows = read(vectors, dimension)

@@ -26,7 +26,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "distance_scale": 2000.0,
     },
 }  # fmt: skip
-KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.kept]
+KEPT = [(measure, kept) for measure, row in VECTOR_MEASURES.items() for kept in row.evidence_choices]
 Pairs = tuple[np.ndarray, np.ndarray]
 
 
@@ -79,7 +79,7 @@ def common_of(config: Config, pairs: Pairs) -> Common:
 
 @pytest.mark.parametrize(("measure", "kept"), [case for case in KEPT if "float16" not in case])
 def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
-    """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and emitted as the curve says.
+    """At a pair of similarity s, over eight seeds of 250 pairs: as many candidates and pairs as the curve predicts.
 
     Within six standard deviations of a quarter as many independent pairs: those of one seed share its planes.
     """
@@ -90,7 +90,7 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
             config = Config(**settings, seed=seed)
             found = common_of(config, AT[measure](np.random.default_rng(seed), 250, s))
             met += int((found.keys > 0).sum())
-            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.cut - 1e-6)).sum())
+            emitted += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
         expected = [float(p[0]) for p in probabilities(config.tuning, np.array([s]))]
         for share, p in zip((met / 2000, emitted / 2000), expected, strict=True):
             assert abs(share - p) <= 6 * (p * (1 - p) / 500) ** 0.5 + 1e-4, (s, share, p)
@@ -109,7 +109,7 @@ def test_the_similarity_is_that_of_the_measure(measure: str, kept: str) -> None:
 
 
 def test_an_estimate_of_segments_is_unbiased_near_the_threshold() -> None:
-    """The share of equal rows, less those equal by chance, told back to a distance."""
+    """The share of equal rows, less those equal by chance, gives the distance."""
     config = Config(**SETTINGS["euclidean"], vector_evidence="sketch", threshold=0.9, bands=128, rows=8, rows_max=1024)
     found = common_of(config, at_euclidean(np.random.default_rng(3), 2000, 0.9)).similarity
     assert abs(found.mean() - 0.9) < 0.002
@@ -147,11 +147,11 @@ def test_a_stream_pairs_vectors_by_name() -> None:
         ("l1", [-1.0] * 32, "vector_component"),
         ("l1", [301.0] * 32, "vector_component"),
         ("euclidean", [7e5] * 32, "vector_half"),
-        ("hamming", [2] * 1000, "vector_component"),
+        ("hamming", [2] * 1000, "vector_bit"),
     ],
 )
 def test_a_vector_that_cannot_be_used_is_refused(measure: str, vector: Any, reason: str) -> None:
-    """And those beside it are signed, in their order."""
+    """The others are signed, in their order."""
     kept = {"vector_evidence": "float16"} if measure == "euclidean" else {}
     good = np.zeros(125, np.uint8) if measure == "hamming" else [0.0] * 31 + [1.0]
     documents = [Document("a", vector=good), Document("bad", vector=vector), Document("b", vector=good)]
@@ -217,7 +217,7 @@ def test_vectors_have_more_rows_than_sets_unless_told() -> None:
     ],
 )  # fmt: skip
 def test_what_decides_evidence_or_similarity_is_another_generation(measure: str, changed: dict[str, Any]) -> None:
-    """One of the fingerprints changes with each of them, and none with what has no say."""
+    """One of the fingerprints changes with each of them; what has no say is refused."""
 
     def fingerprints(config: Config) -> tuple[str, str]:
         return config.signing_fingerprint, config.matching_fingerprint
@@ -225,7 +225,8 @@ def test_what_decides_evidence_or_similarity_is_another_generation(measure: str,
     before = Config(**SETTINGS[measure])
     assert fingerprints(before) != fingerprints(before.model_copy(update=changed))
     idle = {"planes": "signs"} if measure in ("euclidean", "hamming", "l1") else {"segment_width": 7.0}
-    assert fingerprints(before) == fingerprints(before.model_copy(update=idle))
+    with pytest.raises(ConfigError, match="has no meaning with scheme"):
+        before.model_copy(update=idle)
 
 
 def test_another_scale_of_distances_needs_no_new_signatures() -> None:

@@ -118,7 +118,7 @@ def assert_tokens(text: str, expected: list[str]) -> None:
 @settings(max_examples=3000, deadline=None)
 @given(st.text(alphabet=RICH, max_size=14))
 def test_the_kernel_cuts_as_the_rules_of_the_standard_say(text: str) -> None:
-    """Every word of any mixture of the classes is found, in order, and nothing else is."""
+    """Every word of any mixture of the classes is found, in order, and no other text is."""
     assert_tokens(text, words_by_rules(text))
 
 
@@ -211,7 +211,7 @@ def test_the_hash_of_a_token_is_a_format() -> None:
 
 
 def test_the_property_table_is_read_only_and_has_every_class() -> None:
-    """Known code points carry their classes and bits, and nobody can change them."""
+    """Known code points carry their classes and bits; the table is read-only."""
     table = word_table()
     assert table.shape == (0x110000,)
     assert table.dtype == np.uint8

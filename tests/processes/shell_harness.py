@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import signal
+import time
 
 from workers.process.watchdog import Watchdog
 from workers.service.roles import ROLES
@@ -22,13 +23,16 @@ TEXT = "a story of many words that two agencies print on one day with a word or 
 
 def settings_of(**changes) -> StreamSettings:
     """Small settings of a deployment that begins at the beginning."""
-    given = {"window_seconds": 1e9, "bands_partitions": 2, "documents_partitions": 2, "start": "earliest", **changes}
+    given = {
+        "window_seconds": 1e9, "lateness_seconds": 3_600.0, "bands_partitions": 2, "documents_partitions": 2,
+        "start": "earliest", **changes,
+    }  # fmt: skip
     return StreamSettings(**{name: value for name, value in given.items() if value is not None})
 
 
 def cluster_of(settings: StreamSettings) -> MemoryCluster:
     """A broker with the topics of the settings."""
-    cluster = MemoryCluster()
+    cluster = MemoryCluster(start_seconds=time.time() - 10)  # what is written now is live to the workers
     for plan in topic_plans(settings):
         cluster.create(plan.name, plan.partitions, plan.configs)
     return cluster
@@ -54,7 +58,7 @@ class Until:
 
 
 class Bench:
-    """A deployment in memory, with what its workers told."""
+    """A deployment in memory, with what its workers reported."""
 
     def __init__(self, **changes) -> None:
         self.settings = settings_of(**changes)

@@ -1,5 +1,6 @@
 """The command line: help, exit codes, one sentence for what cannot be."""
 
+import re
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import typer
 from command import ROOT, clean_environment
 
 from stream.config import Config
+from workers.cli import options, setting_rows
 from workers.cli.app import app
 from workers.process.exits import MEANINGS, Exit
 from workers.settings import option_name
@@ -43,6 +45,39 @@ def test_every_field_is_an_option_of_the_same_name(name, models):
                 assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
 
 
+def test_the_rows_of_the_command_line_are_those_of_the_models():
+    """Run ``python -m workers.cli.setting_rows`` when a setting has changed."""
+    written = (ROOT / "workers" / "cli" / "setting_rows.json").read_text(encoding="utf-8")
+    assert written == setting_rows.written(setting_rows.made_rows())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_80_columns_and_cuts_no_name(name):
+    """By default it shows some thirty options at most, and says how many more there are."""
+    command, names = COMMANDS[name], []
+    for meta in ({}, {"neardup.help_all": True}):
+        context = command.make_context(name, [], resilient_parsing=True, terminal_width=80)
+        context.meta.update(meta)
+        shown = command.get_help(context)
+        assert max(map(len, shown.splitlines())) <= 80
+        assert "<bool>" not in shown
+        names.append(
+            [o for p in params(name) for o in p.opts if o.startswith("--") and re.search(rf"{o}\b(?!-)", shown)]
+        )
+    assert len(names[0]) <= 45
+    assert set(names[1]) >= {o for p in params(name) for o in p.opts if o.startswith("--")}
+
+
+def test_the_default_help_of_run_shows_twenty_settings():
+    """Those of ``COMMON`` that it has; the scheme is the first."""
+    shown = [param.name for param in params("run") if param.name in options.COMMON]
+    assert len(shown) == 20
+    assert shown[0] == "scheme"
+    assert {row.name for model in options.WorkerCommand.models for row in setting_rows.setting_rows(model)} >= set(
+        shown
+    )
+
+
 def test_no_option_stands_twice():
     """Options of commands and settings do not collide."""
     for name in COMMANDS:
@@ -50,14 +85,15 @@ def test_no_option_stands_twice():
         assert len(options) == len(set(options))
 
 
-def test_the_help_of_the_command_shows_commands_and_exit_codes_without_loading_kernels():
-    """Who asks for help does not wait for a compiler."""
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["run", "--help-all"], ["up", "--help"]])
+def test_help_loads_neither_compiler_nor_library(arguments):
+    """A person who asks for help does not wait for a compiler."""
     code = (
         "import sys; from workers.cli.app import main\n"
-        "try: main()\nfinally: sys.stderr.write(str('numba' in sys.modules))"
+        "main(); sys.stderr.write(str('numba' in sys.modules or 'stream' in sys.modules))"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code, "--help"],
+        [sys.executable, "-c", code, *arguments],
         capture_output=True,
         check=True,
         env=clean_environment(),
@@ -65,7 +101,11 @@ def test_the_help_of_the_command_shows_commands_and_exit_codes_without_loading_k
         text=True,
     )
     assert done.stderr == "False"
-    shown = " ".join(done.stdout.split())
+
+
+def test_the_help_shows_commands_and_exit_codes(neardup):
+    """All of them."""
+    shown = " ".join(neardup("--help").stdout.decode().split())
     for name in COMMANDS:
         assert name in shown
     for exit_code, meaning in MEANINGS.items():

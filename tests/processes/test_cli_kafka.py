@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import subprocess
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -178,11 +179,11 @@ def test_topics_as_they_are_made_are_safe():
     [
         ("retention.ms", "60000", "younger records are live"),
         ("retention.bytes", "1000000", "would drop records of the window"),
-        ("cleanup.policy", "compact", "compaction takes out records"),
-        ("cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("cleanup.policy", "compact", "compaction removes records"),
+        ("cleanup.policy", "compact,delete", "compaction removes records"),
         ("message.timestamp.type", "CreateTime", "late documents would let retention delete fresh data"),
         ("max.message.bytes", "1000", "may be refused"),
-        ("unclean.leader.election.enable", "true", "would cut off what is committed"),
+        ("unclean.leader.election.enable", "true", "would truncate what is committed"),
     ],
 )
 def test_settings_that_lose_live_state_are_found(key, value, problem):
@@ -265,6 +266,37 @@ def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path)
     assert bench.pairs() == [("a", "file.txt")]
 
 
+def test_what_is_loaded_has_the_time_of_its_document_or_now(tmp_path):
+    """By which signers align an archive; and what Kafka would delete before it is read is refused."""
+    now, week = time.time(), 7 * 86_400
+    seconds = {"archived": now - week + 3_600, "gone": now - week - 3_600, "ahead": now + 9e6, "none": None}
+    lines = [{"id": name, "text": TEXT, **({} if at is None else {"timestamp": at})} for name, at in seconds.items()]
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl"])
+    found = {record.key: record.timestamp_ms for record in bench.cluster.records(bench.names.topics.documents)}
+    assert found.pop(b"archived") == int(seconds["archived"] * 1000)
+    assert all(now * 1000 - 1 <= found.pop(name) <= time.time() * 1000 for name in (b"ahead", b"none"))
+    assert (found, dict(report.refused)) == ({}, {"past_retention": 1})
+
+
+def test_several_partitions_of_documents_need_a_lateness_that_aligns_them():
+    """One needs none; more are refused with the reason and the remedy."""
+    for lateness, partitions, is_safe in ((0.0, 1, True), (59.0, 2, False), (60.0, 2, True)):
+        plan = topic_plans(settings_of(lateness_seconds=lateness))[0]
+        problem = judge(plan, partitions, {})[0].problem
+        assert (problem == "") == is_safe
+        assert is_safe or "set lateness_seconds to 60 or more" in problem
+
+
+def test_documents_keep_the_times_of_their_producers():
+    """With the broker's, a backlog that is loaded would have one time."""
+    plan = topic_plans(settings_of())[0]
+    findings = judge(plan, 2, {**plan.configs, "message.timestamp.type": "LogAppendTime"})
+    assert ["align partitions" in finding.problem for finding in findings if finding.problem] == [True]
+
+
 def test_load_refuses_what_no_message_can_hold(tmp_path):
     """The rest goes on."""
     lines = [{"id": "big", "text": "x" * 1_100_000}, {"id": "\ud800", "text": "y"}, {"id": "small", "text": "z"}]
@@ -345,6 +377,6 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 def test_the_command_under_test_is_the_one_that_up_starts():
     """By the same interpreter."""
-    from workers.service.supervisor import jobs_of
+    from workers.service.supervisor import child_specs
 
-    assert jobs_of(1, 0, {}, None, 1)[0].command[:3] == COMMAND
+    assert child_specs(1, 0, {}, None, 1)[0].command[:3] == COMMAND

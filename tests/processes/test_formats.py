@@ -49,7 +49,7 @@ def with_bars(tmp_path):
     """Run the command line in a process where the table has one more row."""
 
     def run(*arguments):
-        code = f"{BARS}\nfrom workers.cli.app import main\nmain()"
+        code = f"{BARS}\nfrom workers.cli.app import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", code, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=False)
 

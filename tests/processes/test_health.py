@@ -52,7 +52,7 @@ def test_a_start_has_a_limit_of_its_own():
         health.beat(Answer(True, "partitions: 0"))
         assert ask(app, "/readyz")[0] == 200
         clock.seconds = 1000.0
-        health.beat(Answer(False, "starting over"))
+        health.beat(Answer(False, "restarting"))
         health.start()
 
 

@@ -85,7 +85,7 @@ def test_an_order_can_be_learned_where_the_settings_name_it_already(neardup, sam
         (None, Failure, "cannot read the token order in order.npy: No such file"),
         (b"", ConfigError, "order.npy holds no NumPy array: make one with neardup learn-order"),
         (b"text", ConfigError, "order.npy holds no NumPy array"),
-        (np.array([1.5]), ConfigError, "of float64 is none"),
+        (np.array([1.5]), ConfigError, "of float64 cannot be used"),
         (np.array([{}], object), ConfigError, "order.npy holds no NumPy array"),
         (np.array([7, 7], np.uint64), ConfigError, "stands twice"),
     ],

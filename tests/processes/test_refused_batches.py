@@ -10,9 +10,13 @@ import pytest
 from match_world import CONFIG, SIGN, TOPICS, World, turns
 
 from stream.bands_message import WireError, decode
+from workers.process.exits import Exit
+from workers.service.shell import failure_of
+from workers.service.supervisor import FINAL
 from workers.stages.signer import SignWorker
 from workers.telemetry.observer import Silent
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import UnreadableError
 
 
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
@@ -50,3 +54,10 @@ def test_a_batch_of_bands_that_is_not_unpacked_stops_the_worker() -> None:
     world.cluster.append_batch(TOPICS.bands, 1, [b"x" * 60] * 2, packed_bytes=20)
     with pytest.raises(WireError, match=r"offsets 0 to 1 of partition 1 of bands .* raise batch_bytes_max"):
         turns(one)
+
+
+def test_a_batch_that_is_not_readable_ends_a_worker_for_good() -> None:
+    """The supervisor does not start it again: the batch stays what it is."""
+    failure = failure_of(UnreadableError("the batch at offset 7 is packed by codec 5"))
+    assert (failure.code, str(failure)) == (Exit.TOPIC, "the batch at offset 7 is packed by codec 5")
+    assert failure.code in FINAL

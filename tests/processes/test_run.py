@@ -240,7 +240,7 @@ def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_reje
 def test_memory_does_not_grow_with_the_input(tmp_path):
     """A window of few documents, an eightfold input: the same memory, within what an allocator wastes."""
     code = (
-        "import resource, sys; from workers.__main__ import main\n"
+        "import resource, sys; from workers.cli.app import main\n"
         "try: main()\n"
         "finally: sys.stderr.write(str(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss))"
     )

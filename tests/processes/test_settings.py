@@ -7,6 +7,7 @@ from stream.errors import ConfigError
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 from workers.settings.load import FILE_DEFAULT, load
+from workers.settings.presets import PRESETS
 
 
 @pytest.fixture(autouse=True)
@@ -98,3 +99,38 @@ def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path):
     (tmp_path / "bad.toml").write_text("threshold =\n")
     with pytest.raises(ConfigError, match=r"bad.toml is not TOML"):
         load({}, "bad.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("48h", 172_800), ("2d", 172_800), ("1h30m", 5400), ("500ms", 0.5), ("90", 90), ("1 w", 604_800)],
+)
+def test_a_duration_may_have_units(monkeypatch, tmp_path, text, seconds):
+    """In every place of settings."""
+    assert load({"window_seconds": text}).window_seconds == seconds
+    monkeypatch.setenv("NEARDUP_LATENESS_SECONDS", text)
+    (tmp_path / FILE_DEFAULT).write_text(f'follow_seconds = "{text}"\n' if seconds < 3600 else "")
+    assert load({}).lateness_seconds == seconds
+    assert load({}).follow_seconds in (seconds, 0.2)
+
+
+def test_what_is_no_duration_is_refused_with_the_units():
+    """By the name of the setting."""
+    for text in ("soon", "3 years", "h", "1h or so"):
+        with pytest.raises(ConfigError, match=r"window_seconds='.*as in 48h or 1h30m"):
+            load({"window_seconds": text})
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_stands_below_every_place_and_is_a_valid_configuration(monkeypatch, tmp_path, name):
+    """Its values hold unless set otherwise; it may come from every place itself."""
+    preset = PRESETS[name]
+    assert preset.reason
+    settings = load({"preset": name})
+    assert {field: getattr(settings, field) for field in preset.values} == dict(preset.values)
+    monkeypatch.setenv("NEARDUP_PRESET", name)
+    (tmp_path / FILE_DEFAULT).write_text("threshold = 0.77\n")
+    assert load({}).threshold == 0.77
+    assert load({"threshold": 0.66}).threshold == 0.66
+    with pytest.raises(ConfigError, match="preset='newz': must be one of news"):
+        load({"preset": "newz"})

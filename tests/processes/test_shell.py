@@ -5,9 +5,9 @@ import logging
 import pytest
 from shell_harness import TEXT, Bench, settings_of
 
-from workers.process.backoff import MOST_SECONDS, backoff_seconds
+from workers.process.backoff import SECONDS_MAX, backoff_seconds
 from workers.process.exits import Exit, Failure
-from workers.service.roles import ROLES, _tell_unseen, wait_seconds
+from workers.service.roles import ROLES, _warn_unseen, wait_seconds
 from workers.service.shell import _FENCED_MAX
 from workers.telemetry.metrics import Metrics
 from workers.topics.names import Topics, names_of
@@ -38,7 +38,7 @@ def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
     assert bench.pairs() == [("a", "b")]
     signer, matcher = bench.metrics["sign"], bench.metrics["match"]
     assert signer.value("documents") == 3
-    assert signer.value("transactions", "committed") == 3  # where it was told to begin, twice, and the step
+    assert signer.value("transactions", "committed") == 2  # the start position, and the step
     assert signer.value("sent_messages") == 2
     assert (matcher.value("pairs"), matcher.value("end_to_end_seconds")) == (1, 1)
     assert matcher.value("copies") >= 1
@@ -62,8 +62,8 @@ def test_what_is_told_at_intervals_is_told(bench):
     assert (matcher.value("ready"), matcher.value("restore_progress_ratio", "1")) == (1, 1)
 
 
-def test_a_broker_that_comes_late_is_waited_for_and_told_of_once(bench, caplog):
-    """The waits grow; the log has one line however many tries there were."""
+def test_a_broker_that_starts_late_is_waited_for_and_logged_once(bench, caplog):
+    """The waits grow; the log has one line for any number of attempts."""
     refusals = iter([UnreachableError("no broker")] * 5)
 
     def connect():
@@ -75,28 +75,28 @@ def test_a_broker_that_comes_late_is_waited_for_and_told_of_once(bench, caplog):
     with caplog.at_level(logging.INFO):
         bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3, connect)
     assert bench.stop.naps[:5] == sorted(bench.stop.naps[:5])
-    assert sum("starting over" in line for line in caplog.messages) == 1
+    assert sum("restarting" in line for line in caplog.messages) == 1
     assert sum("ready" in line for line in caplog.messages) == 1
     assert bench.metrics["sign"].value("restarts", "unreachable") == 5
 
 
-def test_health_knows_of_a_start_also_of_one_over_again(bench):
-    """While it makes everything, and turns of the loop once it has."""
-    told = []
+def test_health_knows_of_a_start_and_of_a_restart(bench):
+    """It reports the start while everything is made, and then the turns of the loop."""
+    reported = []
 
     def connect():
-        told.append(bench.health["sign"].alive().text)
-        if len(told) == 1:
+        reported.append(bench.health["sign"].alive().text)
+        if len(reported) == 1:
             raise UnreachableError("no broker")
         return MemoryTransport(bench.cluster)
 
     bench.run("sign", lambda: bench.health["sign"].ready().holds, connect)
-    assert [text[:15] for text in told] == ["the start began"] * 2
+    assert [text[:15] for text in reported] == ["the start began"] * 2
     assert bench.health["sign"].alive().text.startswith("the loop turned")
 
 
-def test_a_broker_that_goes_away_is_waited_for_with_all_that_is_held(bench, caplog):
-    """The matcher keeps its tables: nothing is restored, nothing made anew."""
+def test_during_an_outage_of_the_broker_a_worker_keeps_everything(bench, caplog):
+    """The matcher keeps its tables: nothing is restored, nothing is made again."""
     bench.sign(3)
     bench.cluster.fail_next("poll", times=4, raises=None)
     with caplog.at_level(logging.INFO):
@@ -117,8 +117,8 @@ def test_a_broker_that_goes_away_is_waited_for_with_all_that_is_held(bench, capl
     ],
 )
 @pytest.mark.parametrize("role", ["sign", "match"])
-def test_a_step_that_is_put_out_or_unknown_starts_over_and_happens_once(bench, role, call, cause, raises):
-    """Whatever the broker did before the answer was lost."""
+def test_a_step_that_is_fenced_or_unknown_is_done_again_and_counts_once(bench, role, call, cause, raises):
+    """Whatever the broker did before the response was lost."""
     if role == "match":
         bench.sign(3)
     # The first two transactions commit where to begin.
@@ -196,23 +196,23 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
     bench.cluster.create(other, 4)
     code, sentence = ends(bench, "sign", bands_partitions=5)
     assert code == Exit.TOPIC
-    assert f"{other} has 4 partitions, but its generation is that of 5" in sentence
+    assert f"{other} has 4 partitions, but its generation means 5" in sentence
 
 
 @pytest.mark.parametrize(
     ("role", "topic", "key", "value", "problem"),
     [
-        ("match", "bands", "cleanup.policy", "compact", "compaction takes out records"),
+        ("match", "bands", "cleanup.policy", "compact", "compaction removes records"),
         ("match", "bands", "retention.ms", "1000", "younger records are live"),
         ("sign", "bands", "retention.bytes", "1000", "would drop records of the window"),
-        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction takes out records"),
+        ("sign", "documents", "cleanup.policy", "compact,delete", "compaction removes records"),
         ("sign", "documents", "message.timestamp.after.max.ms", "9223372036854775807", "would expire the windows"),
-        ("match", "candidates", "cleanup.policy", "compact", "compaction takes out records"),
-        ("match", "candidates", "unclean.leader.election.enable", "true", "would cut off what is committed"),
+        ("match", "candidates", "cleanup.policy", "compact", "compaction removes records"),
+        ("match", "candidates", "unclean.leader.election.enable", "true", "would truncate what is committed"),
     ],
 )
 def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):
-    """With the setting, what it would do, and what to do; the other role is not asked about it."""
+    """The sentence names the setting, its effect and the remedy; the other role does not check it."""
     name = getattr(bench.names.topics, topic)
     topic_of = bench.cluster._topic(name)
     topic_of.configs = {**topic_of.configs, key: value}
@@ -226,9 +226,9 @@ def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role
         bench.run(other, lambda: bench.health[other].ready().holds)
 
 
-def test_settings_that_are_not_to_be_seen_are_told_of_once(bench, caplog):
-    """However often the worker starts over."""
-    _tell_unseen.cache_clear()
+def test_settings_that_a_user_may_not_see_are_logged_once(bench, caplog):
+    """Any number of restarts makes one line."""
+    _warn_unseen.cache_clear()
     bench.cluster._topic(bench.names.topics.dead).configs = {}
     bench.cluster.fail_next("commit_before", times=3)
     with caplog.at_level(logging.INFO):
@@ -272,12 +272,12 @@ def test_what_the_broker_refuses_for_good_ends_the_worker(bench):
     assert failure.value.code == Exit.BROKER
 
 
-def test_two_processes_of_one_name_do_not_fight_for_ever(bench):
-    """After so many times in a row the worker ends, with what to change."""
+def test_two_processes_of_one_name_do_not_fight_forever(bench):
+    """Fenced many times in a row, the worker ends and says what to change."""
     bench.cluster.fail_next("poll", times=_FENCED_MAX, raises=FencedError("replaced by another of the same instance"))
     code, sentence = ends(bench, "sign")
     assert code == Exit.FENCED
-    assert "give each worker of a role its own --instance" in sentence
+    assert "another process uses the same --instance: give each worker of a role its own" in sentence
     assert len(bench.stop.naps) == _FENCED_MAX - 1
 
 
@@ -314,12 +314,12 @@ def test_a_partition_that_grows_and_does_not_advance_ends_the_process(bench):
 
     grown: list[int] = []
     bench.run("sign", lambda: bool(bench.stuck), lambda: Deaf(bench.cluster), stall_seconds_max=30.0)
-    assert "stands at" in bench.stuck[0]
+    assert "stays at" in bench.stuck[0]
 
 
 def test_the_log_is_trimmed_to_the_beginning_of_the_window():
     """What has left it is dropped at intervals; a new matcher restores from what is left."""
-    bench = Bench(window_seconds=10.0, trim_interval_seconds=1.0, bands_partitions=1)
+    bench = Bench(window_seconds=10.0, lateness_seconds=60.0, trim_interval_seconds=1.0, bands_partitions=1)
     for i in range(4):
         bench.add((f"{i}", f"{TEXT} {i}"), timestamp=1_600_000_000 - 400 + i * 100)
         bench.sign(i + 1)
@@ -335,8 +335,8 @@ def test_the_waits_grow_to_a_limit_and_differ_between_workers():
     """The same for the same name and try, so that a run can be repeated."""
     waits = [backoff_seconds(attempt, "sign-0") for attempt in range(1, 40)]
     assert waits == [backoff_seconds(attempt, "sign-0") for attempt in range(1, 40)]
-    assert all(0 < wait <= MOST_SECONDS for wait in waits)
-    assert waits[10] > MOST_SECONDS / 2
+    assert all(0 < wait <= SECONDS_MAX for wait in waits)
+    assert waits[10] > SECONDS_MAX / 2
     assert len({backoff_seconds(3, f"sign-{i}") for i in range(20)}) == 20
 
 

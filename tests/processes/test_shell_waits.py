@@ -32,18 +32,18 @@ class Pending(MemoryTransport):
 
 @pytest.mark.parametrize("role", ["sign", "match"])
 def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends_the_process(bench, role, caplog):
-    """Told once when it is late, though every turn asks; an open transaction of one's own ends with the new start."""
+    """Logged once when it is late, although every turn asks; an open transaction of its own ends with the restart."""
     with caplog.at_level(logging.INFO):
         bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
     assert bench.metrics[role].value("restarts", "waited") == 2
     assert "has no committed offset" in bench.stuck[0]
-    assert "after a new start either" in bench.stuck[0]
+    assert "also after a restart" in bench.stuck[0]
     assert sum("no committed offset, though the broker answers: [0, 1]" in line for line in caplog.messages) == 2
     assert bench.health[role].ready().holds is False
 
 
 def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
-    """A dead predecessor's ends by its timeout, however long that is set; the worker is not made anew for it."""
+    """The transaction of a dead predecessor ends by its timeout; the worker does not restart for it."""
     polled = itertools.count()
 
     class Slow(Pending):
@@ -76,7 +76,8 @@ def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start
             consumer = super().consumer(topic, group, instance)
             if len(left) == 1:
                 left[0].begin()
-                left[0].send_offsets(topic, {0: Committed(0, "")}, consumer.poll(0, 1).membership)
+                pending = {0: Committed(0, ""), 1: Committed(0, "")}
+                left[0].send_offsets(topic, pending, consumer.poll(0, 1).membership)
                 self._cluster.advance(self._cluster.session_seconds)  # its partitions come back with the next poll
             return consumer
 

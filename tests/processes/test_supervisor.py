@@ -7,15 +7,19 @@ import sys
 import pytest
 
 from workers.process.exits import Exit
-from workers.service.supervisor import FINAL, STOP_SECONDS_MAX, Job, Supervisor, arguments, jobs_of
+from workers.service.supervisor import FINAL, STOP_SECONDS_MAX, ChildSpec, Supervisor, arguments, child_specs
 
-JOBS = [Job("sign", "sign-0", ["s0"]), Job("sign", "sign-1", ["s1"]), Job("match", "match-0", ["m0"])]
+SPECS = [
+    ChildSpec("sign", "sign-0", ["s0"]),
+    ChildSpec("sign", "sign-1", ["s1"]),
+    ChildSpec("match", "match-0", ["m0"]),
+]
 
 
 class World:
     """Processes that end when the test says so, a clock that only naps move, and everything that happened in order."""
 
-    def __init__(self, jobs=JOBS):
+    def __init__(self, specs=SPECS):
         self.seconds = 0.0
         self.signal = 0
         self.events = []
@@ -23,7 +27,9 @@ class World:
         self.deaf = set()  # names that do not hear SIGTERM
         self.script = iter([])
         pids = itertools.count(100)
-        self.supervisor = Supervisor(jobs, lambda job: _Process(self, job.name, next(pids)), self, self.say, self.now)
+        self.supervisor = Supervisor(
+            specs, lambda spec: _Process(self, spec.name, next(pids)), self, self.say, self.now
+        )
 
     def now(self):
         return self.seconds
@@ -90,7 +96,7 @@ def test_what_dies_is_started_again_later_each_time():
         waits.append(world.seconds - died)
     assert waits == sorted(waits)
     assert world.started("sign-0") == world.started("sign-1") == 1
-    assert world.events[3].startswith("match-0 ended with signal SIGKILL; starting it again in ")
+    assert world.events[3].startswith("match-0 ended with signal SIGKILL; restarting it in ")
 
 
 def test_a_long_life_ends_the_row_of_deaths():
@@ -114,7 +120,7 @@ def test_what_no_start_can_mend_ends_everything_with_its_code(code):
     world.script = iter([lambda: world.ends.update({"match-0": int(code)})])
     assert world.supervisor.run() == code
     assert world.started("match-0") == 1
-    said = f"match-0 ended with code {int(code)} ({code.name.lower()}), which a new start cannot mend: stopping all"
+    said = f"match-0 ended with code {int(code)} ({code.name.lower()}), which no restart can repair: stopping all"
     assert world.events[3:] == [said, "terminate sign-0", "terminate sign-1"]
 
 
@@ -130,7 +136,7 @@ def test_a_child_that_does_not_end_is_killed_by_its_id():
 
 
 def test_a_second_signal_kills_all_children_at_once():
-    """And nobody else."""
+    """And no other process."""
 
     def interrupt():
         raise KeyboardInterrupt
@@ -144,14 +150,14 @@ def test_a_second_signal_kills_all_children_at_once():
 
 def test_children_get_instances_ports_and_the_settings_of_the_command_line():
     """Each command is one that the command line takes."""
-    jobs = jobs_of(2, 1, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000)
-    assert [job.name for job in jobs] == ["sign-0", "sign-1", "match-0"]
-    assert jobs[2].command == [
+    specs = child_specs(2, 1, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000)
+    assert [spec.name for spec in specs] == ["sign-0", "sign-1", "match-0"]
+    assert specs[2].command == [
         sys.executable, "-m", "workers", "match", "--supervised", "--instance", "0", "--health-port", "9002",
         "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
     ]  # fmt: skip
-    assert "1" in jobs[1].command
-    assert {job.command[job.command.index("--health-port") + 1] for job in jobs_of(2, 2, {}, None, 0)} == {"0"}
+    assert "1" in specs[1].command
+    assert {spec.command[spec.command.index("--health-port") + 1] for spec in child_specs(2, 2, {}, None, 0)} == {"0"}
 
 
 def test_settings_go_to_children_as_they_came():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workers.stages.transaction import Message, in_turns, parts, transact
+from workers.stages.transaction import Message, in_turns, transact
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError, Record
+from workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError
 
 MESSAGES = [Message("out", 0, b"one", b"k"), Message("out", 1, b"two")]
 
@@ -116,25 +116,6 @@ def test_whatever_failed_is_aborted(fails: str) -> None:
     assert producer.calls[-2:] == [fails, "abort"]
     whole = ["begin", "send", "send", "flush", "send_offsets", "commit"]
     assert producer.calls[:-1] == whole[: whole.index(fails) + 1]
-
-
-@pytest.mark.parametrize(
-    ("sizes", "bytes_max", "expected"),
-    [
-        ([], 10, []),
-        ([4, 4, 4], 12, [[4, 4, 4]]),
-        ([4, 4, 4], 8, [[4, 4], [4]]),
-        ([4, 4, 4], 7, [[4, 4], [4]]),
-        ([4, 99, 4, 4], 11, [[4, 99], [4, 4]]),
-        ([99], 0, [[99]]),
-    ],
-)
-def test_records_are_parted_by_their_bytes(sizes: list[int], bytes_max: int, expected: list[list[int]]) -> None:
-    """Up to the one that reaches the limit, all in order."""
-    records = [Record(0, i, 0, None, b"x" * size) for i, size in enumerate(sizes)]
-    found = list(parts(records, bytes_max))
-    assert [[len(record.value or b"") for record in part] for part in found] == expected
-    assert [record for part in found for record in part] == records
 
 
 def test_who_could_not_be_had_is_asked_for_last() -> None:

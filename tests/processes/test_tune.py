@@ -21,7 +21,8 @@ def test_everything_that_was_chosen_is_shown(capsys):
     show(config, plot=None, as_json=False)
     shown = capsys.readouterr().out
     tuning = config.tuning
-    for value in (tuning.candidate_probability, tuning.pass_probability, tuning.recall, tuning.cut, tuning.margin):
+    chances = tuning.candidate_probability, tuning.pass_probability, tuning.recall
+    for value in (*chances, tuning.score_min, tuning.margin):
         assert f"{value:.4f}" in shown
     for word in ("bands", "rows", "margin", "cut", "overall recall", "0.7 (threshold)", "becomes a candidate"):
         assert word in shown

@@ -20,26 +20,28 @@ from typing import Any
 from unittest import mock
 
 from sim_documents import Feed, Habits
+from sim_watched import Watched
 
 from stream.config import Config
 from stream.json_lines import Fields
-from workers.settings.kafka import STEP_BYTES_MAX
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.partition_table import PartitionTable, decode_window
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
+from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
-    "bounds", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets", "send_offsets_after",
-    "commit_before", "commit_after", "abort", "abort_after",
+    "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
+    "send_offsets_after", "commit_before", "commit_after", "abort", "abort_after",
 )  # fmt: skip
 _CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_before", "commit_after", "poll", "read")
 
@@ -65,24 +67,7 @@ class Scenario:
     message_bytes: int = 512 << 10
     stretch_records: int = 500
     step_bytes: int = STEP_BYTES_MAX
-
-
-class Watched:
-    """A transport, consumer or producer whose every call is told to ``before`` first."""
-
-    def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
-        self._inner, self._before = inner, before
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
-
-        def call(*args: Any, **named: Any) -> Any:
-            self._before(name)
-            return found(*args, **named)
-
-        return call
+    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
 
 
 @dataclass(eq=False)
@@ -117,7 +102,8 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -125,6 +111,10 @@ class Cluster:
         self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
         self._read = dict.fromkeys(self.bands, 0)
         self._acted = 0
+
+    def clock(self) -> float:
+        """The time of the cluster."""
+        return self.memory.now_seconds
 
     def between(self, place: Place, call: str) -> None:
         """What happens in the world before a call of that worker; nothing here."""
@@ -147,11 +137,11 @@ class Cluster:
             Watched(x, lambda call: self.between(place, call)) for x in (place.producer, place.consumer)
         )
         if place.kind == SIGNERS:
-            place.worker = SignWorker(
-                consumer, producer, lambda: transport.bounds(self.topics.documents), self.sign_plan, Silent()
-            )
+            place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
+            ends = self.memory.group(MATCHERS, topic).offsets.values()
+            self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
             place.worker.take(place.kept)
             place.kept = {}
@@ -171,12 +161,6 @@ class Cluster:
             self.events["crash in a call"] += 1
         except UnreachableError:
             self.events["unreachable"] += 1
-        except OffsetGoneError:
-            if not place.abandoned:
-                raise
-            # What a zombie goes on to read may be trimmed by its successor; either error is its end.
-            self.events["OffsetGoneError of a zombie"] += 1
-            self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
             kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
@@ -188,6 +172,8 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
+            tables = getattr(place.worker, "tables", {}).values()
+            self.events["ends inside a message"] += any(table.next[1] for table in tables)
             return taken
         return 0
 
@@ -237,7 +223,7 @@ class Cluster:
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
                 # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
-                if place.worker is not None and place.consumer._replaced:
+                if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)
             quiet = 0 if moved or not self.is_done() else quiet + 1
@@ -268,6 +254,7 @@ class Cluster:
         with (
             mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
+            mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
         ):
             yield
 

@@ -28,7 +28,7 @@ UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
     ("no_id", None, b'{"text": "something to read"}'),
     ("no_id", b"\xff\xfe", b'{"text": "something to read"}'),
     ("no_id", None, None),
-    ("id_type", b"k", b'{"id": 7, "text": "something to read"}'),
+    ("id_type", b"k", b'{"id": [7], "text": "something to read"}'),
     ("id_not_utf8", b"\xff\xfe", None),
     ("id_too_long", b"k" * 2000, None),
     ("id_too_long", b"k", json.dumps({"id": "k" * 2000, "text": "something to read"}).encode()),

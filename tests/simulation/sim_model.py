@@ -73,7 +73,7 @@ class Sketches:
         self.buckets = bands.sum(axis=2)
         chance = 2.0**-tuning.sketch_bits
         self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, 1)
-        self.pairs = (self.first >= 0) & (self.similarity >= tuning.cut)
+        self.pairs = (self.first >= 0) & (self.similarity >= tuning.score_min)
         keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan).values
         self.places = partitions_of(keys, partitions).reshape(batch.size, tuning.bands)
 

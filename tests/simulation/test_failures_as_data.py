@@ -71,8 +71,9 @@ class Played(Cluster):
         self.go_on()
 
     def go_on(self, rounds: int = 4) -> None:
-        """Everybody takes some turns."""
+        """Everybody takes some turns, one a second."""
         for _ in range(rounds):
+            self.memory.advance(1.0)
             for place in [*self.zombies, *self.places]:
                 self.turn(place)
 

@@ -115,6 +115,8 @@ SCHEME_REASONS: dict[str, str] = {
     "vector_zero": "test_vectors.py",
     "vector_norm": "test_vectors.py",
     "vector_component": "test_vectors.py",
+    "vector_bit": "test_vectors.py",
+    "fields_type": "test_deduplicator.py",
     "vector_half": "test_vectors.py",
     "vector_padding": "test_vector_input.py",
     "no_key": "test_records.py",

@@ -8,7 +8,7 @@ from pathlib import Path
 def drop_stale_kernels(package: Path) -> int:
     """Delete the cached kernels of a package if one of its modules is newer than the oldest of them; how many files.
 
-    Numba compiles a kernel anew when the file that holds it changes, and only then. A kernel of one module is compiled
+    Numba compiles a kernel again only when the file that holds it changes. A kernel of one module is compiled
     into the kernels of others (``mix64`` into every signature), whose files stay as they were: they would go on with
     the old code, and tests of the new code would pass or fail on it.
     """

@@ -90,6 +90,6 @@ def _print(rng: random.Random) -> list[int]:
 
 
 def _changed_print(rng: random.Random, squares: list[int]) -> list[int]:
-    """A tenth of the squares is lost, as many are new."""
+    """Replace a tenth of the squares."""
     kept = rng.sample(squares, len(squares) * 9 // 10)
     return list({*kept, *rng.sample(range(SQUARES), len(squares) - len(kept))})

@@ -1,6 +1,6 @@
 """The exact index as the textbook has it, with position and suffix length in the key, in plain Python and fractions.
 
-The library keeps them beside the key. Both must make the same candidates. Positions i and j count from 1, and suffix
+The library stores them next to the key. Both must make the same candidates. Positions i and j count from 1, and suffix
 lengths p and q count what follows a symbol, as in Mining of Massive Datasets, 3.9.4 to 3.9.6.
 """
 

@@ -16,7 +16,7 @@ NORM_MAX = 2.0
 
 
 class Kind(NamedTuple):
-    """How vectors of a measure are drawn: anew, near another, and ones that are refused."""
+    """How vectors of a measure are drawn: new ones, ones near another, ones that are refused."""
 
     fresh: Callable[[np.random.Generator], Any]
     near: Callable[[np.random.Generator, Any], Any]

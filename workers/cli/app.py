@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from workers.cli.kafka import register
-from workers.cli.options import SettingsCommand, given
+from workers.cli.options import HelpCommand, SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
 from workers.process.printable import printable
 
@@ -22,14 +22,16 @@ _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
     "the command line goes first, then the environment, then the file."
 )
-_EPILOG = f"{_PLACES}\n\n{exit_codes_help()}"
+_EPILOG = f"{_PLACES}\n\nneardup --help explains the exit codes."
 
 app = typer.Typer(
     name="neardup",
     help="Find near-duplicates in documents as they arrive.",
-    epilog=_EPILOG,
+    epilog=f"{_PLACES}\n\n{exit_codes_help()}",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 Paths = Annotated[
@@ -192,7 +194,7 @@ def tune_command(
         tune.show(load(given(ctx), config), plot=plot, as_json=as_json)
 
 
-@app.command("calibrate", epilog=_EPILOG)
+@app.command("calibrate", cls=HelpCommand, epilog=_EPILOG)
 def calibrate_command(
     pairs: Annotated[
         str,
@@ -310,11 +312,11 @@ def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
     raise typer.Exit(run(RunJob(**job), load(given(ctx), config)))
 
 
-def main() -> None:
-    """Run the command line; every foreseen failure is one sentence on standard error and its exit code."""
+def main() -> int:
+    """Run the command line and return its exit code; every foreseen failure is one sentence on standard error."""
     if sys.stderr is None:  # closed by whoever started the process: nothing is told then
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
-    sys.exit(_main())
+    return _main()
 
 
 def _main() -> int:
@@ -345,7 +347,3 @@ def _library_code(error: Exception) -> Exit | None:
 def _fail(code: Exit, sentence: str) -> int:
     typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
     return code
-
-
-if __name__ == "__main__":
-    main()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.options import ConfigCommand, SettingsCommand, given, model_params
+from workers.cli.options import ConnectionCommand, TopicsCommand, WorkerCommand, given
 
 if TYPE_CHECKING:
     from workers.settings.kafka import StreamSettings
@@ -46,49 +46,11 @@ Paths = Annotated[
 ]
 
 
-def _connection_params() -> list[Any]:
-    from workers.settings.kafka import ConnectionOptions
-
-    return model_params(ConnectionOptions, "Settings: Kafka")
-
-
-def _stream_params() -> list[Any]:
-    from workers.settings.kafka import StreamOptions
-
-    return [*_connection_params(), *model_params(StreamOptions, "Settings: workers")]
-
-
-class WorkerCommand(SettingsCommand):
-    """A command that takes every setting but those that topics are made with."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        return [*super().setting_params(), *_stream_params()]
-
-
-class TopicsCommand(ConfigCommand):
-    """A command that takes the settings that decide topics."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        from workers.settings.kafka import TopicOptions
-
-        return [*super().setting_params(), *_stream_params(), *model_params(TopicOptions, "Settings: topics")]
-
-
-class ConnectionCommand(ConfigCommand):
-    """A command that takes the settings of the input and of the broker."""
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        from workers.settings.files import Options
-
-        return [*model_params(Options, "Settings: how input is read"), *_connection_params()]
-
-
 def register(app: typer.Typer, epilog: str) -> None:
     """Add the commands to the command line."""
-    topics = typer.Typer(help="Make the topics of a deployment, or say what they are.", no_args_is_help=True)
+    topics = typer.Typer(
+        help="Make the topics of a deployment, or say what they are.", no_args_is_help=True, rich_markup_mode=None
+    )
     app.command("sign", cls=WorkerCommand, epilog=epilog)(sign_command)
     app.command("match", cls=WorkerCommand, epilog=epilog)(match_command)
     app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
@@ -134,14 +96,14 @@ def up_command(
     {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers.
     """
     from workers.process.stop import Stop
-    from workers.service.supervisor import Supervisor, jobs_of, spawn
+    from workers.service.supervisor import Supervisor, child_specs, spawn
 
     settings = _settings(ctx, config, start)
     stop = Stop()
     stop.install()
     values = _given(ctx, start)
-    jobs = jobs_of(signers, matchers, values, config, settings.health_port)
-    raise typer.Exit(Supervisor(jobs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
+    specs = child_specs(signers, matchers, values, config, settings.health_port)
+    raise typer.Exit(Supervisor(specs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
 
 
 def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
@@ -224,6 +186,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     from workers.telemetry.health import Health, serve
     from workers.telemetry.metrics import Metrics
     from workers.topics.names import names_of
+    from workers.topics.rules import LATENESS_SECONDS_MIN
     from workers.transport.kafka.connect import connect, kafka_settings
 
     settings = _settings(ctx, config, start)
@@ -243,10 +206,12 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     logging.getLogger(__name__).info(
         "%s: starting; health and metrics on %s:%d", names.worker(role, settings.instance), settings.health_host, port
     )
-    if role == "match" and not settings.lateness_seconds:
+    if role == "match" and settings.lateness_seconds < LATENESS_SECONDS_MIN:
         logging.getLogger(__name__).warning(
-            "lateness_seconds is 0, but documents of several partitions do not come in order of time: set how late one "
-            "may be, or pairs at the edge of the window may be missed"
+            "lateness_seconds is %g: several partitions of documents need %g at least, or pairs are missed; one "
+            "partition needs as much as its producers are out of order",
+            settings.lateness_seconds,
+            LATENESS_SECONDS_MIN,
         )
     outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
     spare_collector()

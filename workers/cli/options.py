@@ -1,96 +1,160 @@
-"""The command line of the settings: one option a field, made from the models, so that nothing is typed twice.
+"""The command line of the settings: one option a setting, made from ``setting_rows``.
 
-The fields are looked up when a command needs them and not when the program starts: they come with the kernels of the
-library, which take longer to load than ``neardup --help`` should.
+By default the help shows the settings of ``COMMON``, which are enough for most uses; ``--help-all`` shows all.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from typing import Annotated, Any, get_args, get_origin
+from collections.abc import Iterable
+from typing import Annotated, Any
 
 import typer
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
+from workers.cli.setting_rows import SettingRow, setting_rows
 from workers.settings import option_name
 
-_META_KEY = "neardup.settings"
-# Settings that stand in a file of their own: their options take its path.
-_IN_FILES = ("token_order",)
+_GIVEN, _ALL = "neardup.settings", "neardup.help_all"
+# The settings of the default help.
+COMMON = frozenset((
+    "scheme", "preset", "threshold", "recall", "min_similarity", "shingles", "k", "languages", "measure", "verify",
+    "sketch_bits", "window_seconds", "lateness_seconds", "window_documents", "input_format", "id_field", "text_field",
+    "timestamp_field", "timestamp_unit", "sign_threads",
+    "bootstrap_servers", "topic_prefix", "bands_partitions", "instance", "group", "health_port",
+    "documents_partitions", "replication_factor", "retention_seconds",
+))  # fmt: skip
+# Model -> the heading of its options.
+_HEADINGS = {
+    "Config": "What is a near-duplicate",
+    "Options": "How input is read",
+    "ConnectionOptions": "Kafka",
+    "StreamOptions": "Workers",
+    "TopicOptions": "Topics",
+}
+# Kind of a setting -> its type on the command line, and the word for a value in the help.
+_TYPES: dict[str, tuple[Any, str | None]] = {
+    "switch": (bool, None), "int": (int, "N"), "float": (float, "X"), "duration": (str, "TIME"), "file": (str, "FILE"),
+    "list": (list[str], "A,B"), "text": (str, "TEXT"),
+}  # fmt: skip
 
 
 def given(ctx: typer.Context) -> dict[str, Any]:
     """The settings that stand on the command line, by field."""
-    return dict(ctx.meta.get(_META_KEY, {}))
+    return dict(ctx.meta.get(_GIVEN, {}))
 
 
-class ConfigCommand(TyperCommand):
-    """A command that takes every field of ``Config`` as an option."""
+class HelpCommand(TyperCommand):
+    """A command whose help has a section a heading and fits 80 columns without cutting a name."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the sections; the settings beyond ``COMMON`` only if they were asked for."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
+        left_out = 0
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            heading = getattr(param, "rich_help_panel", None) or ("Options" if param.opts[0][0] == "-" else "Arguments")
+            if record is None:
+                continue
+            if heading == "Arguments":
+                record = (record[0].partition(" <")[0], record[1])  # without the name of a Python type
+            if heading in _HEADINGS.values() and param.name not in COMMON and not ctx.meta.get(_ALL):
+                left_out += 1
+                continue
+            sections.setdefault(heading, []).append(record)
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+        if left_out:
+            formatter.write_paragraph()
+            formatter.write_text(f"{left_out} more settings: --help-all shows them.")
+
+
+class ConfigCommand(HelpCommand):
+    """A command that takes every setting of some models as an option; here those of ``Config``."""
+
+    models: tuple[str, ...] = ("Config",)
 
     def get_params(self, ctx: Any) -> list[Any]:
         """The command's own parameters, then those of the settings."""
-        return [*super().get_params(ctx), *self.setting_params()]
-
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields."""
-        from stream.config import Config
-
-        return model_params(Config, "Settings: what is a near-duplicate")
+        return [*super().get_params(ctx), *_help_all(), *(p for model in self.models for p in _params(model))]
 
 
 class SettingsCommand(ConfigCommand):
-    """A command that takes every field of ``Config`` and of ``Options`` as an option."""
+    """A command that takes the settings of the library and of the input."""
 
-    def setting_params(self) -> list[Any]:
-        """The options made from the fields of both models."""
-        from workers.settings.files import Options
+    models = ("Config", "Options")
 
-        return [*super().setting_params(), *model_params(Options, "Settings: how input is read")]
+
+class WorkerCommand(ConfigCommand):
+    """A command that takes every setting but those that topics are made with."""
+
+    models = ("Config", "Options", "ConnectionOptions", "StreamOptions")
+
+
+class TopicsCommand(ConfigCommand):
+    """A command that takes the settings that decide topics."""
+
+    models = ("Config", "ConnectionOptions", "StreamOptions", "TopicOptions")
+
+
+class ConnectionCommand(ConfigCommand):
+    """A command that takes the settings of the input and of the broker."""
+
+    models = ("Options", "ConnectionOptions")
 
 
 @functools.cache
-def model_params(model: type[BaseModel], panel: str) -> list[Any]:
-    """Parameters of the command line for the fields of a model, made by typer from a signature."""
-    parameters = [_parameter(name, field, panel) for name, field in model.model_fields.items()]
+def _params(model: str) -> list[Any]:
+    """The options of a model's settings."""
+    return _made(_parameter(row, _HEADINGS[model]) for row in setting_rows(model))
+
+
+@functools.cache
+def _help_all() -> list[Any]:
+    option = typer.Option("--help-all", is_eager=True, expose_value=False, callback=_show_all, help="show all settings")
+    return _made([inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False,
+                                    annotation=Annotated[bool, option])])  # fmt: skip
+
+
+def _show_all(ctx: typer.Context, value: bool) -> None:
+    if value:
+        ctx.meta[_ALL] = True
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+def _made(parameters: Iterable[inspect.Parameter]) -> list[Any]:
+    """Parameters of the command line, made by typer from a signature."""
+    listed = list(parameters)
 
     def command(**_: Any) -> None: ...
 
-    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    app = typer.Typer(add_completion=False)
+    command.__signature__ = inspect.Signature(listed)  # type: ignore[attr-defined]
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in listed}
+    app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command()(command)
-    names = set(model.model_fields)
+    names = {parameter.name for parameter in listed}
     return [param for param in typer.main.get_command(app).params if param.name in names]
 
 
-def _parameter(name: str, field: FieldInfo, panel: str) -> inspect.Parameter:
-    value = None if field.default_factory else field.default
-    shown = ", ".join(map(str, value)) if isinstance(value, tuple) else _shown(value)
-    kind: Any = field.annotation
-    if get_origin(kind) is tuple:
-        kind = list[get_args(kind)[0]]  # type: ignore[misc]
-    if name in _IN_FILES:
-        kind = str
-    dashed = option_name(name)
+def _parameter(row: SettingRow, panel: str) -> inspect.Parameter:
+    kind, metavar = _TYPES[row.kind]
+    dashed = option_name(row.name)
     option = typer.Option(
-        f"{dashed}/--no-{dashed[2:]}" if kind is bool else dashed,
-        help=f"{field.description}" if value in (None, "", ()) else f"{field.description} (default {shown})",
-        metavar="FILE" if name in _IN_FILES else None,
+        f"{dashed}/--no-{dashed[2:]}" if row.kind == "switch" else dashed,
+        help=row.help,
+        metavar=metavar,
         show_default=False,
         callback=_keep,
         expose_value=False,
         rich_help_panel=panel,
     )
     return inspect.Parameter(
-        name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
+        row.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, option]
     )
-
-
-def _shown(value: Any) -> str:
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
 
 
 def _keep(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
@@ -98,4 +162,4 @@ def _keep(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
     if isinstance(value, list | tuple):
         value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
     if value is not None and param.name is not None:
-        ctx.meta.setdefault(_META_KEY, {})[param.name] = value
+        ctx.meta.setdefault(_GIVEN, {})[param.name] = value

@@ -99,7 +99,7 @@ def evaluate(job: Job, config: Config) -> Evaluation:
         met.append((older, newer))
         if similarity == 1 and not job.each:
             links.append((older, newer))
-        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.cut):
+        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
             emitted.append((older, newer))
     known = read_truth(job.truth, left_out)
     contents = Contents(links)
@@ -108,8 +108,7 @@ def evaluate(job: Job, config: Config) -> Evaluation:
     similarities = {} if known.similarity is None else dict(zip(known.pairs, known.similarity.tolist(), strict=True))
     true = [content for content, pair in between.items() if similarities.get(pair, 1.0) >= least]
     said = set(contents.pairs(emitted))
-    documents = None if job.documents is None else job.documents - contents.copies
-    matrix = confusion(said, true, documents)
+    matrix = confusion(said, true, job.documents, contents.copies)
     shown: list[Bin] = []
     if similarities and between:
         shown_pairs = set(contents.pairs(met))

@@ -4,12 +4,18 @@ What is loaded is what ``neardup run`` reads: the same paths, formats and refusa
 (the signers judge its text), a row of a table as the object that it is in JSON, a whole file as one of id and text. A
 transaction that is known to have failed is sent again; where nobody knows, the load ends and says so. Loading twice
 does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
+
+A message has the time of its document, or now if that is earlier: signers align the partitions by the times of their
+messages, so an archive is signed in its own order of time. Kafka deletes by that time too, so a document older than
+``retention.ms`` of the topic is refused: it would be deleted before a signer reads it.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import socket
+import time
 from collections.abc import Sequence
 
 import orjson
@@ -33,6 +39,7 @@ _BATCH_BYTES = 8 << 20
 _TRIES = 6
 # Bytes of a message beside its value and key.
 _OVERHEAD_BYTES = 1_000
+_MILLISECONDS = 1e3
 
 
 def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
@@ -59,6 +66,8 @@ class Loader:
         # Of this process alone: two loads at a time must not put each other out.
         self.name = f"{names_of(settings).prefix}-load-{socket.gethostname()}-{os.getpid()}"
         self.producer: Producer = transport.producer(self.name)
+        kept = float(transport.configs(self.topic).get("retention.ms", -1))
+        self._kept_seconds = math.inf if kept < 0 else kept / _MILLISECONDS
         self._messages: list[Message] = []
         self._bytes = 0
 
@@ -89,7 +98,13 @@ class Loader:
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return
-        self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key))
+        now, timestamp = time.time(), entry.found.timestamp
+        seconds = now if timestamp is None or not math.isfinite(timestamp) else min(max(0.0, timestamp), now)
+        if seconds < now - self._kept_seconds:
+            self.session.refuse_entry(entry, "past_retention")
+            return
+        milliseconds = int(seconds * _MILLISECONDS)
+        self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key, milliseconds))
         self._bytes += len(value)
 
     def _encoded(self, document: Document) -> bytes:
@@ -125,7 +140,7 @@ def _publish(producer: Producer, messages: Sequence[Message]) -> None:
     try:
         producer.begin()
         for message in messages:
-            producer.send(message.topic, message.partition, message.value, message.key)
+            producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
         producer.commit()
     except OutcomeUnknownError:
         raise

@@ -1,9 +1,8 @@
-"""What ends a process that neither works nor fails: a call that does not return, a partition that does not advance or
-never begins.
+"""Ends a process that neither works nor fails: a call does not return, a partition does not advance or never begins.
 
-The client's transaction calls have no timeouts, and a stalled partition looks like an idle one. So a thread of its own
-looks every second whether what was guarded is over, and ends the process where it is not; nothing is cleaned up, which
-is what every step of the workers is made for. Between two steps nothing is guarded.
+The client's transaction calls have no timeouts, and a stalled partition looks like an idle one. So a separate thread
+checks once a second whether a guarded block has exceeded its limit, and then ends the process without any clean-up. The
+workers survive that at any moment, as they survive every crash. Nothing is guarded between two turns of the loop.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ _LOOK_SECONDS = 1.0
 
 
 def end_process(reason: str) -> NoReturn:
-    """Log, show where every thread stands, and leave at once with ``Exit.STUCK``."""
-    _log.critical("%s; ending the process, the next one starts from what is committed", reason)
+    """Log the reason and the stack of every thread, and end the process at once with ``Exit.STUCK``."""
+    _log.critical("%s; ending the process: the next one starts from the committed offsets", reason)
     if sys.stderr is not None:
         faulthandler.dump_traceback(sys.stderr, all_threads=True)
         sys.stderr.flush()
@@ -34,15 +33,15 @@ def end_process(reason: str) -> NoReturn:
 
 
 class Watchdog:
-    """Ends the process by ``end`` when a guarded block outlasts its limit. One thread guards, another one looks."""
+    """Calls ``end`` when a guarded block exceeds its limit. One thread runs the block, another one checks."""
 
     def __init__(self, end: Callable[[str], None] = end_process, now: Callable[[], float] = time.monotonic) -> None:
         self._end, self._now = end, now
-        self._guarded: tuple[str, float, float] | None = None  # what, since when, how long at most
+        self._guarded: tuple[str, float, float] | None = None  # what, since when, limit in seconds
 
     @contextmanager
     def guard(self, what: str, seconds_max: float) -> Iterator[None]:
-        """Let the block last ``seconds_max`` at most."""
+        """Limit the block to ``seconds_max``."""
         self._guarded = (what, self._now(), seconds_max)
         try:
             yield
@@ -50,7 +49,7 @@ class Watchdog:
             self._guarded = None
 
     def look(self) -> None:
-        """End the process if what is guarded has lasted too long."""
+        """Call ``end`` if the guarded block has exceeded its limit."""
         guarded = self._guarded
         if guarded is not None:
             what, since, seconds_max = guarded
@@ -58,7 +57,7 @@ class Watchdog:
                 self._end(f"{what} has not ended after {seconds_max:g} s")
 
     def start(self) -> None:
-        """Look every second, on a thread that ends with the process."""
+        """Check every second, on a thread that ends with the process."""
 
         def run() -> None:
             while True:
@@ -75,16 +74,19 @@ class _Standing(NamedTuple):
 
 
 class Stall:
-    """Notices a partition that grows and does not advance for ``seconds_max``, from positions and ends told to it."""
+    """Finds a partition whose end grows and whose position does not advance for ``seconds_max``."""
 
     def __init__(self, seconds_max: float) -> None:
         self.seconds_max = seconds_max
         self._standing: dict[int, _Standing] = {}
 
     def look(self, positions: Mapping[int, int], ends: Mapping[int, int], now: float) -> int | None:
-        """A partition that has stalled, if there is one.
+        """Return a partition that has stalled, or ``None``.
 
-        ``positions`` are those of the running partitions, ``ends`` where a reader of committed records would stop.
+        Args:
+            positions: partition -> position, of the running partitions.
+            ends: partition -> where a reader of committed records stops.
+            now: seconds of any clock.
         """
         standing, self._standing = self._standing, {}
         for partition, position in positions.items():
@@ -98,12 +100,12 @@ class Stall:
         return None
 
     def forget(self) -> None:
-        """Begin anew: the broker was away, so nothing could advance."""
+        """Forget all positions: the broker was away, so nothing could advance."""
         self._standing = {}
 
 
 class Wait(NamedTuple):
-    """A partition that has waited too long, and whether it had before the worker was made anew."""
+    """A partition that has waited too long; ``again``: also before the last restart of the worker."""
 
     partition: int
     seconds: float
@@ -111,20 +113,20 @@ class Wait(NamedTuple):
 
 
 class Waits:
-    """Notices a partition whose committed offset cannot be had although the broker answers.
+    """Finds a partition whose committed offset is unavailable although the broker answers.
 
-    It waits for a transaction of its group to end. That of this worker's own predecessor ends when the worker is made
-    anew, every other by its timeout; one that Kafka has lost the end of never does.
+    The partition waits for a transaction of its group to end. A restart of this worker ends the transaction of its own
+    predecessor; the timeout ends every other one. A transaction whose end marker Kafka has lost never ends.
     """
 
     def __init__(self, usual_seconds: float, seconds_max: float) -> None:
         self.usual_seconds, self.seconds_max = usual_seconds, seconds_max
         self.late: tuple[int, ...] = ()  # longer than usual, at the last look
         self._since: dict[int, float] = {}
-        self._before: set[int] = set()  # waited too long before the worker was made anew
+        self._before: set[int] = set()  # waited too long before the last restart
 
     def look(self, waiting: Collection[int], begun: Collection[int], now: float) -> Wait | None:
-        """The partition that has waited longest, if that is too long; ``begun`` are those that wait no more."""
+        """Return the partition that has waited longest, if that is too long; those of ``begun`` no longer wait."""
         self._before.difference_update(begun)
         self._since = {partition: self._since.get(partition, now) for partition in waiting}
         self.late = tuple(sorted(p for p, since in self._since.items() if now - since > self.usual_seconds))
@@ -136,5 +138,5 @@ class Waits:
         return Wait(partition, now - self._since[partition], again)
 
     def forget(self) -> None:
-        """Count anew: the broker was away, or the worker is made anew. Who waited too long before is kept."""
+        """Restart the count after an outage or a restart; partitions that have waited too long stay noted."""
         self._since, self.late = {}, ()

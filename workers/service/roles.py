@@ -1,7 +1,7 @@
-"""The two roles of workers, as rows: what each reads, how one is made, how much it takes, what it does besides.
+"""The two roles of workers, as rows: what each reads, how a worker is made, its limits, its chores.
 
-The kernels are compiled, or read from disk, before a worker joins its group: a first step that compiles for half a
-minute would let its partitions stand idle.
+The kernels are compiled, or loaded from disk, before a worker joins its group: a first step that compiles for half a
+minute would leave its partitions idle.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import gc
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from stream.bands_message import BandMessage, encode
@@ -22,7 +22,8 @@ from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, SignWorker
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Observer
 from workers.topics.messages import Envelope
 from workers.topics.names import MATCH, SIGN, Topics, names_of
@@ -33,12 +34,15 @@ from workers.transport.protocol import Consumer, Producer, Record, Transport, Un
 
 _log = logging.getLogger(__name__)
 
-# One text takes the short path of the normalisation, the other one the general one.
+# The first text takes the short path of the normalisation, the second one the general path.
 _WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
 
 
 class Worker(Protocol):
-    """What the shell sees of a worker. ``joined``: in a generation of the group. ``running``: partitions it takes."""
+    """What the shell uses of a worker.
+
+    ``joined``: it has a generation of the group. ``waiting``: partitions whose committed offset is not known yet.
+    """
 
     joined: bool
     aborted_in_row: int
@@ -46,33 +50,37 @@ class Worker(Protocol):
 
     @property
     def running(self) -> set[int]:
-        """The partitions whose records are taken."""
+        """The partitions whose records are read."""
 
     @property
     def ready(self) -> bool:
         """Whether every assigned partition is running."""
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
-        """One pass of the loop; returns the records taken."""
+        """Run the loop once; returns the number of records read."""
 
 
-# What a worker that starts over leaves to the next one of its process.
-Kept = dict[int, PartitionTable]
+# Partition -> table. What a worker that restarts hands over to the next one of its process.
+Tables = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker, and what is its role's alone: what it restores, what it does at intervals, what it leaves."""
+    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker.
+
+    ``waiting_records``: how many records it has polled and not processed, of each partition that has some.
+    """
 
     worker: Worker
     restoring: Callable[[], list[int]] = list
     observe: Callable[[], None] = lambda: None
     trim: Callable[[], None] = lambda: None
-    leave: Callable[[], Kept] = dict
-    take: Callable[[Kept], None] = lambda kept: None
+    waiting_records: Callable[[], Mapping[int, int]] = dict
+    hand_over: Callable[[], Tables] = dict
+    inherit: Callable[[Tables], None] = lambda tables: None
 
 
 class Role(NamedTuple):
-    """One kind of worker. ``interval_share``: of the commit interval, for what one of its steps collects."""
+    """A kind of worker. ``interval_share``: the fraction of the commit interval for which a step collects records."""
 
     name: str
     topic: Callable[[Topics], str]
@@ -96,9 +104,10 @@ def _signer(
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
+        align_wait_seconds_max=settings.align_wait_seconds_max,
     )
-    worker = SignWorker(consumer, producer, lambda: transport.bounds(topics.documents), plan, observer)
-    return Made(worker)
+    worker = SignWorker(transport, consumer, producer, plan, observer)
+    return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
 def _matcher(
@@ -116,58 +125,68 @@ def _matcher(
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
+        step_pairs_max=settings.step_pairs_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
-    return Made(worker, lambda: sorted(worker.restoring), worker.observe, worker.trim, worker.leave, worker.take)
+    return Made(
+        worker,
+        restoring=lambda: sorted(worker.restoring),
+        waiting_records=worker.waiting_records,
+        observe=worker.observe,
+        trim=worker.trim,
+        hand_over=worker.leave,
+        inherit=worker.take,
+    )
 
 
-# A signer collects documents that come one by one. What comes to a matcher was collected, and comes all at once.
+# A signer collects documents that arrive one by one. Signers have collected what arrives at a matcher.
 ROLES: dict[str, Role] = {
     SIGN: Role(SIGN, lambda topics: topics.documents, lambda settings: settings.step_documents_max, 1.0, _signer),
     MATCH: Role(MATCH, lambda topics: topics.bands, lambda settings: settings.step_messages_max, 0.25, _matcher),
 }
-# A poll waits at least so long: the records of several partitions do not come in one moment.
+# A poll waits at least so long, because the records of several partitions do not arrive at the same moment.
 _WAIT_SECONDS_MIN = 0.02
-# Objects that may come to be before the garbage collector looks at them. A step makes thousands of records, none of
-# them in a circle, and the default of 700 costs a tenth of a signer's time.
+# New objects between two runs of the garbage collector. A step makes thousands of records, without reference cycles;
+# the default of 700 costs a tenth of a signer's time.
 _COLLECT_OBJECTS = 50_000
 
 
 def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn: float = 0.0) -> float:
-    """How long the next poll of a worker may wait, after a turn of ``turn`` seconds whose poll might wait ``waited``.
+    """Return the seconds that the next poll of a worker may wait.
 
-    What a step takes is taken off, so that commits follow one another at the interval.
+    The last turn lasted ``turn`` seconds, of which its poll could wait ``waited``. The rest is subtracted, so that
+    commits follow one another at the interval.
     """
     interval = role.interval_share * settings.commit_interval_ms / 1000
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
 
 
 def spare_collector() -> None:
-    """For a process that is a worker: what is loaded is for ever, and garbage in circles is rare."""
+    """Freeze start-up objects, and collect seldom; workers create few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)
 
 
 def check_bands(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``UnknownTopicError`` unless the topic of this generation has the partitions that its name promises."""
+    """Raise ``UnknownTopicError`` unless the topic of bands has the number of partitions that its generation means."""
     name = names_of(settings).topics.bands
     found = transport.partitions(name)
     if found != settings.bands_partitions:
         raise UnknownTopicError(
-            f"{name} has {found} partitions, but its generation is that of {settings.bands_partitions}: keys would be "
-            "looked for where they are not; delete it and create it anew with neardup topics create"
+            f"{name} has {found} partitions, but its generation means {settings.bands_partitions}, so keys would go "
+            "to the wrong ones; delete it and create it again with neardup topics create"
         )
 
 
 def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:
-    """Raise ``Failure`` for a topic with settings that could lose live state, or output, in silence."""
+    """Raise ``Failure`` for a topic whose settings could lose live state or output without an error."""
     found = {}
     for plan in topic_plans(settings):
         if plan.name in names:
             configs = transport.configs(plan.name)
             if not configs:
-                _tell_unseen(plan.name)
+                _warn_unseen(plan.name)
             found[plan.name] = judge(plan, transport.partitions(plan.name), configs)
             found[plan.name] += judge_replication(
                 transport.replication(plan.name), configs, allow_single=settings.allow_single_replica
@@ -185,17 +204,17 @@ def _warn_once(sentence: str) -> None:
 
 
 @functools.cache
-def _tell_unseen(topic: str) -> None:
-    """Once in the life of the process, however often it starts over."""
+def _warn_unseen(topic: str) -> None:
+    """Warn once in the life of the process, however often it restarts."""
     _log.warning(
-        "the settings of %s are not to be seen, so nothing says whether they could lose live state: "
-        "let this user describe the configurations of the topic (DescribeConfigs)",
+        "this user may not see the settings of %s, which could lose live state: "
+        "allow it to describe the configuration of the topic (DescribeConfigs)",
         topic,
     )
 
 
 def warm(config: Config, partitions: int) -> None:
-    """Compile what both roles run, or read it from disk."""
+    """Compile the kernels of both roles, or load them from disk."""
     samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
     signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)

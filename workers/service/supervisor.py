@@ -1,15 +1,15 @@
-"""``neardup up``: signers and matchers as child processes of one, started again when they die, ended in order.
+"""``neardup up``: runs signers and matchers as child processes, restarts those that die, and stops all in order.
 
-Theory of operation. A child is *running*, or *waiting* (it died, and is started again after a wait that grows with each
-death in a row; ``_STEADY_SECONDS`` of life end the row). Only ``Supervisor`` moves them, in ``look``.
+Theory of operation. A child is *running* or *waiting*: it died, and restarts after a wait that grows with each death in
+a row. ``_STEADY_SECONDS`` of life end the row. Only ``Supervisor.look`` changes these states.
 
-- A child that ended for a reason that starting it again cannot mend (``FINAL``) ends everything; the reason is its own
-  sentence on standard error, and the code is its code.
-- The end: signers first, so that nothing new comes, then matchers; each is asked by SIGTERM, and killed by its process
-  id when it has not ended in ``STOP_SECONDS_MAX``. Nothing else is ever signalled.
-- A supervisor that dies itself, however that comes, closes the pipes that are the children's standard input; a child
-  that was started with ``--supervised`` then stops as if asked to (``watch_parent``).
-- Children are in sessions of their own: Ctrl-C in the terminal reaches the supervisor alone, which ends them in order.
+- A child that ended for a reason that no restart can repair (``FINAL``) ends everything. It has written the reason to
+  standard error, and its exit code becomes that of the supervisor.
+- Stopping: signers first, so that nothing new arrives, then matchers. Each child gets SIGTERM, and SIGKILL if it has
+  not ended after ``STOP_SECONDS_MAX``. No other process is ever signalled.
+- When the supervisor dies, for whatever reason, the pipes close that are the children's standard input. A child that
+  was started with ``--supervised`` then stops as after SIGTERM (``watch_parent``).
+- Each child has its own session: Ctrl-C in the terminal reaches the supervisor alone, which stops them in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from workers.process.exits import Exit
 from workers.settings import option_name
 from workers.topics.names import MATCH, SIGN
 
-# What a new start cannot mend.
+# Exit codes that a restart cannot repair.
 FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY)
 STOP_SECONDS_MAX = 30.0
 _STEADY_SECONDS = 60.0
@@ -36,69 +36,68 @@ _LOOK_SECONDS = 0.2
 
 
 class Process(Protocol):
-    """What is used of ``subprocess.Popen``."""
+    """The part of ``subprocess.Popen`` that is used."""
 
     pid: int
 
     def poll(self) -> int | None:
-        """The exit code, once it has ended."""
+        """Return the exit code, or ``None`` while it runs."""
 
     def terminate(self) -> None:
-        """Ask it to end."""
+        """Send SIGTERM."""
 
     def kill(self) -> None:
-        """End it."""
+        """Send SIGKILL."""
 
 
 class Stopping(Protocol):
-    """What is used of ``workers.process.stop.Stop``."""
+    """The part of ``workers.process.stop.Stop`` that is used."""
 
     signal: int
 
     def sleep(self, seconds: float) -> None:
-        """Wait, but not beyond a signal."""
+        """Wait until a signal comes, ``seconds`` at most."""
 
     def nap(self, seconds: float) -> None:
-        """Wait, beyond the first signal too; a second signal raises ``KeyboardInterrupt``."""
+        """Wait ``seconds``, also after the first signal; a second signal raises ``KeyboardInterrupt``."""
 
 
-class Job(NamedTuple):
-    """A child to be: its role, its name in the log, its command line."""
+class ChildSpec(NamedTuple):
+    """What a child is: its role, its name in the log, its command line."""
 
     role: str
     name: str
     command: list[str]
 
 
-Spawn = Callable[[Job], Process]
+Spawn = Callable[[ChildSpec], Process]
 
 
 class _Child:
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, spec: ChildSpec) -> None:
+        self.spec = spec
         self.process: Process | None = None
         self.started = 0.0
-        self.due = 0.0  # when it is to be started again
+        self.due = 0.0  # when to start it again
         self.deaths = 0  # in a row
 
 
 class Supervisor:
-    """Keeps the jobs running until a signal; see the module. Processes, clock and waits are the caller's: ``spawn``,
-    ``now`` and ``stop``."""
+    """Keeps children running until a signal; see the module. The caller provides ``spawn``, the clock and the waits."""
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        specs: Sequence[ChildSpec],
         spawn: Spawn,
         stop: Stopping,
         say: Callable[[str], None],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._children = [_Child(job) for job in jobs]
+        self._children = [_Child(spec) for spec in specs]
         self._spawn, self._stop, self._say, self._now = spawn, stop, say, now
 
     def run(self) -> int:
-        """Look after the children until a signal or a final end; returns the exit code."""
+        """Watch the children until a signal, or until one ends with a code of ``FINAL``; returns the exit code."""
         code: int | None = None
         try:
             while not self._stop.signal and code is None:
@@ -114,27 +113,27 @@ class Supervisor:
         return Exit.SUCCESS if code is None else code
 
     def look(self) -> int | None:
-        """Start what is due, note what died; returns the exit code of a child that no start can mend."""
+        """Start children that are due, and note those that died; returns an exit code of ``FINAL`` if one has it."""
         for child in self._children:
             if child.process is None:
                 if self._now() >= child.due:
-                    child.process, child.started = self._spawn(child.job), self._now()
+                    child.process, child.started = self._spawn(child.spec), self._now()
                 continue
             code = child.process.poll()
             if code is None:
                 continue
             if code in FINAL:
-                self._say(f"{child.job.name} ended with {_told(code)}, which a new start cannot mend: stopping all")
+                self._say(f"{child.spec.name} ended with {_in_words(code)}, which no restart can repair: stopping all")
                 return code
             child.deaths = 1 if self._now() - child.started > _STEADY_SECONDS else child.deaths + 1
-            wait = backoff_seconds(child.deaths, child.job.name)
+            wait = backoff_seconds(child.deaths, child.spec.name)
             child.process, child.due = None, self._now() + wait
-            self._say(f"{child.job.name} ended with {_told(code)}; starting it again in {wait:.1f} s")
+            self._say(f"{child.spec.name} ended with {_in_words(code)}; restarting it in {wait:.1f} s")
         return None
 
     def _end_in_order(self) -> None:
         for role in (SIGN, MATCH):
-            running = [child for child in self._children if child.job.role == role and child.process is not None]
+            running = [child for child in self._children if child.spec.role == role and child.process is not None]
             alive = [child.process for child in running if child.process is not None and child.process.poll() is None]
             for process in alive:
                 process.terminate()
@@ -149,32 +148,34 @@ class Supervisor:
                 self._stop.nap(_LOOK_SECONDS / 4)
 
 
-def _told(code: int) -> str:
-    """An exit code in words: its name, or the signal that ended the process."""
+def _in_words(code: int) -> str:
+    """Describe an exit code: its name, or the signal that ended the process."""
     if code < 0:
         return f"signal {signal.Signals(-code).name}"
     return f"code {code} ({Exit(code).name.lower()})" if code in list(Exit) else f"code {code}"
 
 
-def jobs_of(signers: int, matchers: int, settings: Mapping[str, Any], config: str | None, port: int) -> list[Job]:
-    """The children: their instances from 0 in each role, their health ports one after the other (all 0 if that is 0).
+def child_specs(
+    signers: int, matchers: int, settings: Mapping[str, Any], config: str | None, port: int
+) -> list[ChildSpec]:
+    """Return the children: instances from 0 in each role, and one health port after the other (all 0 if ``port`` is 0).
 
-    ``settings`` are those of the command line, which children get as they came; environment and file they share.
+    ``settings`` are those of the command line, passed on unchanged. Environment and settings file are shared.
     """
     passed = arguments({name: value for name, value in settings.items() if name not in ("instance", "health_port")})
     if config is not None:
         passed += ["--config", config]
-    jobs: list[Job] = []
+    specs: list[ChildSpec] = []
     for role, count in ((SIGN, signers), (MATCH, matchers)):
         for instance in range(count):
-            own = ["--supervised", "--instance", str(instance), "--health-port", str(port + len(jobs) if port else 0)]
+            own = ["--supervised", "--instance", str(instance), "--health-port", str(port + len(specs) if port else 0)]
             command = [sys.executable, "-m", "workers", role, *own, *passed]
-            jobs.append(Job(role, f"{role}-{instance}", command))
-    return jobs
+            specs.append(ChildSpec(role, f"{role}-{instance}", command))
+    return specs
 
 
 def arguments(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command line that gives them."""
+    """Return settings as arguments of the command line."""
     out = []
     for name, value in settings.items():
         option = "--from" if name == "start" else option_name(name)
@@ -186,16 +187,16 @@ def arguments(settings: Mapping[str, Any]) -> list[str]:
     return out
 
 
-def spawn(job: Job) -> Process:
-    """Start a child whose lines on standard error and output come out here, each after its name."""
+def spawn(spec: ChildSpec) -> Process:
+    """Start a child; each line of its output appears on standard error here, after its name."""
     process = subprocess.Popen(
-        job.command,
-        stdin=subprocess.PIPE,  # never written: closed when this process ends
+        spec.command,
+        stdin=subprocess.PIPE,  # nothing is written; it closes when this process ends
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,
     )
-    threading.Thread(target=_relay, args=(job.name, process.stdout), name=job.name, daemon=True).start()
+    threading.Thread(target=_relay, args=(spec.name, process.stdout), name=spec.name, daemon=True).start()
     return process
 
 
@@ -206,7 +207,7 @@ def _relay(name: str, lines: IO[bytes]) -> None:
 
 
 def watch_parent() -> None:
-    """Stop this process as if asked to, once its standard input is closed: the supervisor is gone."""
+    """Send SIGTERM to this process when its standard input closes, because the supervisor has ended."""
 
     def run() -> None:
         while os.read(0, 1):

@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pydantic import BaseModel, Field, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from stream.config import Config
 from stream.json_lines import UNITS, Fields
+from workers.settings.durations import is_duration, seconds_of
 from workers.settings.order_file import read_order
+from workers.settings.presets import PRESETS
 from workers.sources.formats import AUTO, FORMATS
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -26,6 +23,9 @@ ENVIRONMENT_PREFIX = "NEARDUP_"
 class Options(BaseModel):
     """How input is read and refusals are told: what does not change which documents are near-duplicates."""
 
+    preset: str | None = Field(
+        None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
+    )
     id_field: str = Field("id", description="name of the id in JSON Lines and tables")
     text_field: str = Field("text", description="name of the text in JSON Lines")
     timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
@@ -53,6 +53,13 @@ class Options(BaseModel):
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
     )
 
+    @field_validator("preset")
+    @classmethod
+    def _known_preset(cls, value: str | None) -> str | None:
+        if value is not None and value not in PRESETS:
+            raise ValueError(f"must be one of {', '.join(PRESETS)}")
+        return value
+
     @field_validator("timestamp_unit")
     @classmethod
     def _known_unit(cls, value: str) -> str:
@@ -68,28 +75,23 @@ class Options(BaseModel):
         return value
 
 
-class Settings(Options, Config, BaseSettings):
+class Settings(Options, Config):
     """All settings of a process; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
-    model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True)
+    @model_validator(mode="before")
+    @classmethod
+    def _read_durations(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Times may be written with units, as ``48h``; where settings are written, a text holds them."""
+        return {
+            name: seconds_of(name, value) if is_duration(name) and isinstance(value, str) else value
+            for name, value in values.items()
+        }
 
     @field_validator("token_order", mode="before")
     @classmethod
     def _read_order(cls, value: Any) -> Any:
         """An order of tokens stands in a file; where settings are written, they hold its path."""
         return read_order(value) if isinstance(value, str) else value
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """``load`` reads the places itself, to know which value came from where."""
-        return (init_settings,)
 
 
 def fields_of(settings: Settings) -> Fields:

@@ -17,6 +17,8 @@ from workers.settings.files import Settings
 
 # Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
 STEP_BYTES_MAX = 64 << 20
+# Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
+STEP_PAIRS_MAX = 20_000
 # What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
 # megabyte in the log at most by default, and text packs to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
@@ -108,6 +110,12 @@ class StreamOptions(BaseModel):
         le=1 << 34,
         description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
     )
+    step_pairs_max: int = Field(
+        STEP_PAIRS_MAX,
+        ge=256,
+        le=1 << 24,
+        description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
+    )
     leave_group: bool = Field(
         True,
         description="leave the group when stopped, so that others take over at once; off keeps the place for the "
@@ -124,6 +132,13 @@ class StreamOptions(BaseModel):
         ge=0,
         le=1e9,
         description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
+    )
+    align_wait_seconds_max: float | None = Field(
+        None,
+        ge=1,
+        le=1e9,
+        description="how long records of a signer wait for a partition that another signer does not advance; then they "
+        "are signed without it, and counted as unaligned. By default they wait until it advances",
     )
     turn_seconds_max: float = Field(
         120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"

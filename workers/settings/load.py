@@ -1,10 +1,11 @@
 """Where settings come from: four places, of which the first that names a setting decides.
 
 The command line goes before the environment (``NEARDUP_THRESHOLD=0.9``), the environment before a TOML file
-(``threshold = 0.9``), the file before the defaults. The file is the one named by ``--config``, else ``neardup.toml``
-in the working folder if there is one. Names that are no setting are refused in each place; those of other commands
-may stand in the file and in the environment, which all commands share. Secrets are refused in the file. An empty
-variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas between.
+(``threshold = 0.9``), the file before a preset (``--preset news``), the preset before the defaults. The file is the one
+that ``--config`` names, else ``neardup.toml`` in the working folder if there is one. Names that are no setting are
+refused in each place; those of other commands may stand in the file and in the environment, which all commands share.
+Secrets are refused in the file. An empty variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas
+between.
 """
 
 from __future__ import annotations
@@ -14,26 +15,18 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
-from pydantic_settings import EnvSettingsSource, TomlConfigSettingsSource
 
 from stream.errors import ConfigError
 from workers.process.exits import input_failure
 from workers.settings.files import ENVIRONMENT_PREFIX, Settings
 from workers.settings.kafka import StreamSettings
+from workers.settings.presets import PRESETS
 
 FILE_DEFAULT = "neardup.toml"
-
-
-class _Environment(EnvSettingsSource):
-    """The environment, with commas between the values of a list."""
-
-    def decode_complex_value(self, field_name: str, field: FieldInfo, value: Any) -> Any:
-        """A list of the values between the commas."""
-        return [part.strip() for part in value.split(",")]
 
 
 Kind = TypeVar("Kind", bound=Settings)
@@ -49,9 +42,11 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     from_file = _from_file(path, known) if file is not None or path.is_file() else {}
     from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
     _refuse_unknown_variables(known)
-    from_environment = _Environment(kind)()
+    from_environment = _from_environment(kind.model_fields)
+    values = {**from_file, **from_environment, **given}
+    preset = PRESETS.get(str(values.get("preset")))
     try:
-        return kind(**{**from_file, **from_environment, **given})
+        return kind(**{**(preset.values if preset else {}), **values})
     except ConfigError as error:
         raise ConfigError(f"{error}{_places(from_file, from_environment, given, path)}") from None
 
@@ -70,11 +65,22 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
     return settings
 
 
+def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
+    """The variables of settings, by field; several values of one have commas between."""
+    variables = {name.upper(): value for name, value in os.environ.items() if value}
+    found: dict[str, Any] = {}
+    for name, field in fields.items():
+        value = variables.get(ENVIRONMENT_PREFIX + name.upper())
+        if value is not None:
+            is_list = get_origin(field.annotation) is tuple
+            found[name] = [part.strip() for part in value.split(",")] if is_list else value
+    return found
+
+
 def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
     try:
-        with path.open("rb") as opened:  # the source skips a file that is missing; a named one must be there
-            opened.read(1)
-        values = TomlConfigSettingsSource(Settings, path)()
+        with path.open("rb") as file:
+            values = tomllib.load(file)
     except OSError as error:
         raise input_failure(f"the settings in {path}", error) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -86,7 +92,7 @@ def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
                 f"{name} is a secret and stands in {path}: set {ENVIRONMENT_PREFIX}{name.upper()} in the environment, "
                 f"or name a file that holds nothing else with {name}_file"
             )
-    return dict(values)
+    return values
 
 
 def _refuse_unknown_variables(known: Mapping[str, FieldInfo]) -> None:

@@ -53,6 +53,8 @@ FILE_REASONS: dict[str, str] = {
     "unreadable": "it cannot be read",
     "corrupt": "the compressed data is damaged or cut off",
     "message_too_large": "the document is larger than request_bytes_max",
+    "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
+    "it unread: raise retention.ms with the tools of Kafka, then load it again",
     **FORMAT_REASONS,
 }
 

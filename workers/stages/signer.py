@@ -1,22 +1,11 @@
-"""The signer: documents in, columnar batches out, one transaction a step. It keeps nothing between steps.
+"""The signer: records of ``documents`` in, messages for ``bands`` and dead letters out. Plain functions, no state.
 
-A step, in this order, and what a crash after each of its parts leaves behind:
-
-1. ``poll``: records, and the membership that belongs to them. Nothing has happened. What is more than a step may hold
-   in bytes is done in several steps, one after the other.
-2. Read, clamp, sign, route: plain functions. Nothing has happened.
-3. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
-   or the transaction timeout, aborts; readers wait for that at most.
-4. ``flush``: every record is acknowledged, or the step is aborted and its records are polled again.
-5. ``send_offsets`` with the membership of 1. Refused if the partitions have moved: then another signer has them.
-6. ``commit``: output and offsets become visible together. If no answer comes, the worker starts anew from what was
-   committed, which is this step or the one before it.
+``sign_worker`` is the loop around them, with the steps of a transaction and what a crash leaves behind.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -24,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.bands_message import BandMessage, encode
-from stream.batches import Batch, bucket_keys, concatenate, empty_batch, sizes_of, take
+from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
 from stream.documents import Document
 from stream.errors import ConfigError
@@ -33,11 +22,11 @@ from stream.partitions import route
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.transaction import Message, in_turns, parts, rewind, transact
+from workers.stages.transaction import Message
 from workers.telemetry.observer import SILENT, Observer, stage
 from workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
 from workers.topics.names import Topics
-from workers.transport.protocol import AbortedError, Committed, Consumer, Membership, Producer, Record, UnreachableError
+from workers.transport.protocol import Record
 
 # Bytes of a message of bands at most: well below the megabyte that brokers take by default.
 MESSAGE_BYTES_MAX = 512 << 10
@@ -57,8 +46,9 @@ class SignPlan(NamedTuple):
     partitions: int  # of bands
     dead_partitions: int
     skew_seconds: float  # how far an event time may lie ahead of its record's
-    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     step_bytes_max: int = STEP_BYTES_MAX
+    align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
 
 
 class SignReport(NamedTuple):
@@ -69,6 +59,7 @@ class SignReport(NamedTuple):
     shingles: int
     removals: int
     clamped: int
+    misnamed: int
     refused: dict[str, int]
 
 
@@ -88,89 +79,6 @@ class _Segment(NamedTuple):
     removed: dict[bytes, None]
 
 
-class SignWorker:
-    """The loop of one signer; ``turn`` is one pass through it."""
-
-    def __init__(
-        self,
-        consumer: Consumer,
-        producer: Producer,
-        bounds: Bounds,
-        plan: SignPlan,
-        observer: Observer,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self.consumer, self.producer, self.bounds = consumer, producer, bounds
-        self.plan, self.observer, self.clock = plan, observer, clock
-        self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
-        self.waiting: set[int] = set()  # assigned, but where to start is not known yet
-        self.running: set[int] = set()
-        self.joined = False
-        self.aborted_in_row = 0
-        self._refused = -1  # the last partition whose committed offset could not be had
-
-    @property
-    def ready(self) -> bool:
-        """Whether every assigned partition is read."""
-        return not self.waiting
-
-    def turn(self, timeout_seconds: float, records_max: int) -> int:
-        """Poll, sign what came, publish it; returns the records taken.
-
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
-        ``ConfigError`` (stop).
-        """
-        with stage(self.observer, "poll"):
-            polled = self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
-        self.joined = polled.membership.generation >= 0
-        self.running -= set(polled.revoked)
-        self.waiting = (self.waiting - set(polled.revoked)) | set(polled.assigned)
-        for partition in in_turns(self.waiting, self._refused):
-            # Where that cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
-            try:
-                self.consumer.seek(partition, self._start(partition, polled.membership))
-            except (UnreachableError, AbortedError):
-                self._refused = partition
-                break  # each answer may take seconds, and the group waits for the next poll
-            self.consumer.resume([partition])
-            self.waiting.remove(partition)
-            self.running.add(partition)
-        taken = 0
-        for records in parts(polled.records, self.plan.step_bytes_max):
-            if not self._step(records, polled.membership):
-                rewind(self.consumer, polled.records[taken:])
-                break
-            taken += len(records)
-        return taken
-
-    def _step(self, records: Sequence[Record], membership: Membership) -> bool:
-        """Sign and publish; false if that is known not to have happened."""
-        signings = sign_records(records, self.signer, self.plan, self.observer, self.clock())
-        last = {record.partition: record.offset for record in records}
-        offsets = {partition: Committed(offset + 1, "") for partition, offset in last.items()}
-        try:
-            transact(self.producer, signings.messages, self.plan.topics.documents, offsets, membership, self.observer)
-        except AbortedError:
-            self.aborted_in_row += 1
-            return False
-        self.aborted_in_row = 0
-        _report(signings.report, self.observer)
-        return True
-
-    def _start(self, partition: int, membership: Membership) -> int:
-        """Where to begin in a partition: at the committed offset, else where it was told to.
-
-        The latter is committed at once: the end of today is not that of the next worker, if this one dies.
-        Raises ``ConfigError`` when the group has no offset and nothing was told: no silent beginning or end.
-        """
-        committed = self.consumer.committed(partition)
-        if committed is None:
-            committed = Committed(told_offset(self.bounds, partition, self.plan.start), "")
-            topic = self.plan.topics.documents
-            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
-        return committed.offset
-
-
 def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
     """The offset that ``earliest`` or ``latest`` names; raises ``ConfigError`` for ``None``."""
     first, end = bounds()[partition]
@@ -180,16 +88,6 @@ def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
             "say where to start with --from earliest or --from latest"
         )
     return {"earliest": first, "latest": end}[start]
-
-
-def _report(report: SignReport, observer: Observer) -> None:
-    observer.count("documents", report.documents)
-    observer.count("bytes", report.bytes)
-    observer.count("shingles", report.shingles)
-    observer.count("removals", report.removals)
-    observer.count("clamped", report.clamped)
-    for reason, count in report.refused.items():
-        observer.count("refused", count, reason)
 
 
 def sign_records(
@@ -207,11 +105,11 @@ def sign_records(
     messages: list[Message] = []
     refused: dict[str, int] = {}
     with stage(observer, "decode"):
-        segments, clamped = _segments(records, plan, messages, refused, now_seconds)
+        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds)
     with stage(observer, "sign"):
         documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
     size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, refused))
+    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, misnamed, refused))
 
 
 def _sign_segments(
@@ -237,10 +135,11 @@ def _sign_segments(
 
 def _segments(
     records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
-) -> tuple[list[_Segment], int]:
-    """Records in order, cut where an id comes again after its removal; and how many times were clamped."""
+) -> tuple[list[_Segment], int, int]:
+    """Records in order, split where an id comes again after its removal; how many times were clamped; and how many
+    documents have an id that is not the key of their message."""
     segments = [_Segment([], [], {})]
-    clamped = 0
+    clamped = misnamed = 0
     for record in records:
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
@@ -270,9 +169,10 @@ def _segments(
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
             segments.append(_Segment([], [], {}))
+        misnamed += record.key is not None and key != document.id
         segments[-1].documents.append(document)
         segments[-1].records.append(record)
-    return segments, clamped
+    return segments, clamped, misnamed
 
 
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
@@ -283,10 +183,10 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
     for partition, rows in enumerate(route(keys, plan.partitions)):
-        contents = [BandMessage(take(batch, part), []) for part in _split(batch, rows)]
+        contents = [BandMessage(select(batch, part), []) for part in _split(batch, rows)]
         if contents and gone:  # removals come after every document
             contents[-1] = contents[-1]._replace(removed=gone[0])
-        nothing = take(batch, rows[:0])
+        nothing = select(batch, rows[:0])
         contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
         for content in contents:
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))

@@ -4,7 +4,9 @@
 polled with the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` says what a crash after
 each of them leaves behind, ``workers.transport.kafka.producer`` what the client would do otherwise.
 
-A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends.
+A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends. A matcher
+bounds its pairs as well. The client keeps some kilobytes for each record until the broker has it, and each flush has a
+deadline, so a step is sent and flushed in slices of ``_FLUSH_MESSAGES``.
 
 What comes back is one of three: the step happened; it is known not to have happened (``AbortedError``: undo, seek back,
 go on); nobody knows, or somebody else has taken over (``OutcomeUnknownError``, ``FencedError``: start anew from the
@@ -14,7 +16,7 @@ log).
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -38,28 +40,23 @@ _OUTCOMES: dict[type[TransportError], str] = {
 }
 
 
+# Records that are sent before a flush waits for them: larger slices are no faster.
+_FLUSH_MESSAGES = 4_000
+
+
 class Message(NamedTuple):
-    """One record to send."""
+    """One record to send; without a time it has that of its sending."""
 
     topic: str
     partition: int
     value: bytes
     key: bytes | None = None
+    timestamp_ms: int | None = None
 
 
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
-
-
-def parts(records: Sequence[Record], bytes_max: int) -> Iterator[Sequence[Record]]:
-    """Records in parts of consecutive ones, each up to the one that reaches ``bytes_max``, as a poll takes them."""
-    first = size = 0
-    for end, record in enumerate(records, 1):
-        size += record_bytes(record)
-        if size >= bytes_max or end == len(records):
-            yield records[first:end]
-            first, size = end, 0
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
@@ -110,10 +107,12 @@ def _publish(
     try:
         with stage(observer, "send"):
             producer.begin()
-            for message in messages:
-                producer.send(message.topic, message.partition, message.value, message.key)
-        with stage(observer, "flush"):
-            producer.flush()
+        for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
+            with stage(observer, "send"):
+                for message in messages[first : first + _FLUSH_MESSAGES]:
+                    producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
+            with stage(observer, "flush"):
+                producer.flush()
         with stage(observer, "commit"):
             started = time.perf_counter()
             producer.send_offsets(topic, offsets, membership)

@@ -1,9 +1,9 @@
-"""What a worker says of itself over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
+"""A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
 
-*Alive*: the loop has turned within the limit, or the start, which has a limit of its own, is not over it; while the
-broker is away the loop turns too, for it waits there in short naps.
-*Ready*: the group has taken the worker in, and every partition it was given is restored and running; a spare worker
-without partitions is ready. One thread per request, none of which keeps the process from ending.
+*Alive*: the last turn of the loop is recent enough, or the start, which has a limit of its own, is still within it. The
+loop turns while the broker is away too, because it waits in short naps.
+*Ready*: the worker is a member of its group, and every partition assigned to it is restored and running. A spare worker
+without partitions is ready. Each request has a thread; none of them keeps the process from ending.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from workers.process.exits import Exit, Failure
 
-# What a start may take: the kernels are compiled or read, then it waits for the broker several times, each within
-# limits of the transport.
+# A start compiles or loads the kernels, then waits for the broker several times, each within limits of the transport.
 START_SECONDS_MAX = 300.0
 # A client that sends nothing holds its thread this long.
 _REQUEST_SECONDS = 5.0
@@ -35,19 +34,19 @@ class Answer(NamedTuple):
 
 
 class Health:
-    """What the loop knows of itself; the loop writes, the server's threads read."""
+    """State of the worker's loop; the loop writes it, the threads of the server read it."""
 
     def __init__(self, turn_seconds_max: float, now: Callable[[], float] = time.monotonic) -> None:
         self._turn_seconds_max, self._now = turn_seconds_max, now
         self._ready = Answer(False, "starting")
-        self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life, and until when it counts
+        self._sign = ("the start began", now(), START_SECONDS_MAX)  # the last sign of life: what, when, limit
 
     def start(self) -> None:
-        """A start begins, the first one or another."""
+        """Note that a start begins: the first one, or a restart."""
         self._sign = ("the start began", self._now(), START_SECONDS_MAX)
 
     def beat(self, ready: Answer) -> None:
-        """The loop has turned; ``ready`` says how it stands."""
+        """Note a turn of the loop; ``ready`` is the answer of ``/readyz``."""
         self._ready = ready
         self._sign = ("the loop turned", self._now(), self._turn_seconds_max)
 
@@ -58,7 +57,7 @@ class Health:
         return Answer(ago <= seconds_max, f"{what} {ago:.1f} s ago")
 
     def ready(self) -> Answer:
-        """Whether the worker does its part; not without being alive."""
+        """Whether the worker is alive and ready."""
         alive = self.alive()
         return self._ready if alive.holds else alive
 
@@ -71,11 +70,11 @@ class _Handler(WSGIRequestHandler):
     timeout = _REQUEST_SECONDS
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Probes come every few seconds and are not worth a line."""
+        """Log nothing: probes come every few seconds."""
 
 
 def application(registry: CollectorRegistry, health: Health) -> Callable[..., Iterable[bytes]]:
-    """The three paths as a WSGI application."""
+    """Return a WSGI application with the three paths."""
     metrics = make_wsgi_app(registry)
     answers = {"/healthz": health.alive, "/readyz": health.ready}
 
@@ -96,7 +95,7 @@ def application(registry: CollectorRegistry, health: Health) -> Callable[..., It
 
 
 def serve(host: str, port: int, registry: CollectorRegistry, health: Health) -> int:
-    """Serve until the process ends; returns the port. Raises ``Failure`` where it cannot be had."""
+    """Serve until the process ends; returns the port. Raises ``Failure`` if the address cannot be used."""
     try:
         server = make_server(host, port, application(registry, health), _Server, _Handler)
     except (OSError, OverflowError) as error:

@@ -1,10 +1,10 @@
-"""Every metric, in one table: name, kind, unit, who has it, what it tells, its label. And their export to Prometheus.
+"""Every metric in one table (name, kind, unit, roles, meaning, label), and the export to Prometheus.
 
-Loops use the names as they stand here; Prometheus sees ``neardup_`` before them and ``_total`` behind counters. Units
-are Prometheus' base units, and seconds, bytes and ratios end the name. A metric has at most one label, and its values
-are listed here, or are the numbers of the partitions that the worker holds.
+Code uses the names of the table. Prometheus sees them with the prefix ``neardup_``, and counters with the suffix
+``_total``. Units are Prometheus' base units, and end the name. A metric has at most one label. Its values are
+listed here, or they are the partitions that the worker owns.
 
-Histograms that are fed by the step take whole arrays, so what a metric costs does not grow with the documents.
+Histograms accept whole arrays, so the cost of a metric does not grow with the documents.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BUCKET_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0)
 
 
 class Row(NamedTuple):
-    """One metric. ``values`` are all values of ``label``; none with a label means the partitions held."""
+    """One metric. ``values`` are all values of ``label``; a label without values means the partitions owned."""
 
     name: str
     kind: str
@@ -66,31 +66,35 @@ _OTHER = (MATCH,)
 _ROWS = (
     # What went through.
     Row("documents", "counter", "documents", BOTH,
-        "Documents signed; of a matcher: documents taken into its tables, once for each partition they reach."),
-    Row("bytes", "counter", "bytes", BOTH, "Bytes of the messages taken, as the client gave them."),
+        "Documents signed; of a matcher: documents added to its tables, once for each partition they reach."),
+    Row("bytes", "counter", "bytes", BOTH, "Bytes of the messages read, uncompressed."),
     Row("shingles", "counter", "shingles", _ONE, "Shingles of the documents signed."),
     Row("removals", "counter", "removals", BOTH,
         "Tombstones read; of a matcher: removal notices published."),
     Row("clamped", "counter", "documents", _ONE,
-        "Documents whose time lay further ahead of their message's than skew_seconds, and was moved back."),
+        "Documents whose time was ahead of their message's by more than skew_seconds, and was moved back."),
+    Row("misnamed", "counter", "documents", _ONE,
+        "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
         (*REASONS, *BATCH_REASONS)),
     Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
     Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
+    Row("unaligned", "counter", "records", _ONE,
+        "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
     # What the tables count, and the limits that were reached.
     *(Row(name, "counter", row.unit, _OTHER, row.meaning) for name, row in COUNTERS.items() if row.meaning),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),
     Row("table_bytes", "gauge", "bytes", _OTHER, "Memory allocated by the table of a partition.", _PARTITION),
     Row("bucket_length", "histogram", "postings", _OTHER,
-        "Lengths of the buckets that the newest documents stand in, sampled at intervals.", bounds=_BUCKET_BOUNDS),
+        "Lengths of the buckets that hold the newest documents, sampled at intervals.", bounds=_BUCKET_BOUNDS),
     Row("similarity_ratio", "histogram", "ratio", _OTHER, "Similarity of the pairs published.",
         bounds=_SIMILARITY_BOUNDS),
     # Time.
     Row("stage_seconds", "counter", "seconds", BOTH,
-        "Seconds spent in each stage; poll is the time without work, and match includes the decoding of columns.",
+        "Seconds spent in each stage; poll is the time without work, match includes the decoding of columns.",
         "stage", STAGES),
     Row("commit_seconds", "histogram", "seconds", BOTH, "Seconds to commit the offsets and the transaction of a step.",
         bounds=_COMMIT_BOUNDS),
@@ -98,19 +102,23 @@ _ROWS = (
         "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
     Row("event_time_lag_seconds", "gauge", "seconds", _OTHER,
         "From the greatest event time seen in a partition to now.", _PARTITION),
+    Row("align_behind_seconds", "gauge", "seconds", _ONE,
+        "From the record time of the next record to sign in a partition to now; 0 when there is none.", _PARTITION),
+    Row("align_wait_seconds", "gauge", "seconds", _ONE,
+        "For how long a signer has had records at hand and may sign none, because other partitions are behind."),
     # Kafka.
     Row("transactions", "counter", "transactions", BOTH, "Transactions, by how they ended.", "outcome", OUTCOMES),
     Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",
         _PARTITION),
-    Row("assigned_partitions", "gauge", "partitions", BOTH, "Partitions that the group has given to this worker."),
+    Row("assigned_partitions", "gauge", "partitions", BOTH, "Partitions that the group has assigned to this worker."),
     Row("connected", "gauge", "boolean", BOTH, "1 while the worker is joined to its group and the broker answers."),
     Row("ready", "gauge", "boolean", BOTH, "1 while every assigned partition is restored and running."),
     Row("restarts", "counter", "restarts", BOTH,
-        "Times that the worker started anew from the committed offsets, by cause.", "cause", CAUSES),
+        "Restarts of the worker from the committed offsets, by cause.", "cause", CAUSES),
     # Restoring.
     Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a partition is restored.",
         _PARTITION),
-    Row("restored_documents", "counter", "documents", _OTHER, "Documents taken from the log to restore windows."),
+    Row("restored_documents", "counter", "documents", _OTHER, "Documents read from the log to restore windows."),
     Row("worker", "info", "", BOTH, "Which worker this is."),
 )  # fmt: skip
 METRICS: dict[str, Row] = {row.name: row for row in _ROWS}
@@ -138,7 +146,7 @@ class _Histogram:
 class Metrics:
     """An ``Observer`` that Prometheus can scrape: the metrics of one role, in a registry of its own.
 
-    Counters with listed labels are there from the start, at 0. One thread observes, another one may collect.
+    Counters with listed labels exist from the start, at 0. One thread observes, another may collect.
     """
 
     def __init__(self, role: str, info: Mapping[str, str] | None = None) -> None:
@@ -177,14 +185,14 @@ class Metrics:
                     self._numbers[row.name].pop(label, None)
 
     def value(self, name: str, label: str = "") -> float:
-        """The present value of a counter or a gauge; how many values a histogram has taken."""
+        """Return the present value of a counter or a gauge, or the number of values in a histogram."""
         with self._lock:
             if name in self._histograms:
                 return float(self._histograms[name].counts.sum())
             return self._numbers[name].get(label, 0.0)
 
     def collect(self) -> Iterable[Metric]:
-        """The metrics in the form of the Prometheus client, for its registry."""
+        """Return the metrics in the form of the Prometheus client, for its registry."""
         with self._lock:
             return [self._family(row) for row in self._rows]
 

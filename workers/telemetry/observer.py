@@ -1,4 +1,4 @@
-"""What the workers tell of themselves: one small protocol, so that neither a loop nor a test needs a metrics server."""
+"""What the workers report: one small protocol, so that neither a loop nor a test needs a metrics server."""
 
 from __future__ import annotations
 
@@ -13,35 +13,68 @@ Values = Sequence[float] | npt.NDArray[Any]
 
 
 class Observer(Protocol):
-    """Takes numbers by the names of the table in ``workers.telemetry.metrics``; never raises for a known name."""
+    """Receives the numbers of a worker, under the names of ``workers.telemetry.metrics.METRICS``.
+
+    A known name never raises; an unknown one is a bug, and may. One thread calls these methods; an implementation that
+    others read at the same time (``Metrics``) locks by itself.
+
+    Example: count documents, and time a block.
+
+        observer.count("documents", len(batch))
+        with stage(observer, "sign"):
+            sign(batch)
+
+    """
 
     def count(self, name: str, amount: float = 1, label: str = "") -> None:
-        """Add to a counter."""
+        """Add to a counter.
+
+        Args:
+            name: a counter of ``METRICS``, without prefix and suffix.
+            amount: what to add, in the unit of the metric; 0 or more.
+            label: the value of the metric's label, if it has one.
+        """
 
     def set(self, name: str, value: float, label: str = "") -> None:
-        """Set a gauge."""
+        """Set a gauge.
+
+        Args:
+            name: a gauge of ``METRICS``.
+            value: the new value, in the unit of the metric.
+            label: the value of the metric's label, if it has one.
+        """
 
     def sample(self, name: str, values: Values, label: str = "") -> None:
-        """Add values to a histogram."""
+        """Add values to a histogram.
+
+        Args:
+            name: a histogram of ``METRICS``.
+            values: any number of values, in the unit of the metric: a whole array costs one call.
+            label: unused; no histogram has a label.
+        """
 
     def forget(self, label: str) -> None:
-        """Drop every gauge of a label value that is no more: a partition that went to another member."""
+        """Drop every gauge with a label value: of a partition that another member owns now.
+
+        Args:
+            label: the label value, such as the number of a partition.
+        """
 
 
 class Silent:
-    """An observer that keeps nothing."""
+    """An observer that discards everything."""
 
     def count(self, name: str, amount: float = 1, label: str = "") -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def set(self, name: str, value: float, label: str = "") -> None:
-        """Keep nothing."""
+        """Discard it."""
 
     def sample(self, name: str, values: Values, label: str = "") -> None:
-        """Keep nothing."""
+        """Discard them."""
 
     def forget(self, label: str) -> None:
-        """There is nothing to forget."""
+        """Nothing was kept."""
 
 
 SILENT = Silent()
@@ -49,7 +82,7 @@ SILENT = Silent()
 
 @contextmanager
 def stage(observer: Observer, name: str) -> Iterator[None]:
-    """Count the seconds that the block takes, also when it raises, as those of one stage."""
+    """Add the seconds that a block takes to the metric ``stage_seconds``, also when the block raises."""
     started = time.perf_counter()
     try:
         yield

@@ -1,7 +1,7 @@
 """The topics, their names and their messages other than ``bands`` (for that one see ``stream.bands_message``).
 
-``documents``: JSON in, keyed by id where removals are wanted; a null value removes the id of its key.
-``documents.dead``: what could not be read, with reason and origin. ``bands-<generation>``: signed documents, one topic
+``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
+documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic
 for each configuration of signing and number of partitions. ``candidates``: pairs and removal notices out, keyed by the
 newer id.
 """
@@ -20,9 +20,9 @@ from stream.json_lines import SIMILARITY_DIGITS
 from stream.pair_rule import Matches
 from workers.transport.protocol import Record
 
-# A dead letter carries at most this much of the document; its origin tells where the whole one stands.
+# A dead letter has at most this much of the document; its origin names the offset of the whole document.
 DEAD_BYTES_MAX = 128 << 10
-# And of its key, which is the letter's own key as well: a record may be all key, and the letter must fit a message.
+# And this much of its key, which is also the key of the letter: a record may be all key, and the letter must fit.
 DEAD_KEY_BYTES_MAX = 64 << 10
 # Why a document did not come out of its batch, in addition to the reasons of the library.
 BATCH_REASONS = {"batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max"}
@@ -31,14 +31,14 @@ _MICROSECONDS = 1e6
 
 
 class Envelope(NamedTuple):
-    """What every candidate says of its origin: the scheme and the generation."""
+    """The origin of a candidate: scheme and generation."""
 
     scheme: str
     generation: str
 
 
 def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes, bytes]]:
-    """Keys (the newer ids) and values of the messages of pairs; times in seconds since the epoch."""
+    """Return keys (the newer ids) and values of the messages of pairs; times are seconds since 1970."""
     columns = zip(
         matches.older,
         matches.newer,
@@ -69,14 +69,14 @@ def encode_candidates(matches: Matches, envelope: Envelope) -> list[tuple[bytes,
 
 
 def encode_removal(id_: bytes, envelope: Envelope) -> tuple[bytes, bytes]:
-    """Key and value of the notice that an id was removed, so that readers can forget its pairs."""
+    """Return key and value of the notice that an id was removed, so that readers can drop its pairs."""
     return id_, orjson.dumps({"removed": id_.decode(), "generation": envelope.generation})
 
 
 def encode_dead(record: Record, topic: str, reason: str) -> bytes:
-    """A dead letter: why, from where, and the document itself (its beginning, if it is long) in base64.
+    """Return a dead letter: reason, origin, and the document (its beginning, if it is long) in base64.
 
-    Of a batch that was refused it names the first and the last offset, and holds no document.
+    For a refused batch it has the first and the last offset, and no document.
     """
     key, value, refused = record.key or b"", record.value or b"", record.refused
     batch = {"offset_last": record.offset, "batch_bytes": refused.packed_bytes} if refused else {}
@@ -98,7 +98,7 @@ def encode_dead(record: Record, topic: str, reason: str) -> bytes:
 
 
 def refused_batch_sentence(record: Record, topic: str) -> str:
-    """Where the batch that a record stands for is, why it was refused, and the remedy."""
+    """Say where a refused batch is, why it was refused, and the remedy."""
     first = record.refused.first_offset if record.refused else record.offset
     return (
         f"offsets {first} to {record.offset} of partition {record.partition} of {topic} are a batch that unpacks to "
@@ -107,5 +107,5 @@ def refused_batch_sentence(record: Record, topic: str) -> str:
 
 
 def partition_of_key(key: bytes, partitions: int) -> int:
-    """Where a message of this key goes: the same for equal keys; 0 to ``partitions - 1``."""
+    """Return the partition of a key: the same for equal keys, from 0 to ``partitions - 1``."""
     return mmh3.hash(key, signed=False) % partitions

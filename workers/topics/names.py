@@ -1,9 +1,8 @@
-"""What a deployment calls its topics, its groups and its workers.
+"""Names of the topics, groups and workers of a deployment.
 
-All that a deployment calls its own follows from ``topic_prefix``, ``group`` and the generation, so that two
-deployments, or two generations of one, can share a cluster: a role's group is
-``{topic_prefix}{group}-{role}-{generation}``, and a worker is ``{its group}-{instance}`` to the group and to the
-transactions, the same after every restart.
+All names contain ``topic_prefix``, ``group`` or the generation, so that two deployments, or two generations of one, can
+share a cluster. The group of a role is ``{topic_prefix}{group}-{role}-{generation}``. The member and the transactional
+id of a worker are ``{its group}-{instance}``, and stay the same after every restart.
 """
 
 from __future__ import annotations
@@ -28,34 +27,34 @@ class Topics(NamedTuple):
 
 
 def generation(signing_fingerprint: str, partitions: int) -> str:
-    """The name of all that decides where a key goes and what it is: 12 hexadecimal digits."""
+    """Return the name of everything that decides a key and its partition: 12 hexadecimal digits."""
     return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{partitions}".encode()).hex()[:12]
 
 
 def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
-    """The topics below a prefix; that of the bands names its generation."""
+    """Return the topics of a prefix; the topic of bands has its generation in its name."""
     bands = f"{prefix}bands-{generation(signing_fingerprint, partitions)}"
     return Topics(f"{prefix}documents", f"{prefix}documents.dead", bands, f"{prefix}candidates")
 
 
 class Names(NamedTuple):
-    """What one deployment, and one generation of it, calls its own."""
+    """Names of one generation of a deployment."""
 
     topics: Topics
     generation: str
     prefix: str
 
     def group(self, role: str) -> str:
-        """The consumer group of a role."""
+        """Return the consumer group of a role."""
         return f"{self.prefix}-{role}-{self.generation}"
 
     def worker(self, role: str, instance: str) -> str:
-        """The member and the transactional id of one worker."""
+        """Return the member and transactional id of a worker."""
         return f"{self.group(role)}-{instance}"
 
 
 def names_of(settings: StreamSettings) -> Names:
-    """The names that settings lead to."""
+    """Return the names that follow from settings."""
     fingerprint, partitions = settings.signing_fingerprint, settings.bands_partitions
     return Names(
         topic_names(settings.topic_prefix, fingerprint, partitions),

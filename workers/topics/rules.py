@@ -1,8 +1,8 @@
-"""What the topics must be: how each is made, and which settings would lose live state.
+"""Rules for topics: how each is created, and which settings would lose live state.
 
-The log of ``bands`` is the state of the matchers, so nothing may take records out of it but the matchers themselves,
-who trim it up to the committed beginning of their windows. A topic that exists is never altered here, only judged: by
-``neardup topics``, and by every worker that starts, for the topics that its role reads and writes.
+The log of ``bands`` is the state of the matchers. So only the matchers may remove records from it: they trim it up to
+the committed beginning of their windows. Existing topics are never altered here, only judged: by ``neardup topics``,
+and by every worker at its start, for the topics that its role reads and writes.
 """
 
 from __future__ import annotations
@@ -14,16 +14,18 @@ from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of
 
 _MILLISECONDS = 1000
-# A message that does not compress grows by a little, and its batch has a header.
-_ROOM_SHARE = 0.05
-# Kafka frees whole segments; smaller ones than its gigabyte give the disk back sooner.
+# A message that cannot be compressed grows a little, and its batch has a header.
+_ROOM_FRACTION = 0.05
+# Kafka deletes whole segments; segments smaller than its default of 1 GB free the disk sooner.
 _BANDS_SEGMENT_BYTES = 128 << 20
-# A producer's clock may run ahead by this: event times are held against the time of the message.
+# The clock of a producer may be ahead by this; signers compare event times with the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
+# Signers renew the claims on their partitions each second, and a live stream must not wait for that.
+LATENESS_SECONDS_MIN = 60.0
 
 
 class Rule(NamedTuple):
-    """A setting of a topic, when it is safe, and what would happen otherwise."""
+    """A setting of a topic, when it is safe, and the effect of an unsafe value."""
 
     key: str
     is_safe: Callable[[str], bool]
@@ -31,17 +33,17 @@ class Rule(NamedTuple):
 
 
 class TopicPlan(NamedTuple):
-    """A topic as it is wanted: what it is made with, and what must hold for one that exists."""
+    """A wanted topic: settings for its creation, and rules for an existing one."""
 
     name: str
     partitions: int
-    exact: bool  # whether another number of partitions would be wrong
+    partitions_problem: Callable[[int], str]  # what is wrong with a number of partitions; empty if nothing is
     configs: Mapping[str, str]
     rules: tuple[Rule, ...]
 
 
 class Finding(NamedTuple):
-    """One setting of a topic: as it is, what is wrong with it (empty if nothing is), and what is better changed."""
+    """A setting of an existing topic: its value, a problem (or nothing), and a recommended change (or nothing)."""
 
     key: str
     value: str
@@ -50,17 +52,17 @@ class Finding(NamedTuple):
 
 
 def bands_milliseconds_min(settings: StreamSettings) -> int:
-    """How long a record of ``bands`` must be kept at least: window, lateness and margin."""
-    kept = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.retention_margin_seconds
-    return int(kept * _MILLISECONDS)
+    """Return the least retention of ``bands`` in milliseconds: window, lateness and margin."""
+    seconds = (settings.window_seconds or 0.0) + settings.lateness_seconds + settings.retention_margin_seconds
+    return int(seconds * _MILLISECONDS)
 
 
 def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
-    """The four topics of a deployment, in the order that they are made."""
+    """Return the four topics of a deployment, in the order of their creation."""
     topics = names_of(settings).topics
-    kept = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
-    size_bytes = round(settings.request_bytes_max * (1 + _ROOM_SHARE))
-    kept["max.message.bytes"] = str(size_bytes)
+    deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
+    size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
+    deleted["max.message.bytes"] = str(size_bytes)
     ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
     retention = settings.bands_retention_seconds
     bands = {
@@ -79,24 +81,26 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     )
     common = (_NOT_COMPACTED, _CLEAN_LEADER, size)
     return [
-        TopicPlan(topics.documents, settings.documents_partitions, False, {**kept, **ahead}, (*common, _NOT_AHEAD)),
-        TopicPlan(topics.dead, 1, False, kept, common),
         TopicPlan(
-            topics.bands, settings.bands_partitions, True, bands,
+            topics.documents, settings.documents_partitions, _aligned(settings.lateness_seconds),
+            {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, (*common, _NOT_AHEAD, _DOCUMENTS_STAMPS),
+        ),
+        TopicPlan(topics.dead, 1, _any_number, deleted, common),
+        TopicPlan(
+            topics.bands, settings.bands_partitions, _exactly(settings.bands_partitions), bands,
             (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
         ),
-        TopicPlan(topics.candidates, settings.candidates_partitions, False, kept, common),
+        TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
     ]  # fmt: skip
 
 
-# The value of a setting that matters, where the broker does not have it or this user may not see it.
+# Shown instead of a value that the broker does not have, or that this user may not see.
 UNSEEN = "not to be seen"
 
 
 def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[Finding]:
-    """The settings of a topic that matter here, with what is wrong: partitions, rules, then what it is made with."""
-    problem = f"must be {plan.partitions}: keys are spread over as many" if plan.exact else ""
-    findings = [Finding("partitions", str(partitions), problem if partitions != plan.partitions else "")]
+    """Return the relevant settings of a topic with their problems: partitions, rules, then settings of its creation."""
+    findings = [Finding("partitions", str(partitions), plan.partitions_problem(partitions))]
     rules = {rule.key: rule for rule in plan.rules}
     for key in dict.fromkeys([*rules, *plan.configs]):
         value, rule = configs.get(key), rules.get(key)
@@ -109,14 +113,14 @@ def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[
 
 
 def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:
-    """The sentence that refuses topics for what was found wrong with them, with the remedy; empty if nothing was."""
+    """Return a sentence with all problems of topics and the remedy; empty if there are none."""
     rows = [(name, row) for name, found in findings.items() for row in found if row.problem]
     wrong = "; ".join(f"{name}: {row.key}={row.value} {row.problem}" for name, row in rows)
-    return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it anew" if wrong else ""
+    return f"{wrong}; alter it with the tools of Kafka, or delete the topic and create it again" if wrong else ""
 
 
 def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:
-    """What is better changed in topics, in one sentence; empty if nothing is."""
+    """Return a sentence with all recommended changes; empty if there are none."""
     topics: dict[str, list[str]] = {}
     for name, found in findings.items():
         for row in found:
@@ -126,13 +130,30 @@ def warnings(findings: Mapping[str, Sequence[Finding]]) -> str:
 
 
 def judge_wanted(settings: StreamSettings) -> list[tuple[str, Finding]]:
-    """What is wrong with the settings themselves, before anything is made: topic and finding."""
+    """Return problems of the settings themselves, before anything is created: topic and finding."""
     return [
         (plan.name, finding)
         for plan in topic_plans(settings)
         for finding in judge(plan, plan.partitions, plan.configs)
         if finding.problem
     ]
+
+
+def _any_number(partitions: int) -> str:
+    return ""
+
+
+def _exactly(wanted: int) -> Callable[[int], str]:
+    return lambda partitions: "" if partitions == wanted else f"must be {wanted}: keys are spread over as many"
+
+
+def _aligned(lateness_seconds: float) -> Callable[[int], str]:
+    """Signers keep several partitions within half of the lateness of each other, in which their own delays must fit."""
+    problem = (
+        f"must be 1 while lateness_seconds is {lateness_seconds:g}: several partitions are not read in one order of "
+        f"time; set lateness_seconds to {LATENESS_SECONDS_MIN:g} or more for all workers"
+    )
+    return lambda partitions: problem if partitions > 1 and lateness_seconds < LATENESS_SECONDS_MIN else ""
 
 
 def _bands_time(settings: StreamSettings) -> Rule:
@@ -147,22 +168,27 @@ def _bands_time(settings: StreamSettings) -> Rule:
 _NOT_COMPACTED = Rule(
     "cleanup.policy",
     lambda value: value == "delete",
-    "must be delete: compaction takes out records that were not read yet",
+    "must be delete: compaction removes records that were not read yet",
 )
 _CLEAN_LEADER = Rule(
     "unclean.leader.election.enable",
     lambda value: value == "false",
-    "must be false: a leader that lags would cut off what is committed",
+    "must be false: a leader that lags would truncate what is committed",
 )
 _NOT_AHEAD = Rule(
     "message.timestamp.after.max.ms",
     lambda value: int(value) <= _AHEAD_MILLISECONDS_MAX,
-    f"must be at most {_AHEAD_MILLISECONDS_MAX}: one message from far ahead would expire the windows",
+    f"must be at most {_AHEAD_MILLISECONDS_MAX}: a message from the far future would expire the windows",
 )
 _BANDS_BYTES = Rule(
     "retention.bytes",
     lambda value: value == "-1",
     "must be -1: a full log would drop records of the window",
+)
+_DOCUMENTS_STAMPS = Rule(
+    "message.timestamp.type",
+    lambda value: value == "CreateTime",
+    "must be CreateTime: signers align partitions by the times that producers give their messages",
 )
 _BANDS_STAMPS = Rule(
     "message.timestamp.type",

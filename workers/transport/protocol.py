@@ -1,24 +1,25 @@
-"""The transport: topics with partitions and offsets, consumer groups, transactions. The protocol, and its errors.
+"""What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-What every transport guarantees (``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` hold it as a
-list of laws, which runs on each):
+Every transport guarantees the following. ``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` are the
+same list as laws, and run on each transport.
 
-- **Log.** A partition is a sequence of records with growing offsets, with gaps where control records stood. Records of
-  one producer keep their order within a partition. ``trim`` moves the first offset up; nothing else removes a record.
-- **Transactions.** What is sent between ``begin`` and ``commit`` becomes visible to readers at once and whole, together
-  with the offsets handed in, or never. Readers are read-committed: they stop before an open transaction.
-- **Fencing.** A new producer with the same transactional id ends the transaction of the old one and makes its every
-  later call fail. Offsets handed in with the membership of an older generation are refused, and so is the commit.
-- **Groups.** Every partition of the topic is assigned to one member. A member learns of changes by ``poll`` only; a
-  newly assigned partition is paused, without position, until the member has called ``seek`` and ``resume``.
+- **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
+  of one producer keep their order within a partition. Only ``trim`` removes records; it moves the first offset up.
+- **Transactions.** Everything sent between ``begin`` and ``commit`` becomes visible together with the offsets of the
+  transaction, or never. Readers are read-committed: they stop before an open transaction.
+- **Fencing.** A new producer with the same transactional id ends the transaction of the old producer, whose later calls
+  all fail. A transaction with the membership of an older generation cannot be committed.
+- **Groups.** Each partition of the topic is assigned to one member. A member learns of changes only by ``poll``. A
+  partition that is new to it is paused and has no position until the member calls ``seek`` and ``resume``.
 
-The rules of use, each paid for by lost data in the client below:
+The caller follows these rules; each was broken once, and lost data:
 
-1. One ``poll`` is one step, and its ``membership`` goes with its records; a later one may belong to another generation.
-2. ``flush`` raises unless every record sent was acknowledged. Never commit after it raised.
-3. After ``abort`` returned, the step did not happen: seek back and go on. After ``commit`` raised
-   ``OutcomeUnknownError`` nobody knows: drop the producer, and start anew from the committed offsets. What the step
-   touched may be kept only if it is found to stand exactly there.
+1. One ``poll`` feeds one transaction, which uses the ``membership`` of that poll. A later membership may belong to
+   another generation.
+2. ``flush`` raises unless every record was acknowledged. Do not commit after it raised.
+3. After ``abort`` has returned, nothing was committed: seek back and continue. After ``commit`` raised
+   ``OutcomeUnknownError``, the outcome is unknown: drop the producer and restart from the committed offsets. Keep state
+   that the transaction changed only if it matches those offsets.
 """
 
 from __future__ import annotations
@@ -33,43 +34,43 @@ UNBOUNDED = 1 << 62
 
 
 class TransportError(NeardupError):
-    """Base of what a transport raises; says what was tried, on what, and what to do."""
+    """Base of all errors of a transport; the message says what was tried, on what, and the remedy."""
 
 
 class FencedError(TransportError):
-    """Another member or producer took this one's place: start anew.
+    """Another member or producer has taken this one's place: restart.
 
-    Out of any call before ``commit`` nothing of the step was committed. Out of ``commit`` it may have been, by an
-    earlier request whose answer was lost: only the committed offsets tell.
+    Raised by any call before ``commit``, nothing of the transaction was committed. Raised by ``commit``, an earlier
+    request with a lost response may have committed it: read the committed offsets.
     """
 
 
 class AbortedError(TransportError):
-    """A record was not acknowledged or the step could not be committed, and it is known not to have happened."""
+    """A record was not acknowledged or the transaction could not be committed; nothing of it was committed."""
 
 
 class OutcomeUnknownError(TransportError):
-    """A commit was sent and not answered: it may or may not have happened. Only a restart from the log can tell."""
+    """A commit has no response: it may or may not have happened. The committed offsets show which."""
 
 
 class OffsetGoneError(TransportError):
-    """Offsets asked for lie below the first one of the log, or beyond its end."""
+    """Requested offsets lie below the first offset of the log, or beyond its end."""
 
 
 class UnreachableError(TransportError):
-    """The broker did not answer in time; trying again later may work."""
+    """The broker did not answer in time; a later attempt may succeed."""
 
 
 class TooLargeError(TransportError):
-    """A record is longer than the broker takes; nothing was sent, and the transaction is as it was."""
+    """A record is longer than the broker accepts; it was not sent, and the transaction is unchanged."""
 
 
 class UnreadableError(TransportError):
-    """A batch of records is packed in a way that this build does not read: trying again does not help."""
+    """A batch of records has a compression that this build cannot read; another attempt does not help."""
 
 
 class UnknownTopicError(TransportError):
-    """The topic does not exist, or has not the partitions that it must have."""
+    """The topic does not exist, or lacks a partition that it must have."""
 
 
 class RefusedBatch(NamedTuple):
@@ -83,9 +84,10 @@ class RefusedBatch(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record of a log. ``timestamp_ms``: when it was appended, or what its producer set; below 0 if it set none.
+    """One record of a log.
 
-    With ``refused`` it stands for a whole batch: it has the offset of the last record there, no key and no value.
+    ``timestamp_ms`` is when it was appended or what its producer set, depending on the topic; below 0 if neither is
+    known. With ``refused`` it stands for a whole batch: ``offset`` is that of the last record, without key and value.
     """
 
     partition: int
@@ -97,14 +99,14 @@ class Record(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """A position of a group in a partition: the next offset to read, with a text of at most 4,000 characters."""
+    """A committed position of a group in a partition: the next offset to read, and at most 4,000 characters."""
 
     offset: int
     metadata: str
 
 
 class Membership(NamedTuple):
-    """Who polled: the group, its generation, the member's id in it, and the client's own form of the same."""
+    """The member that polled: its group, generation and id, and the client's own form of the three."""
 
     group: str
     generation: int
@@ -113,128 +115,219 @@ class Membership(NamedTuple):
 
 
 class Replication(NamedTuple):
-    """How many nodes the cluster has now, and how many replicas a topic has, in the partition with the fewest."""
+    """Nodes in the cluster at present, and replicas of a topic in the partition that has the fewest."""
 
     nodes: int
     replicas: int
 
 
 class Polled(NamedTuple):
-    """What one ``poll`` gave. ``assigned`` came new (paused), ``revoked`` went away, since the last poll."""
+    """The result of one ``poll``.
+
+    ``assigned`` are partitions that are new since the last poll (paused), ``revoked`` those that are no longer owned. A
+    partition in both was lost and assigned again: drop what belongs to it. ``is_joining``: this member takes part in a
+    rebalance that is not over; the broker may refuse a commit until a later poll has the outcome.
+    """
 
     records: list[Record]
     membership: Membership
     assigned: tuple[int, ...]
     revoked: tuple[int, ...]
+    is_joining: bool = False
 
 
 class Consumer(Protocol):
-    """One member of a group on one topic, read-committed. It commits nothing: offsets go through a producer."""
+    """One member of a group on one topic; it reads committed records. Offsets are committed by a ``Producer``.
+
+    One thread uses it. A call for a partition that is not assigned raises ``AssertionError``.
+    """
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
-        """Wait until there are ``records_max`` records or ``bytes_max`` of keys and values, or the time is over.
+        """Take part in the group, and read records of the resumed partitions.
 
-        At once on a change of assignment. The record that reaches ``bytes_max`` is the last one.
+        Args:
+            timeout_seconds: how long to wait until one of the two limits is reached; a change of assignment ends it.
+            records_max: number of records to return at most.
+            bytes_max: bytes of keys and values; the record that reaches it is the last one.
 
-        Takes no records of partitions revoked since. A member that was put out learns it by ``revoked``, and joins
-        again; a partition in both tuples came back void. A member whose instance was taken over by another process is
-        told by nobody but ``send_offsets``. Raises ``OffsetGoneError``, ``UnreachableError``.
+        Returns:
+            Records of partitions that are still assigned, and the membership that they belong to. A member that the
+            group has removed sees its partitions in ``revoked``, and joins again by itself. A member whose instance
+            was taken over by another process may learn it only when ``send_offsets`` fails.
+
+        Raises:
+            OffsetGoneError: the position of a partition is outside its log.
+            UnreachableError: the broker does not answer.
+            FencedError: another process uses the same instance; make a new consumer.
         """
 
     def committed(self, partition: int) -> Committed | None:
-        """What the group has committed for an assigned partition; waits a while for a pending transaction to end.
+        """Read the committed offset of the group; ``None`` if there is none.
 
-        Raises ``UnreachableError`` if it does not end in time: ask again after another ``poll``.
+        Raises:
+            UnreachableError: a pending transaction holds the offset and does not end in time; poll, and ask again.
         """
 
     def seek(self, partition: int, offset: int) -> None:
-        """Set the position of an assigned partition."""
+        """Set the position: the offset of the next record to read."""
 
     def pause(self, partitions: Sequence[int]) -> None:
-        """Take no records of these until ``resume``; the member goes on polling, so it keeps its place."""
+        """Read no records of these until ``resume``. The member stays in the group as long as it polls."""
 
     def resume(self, partitions: Sequence[int]) -> None:
-        """Take records of these again."""
+        """Read records of these again; each must have a position."""
 
     def lag(self) -> dict[int, int]:
-        """Records between the position and the end of each assigned partition, as far as the client knows."""
+        """Return records between position and end of each assigned partition, as far as the client knows."""
 
     def positions(self) -> dict[int, int]:
-        """The offset of the next record to take, of each assigned partition that has a position; asks nobody.
+        """Return the position of each assigned partition that has one, without a request to the broker.
 
-        It passes what is not for readers too: control records, and those of aborted transactions.
+        A position moves past control records and records of aborted transactions too.
+        """
+
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records would stop, of each assigned partition where the client knows; asks
+        nobody.
+
+        A partition whose position is at its end is listed only when the client has looked since it got there.
         """
 
     def close(self) -> None:
-        """Free what is held; never raises. A named instance keeps its partitions until its session ends, a nameless one
-        leaves at once."""
+        """Free everything; never raises.
+
+        A named instance keeps its partitions until its session ends. A member without a name leaves the group at once.
+        """
 
 
 class Producer(Protocol):
-    """A transactional producer. Its calls raise ``FencedError``, ``AbortedError``, ``OutcomeUnknownError``."""
+    """A transactional producer: ``begin``, any number of ``send``, ``flush``, ``send_offsets``, ``commit``.
+
+    One thread uses it. Every call may raise ``FencedError`` (make a new producer) and, where it says so,
+    ``AbortedError`` (call ``abort``) and ``OutcomeUnknownError`` (make a new producer, read the committed offsets). A
+    call that the state does not allow raises ``AssertionError``.
+    """
 
     def begin(self) -> None:
-        """Open a transaction."""
+        """Open a transaction; raises ``AbortedError`` if the broker is away and the client must be replaced."""
 
     def send(
         self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
     ) -> None:
-        """Append to the transaction; asynchronous: ``flush`` tells whether it worked.
+        """Append a record to the transaction, asynchronously: ``flush`` reports failures.
 
-        Raises ``TooLargeError``, and then the transaction is as it was.
+        Args:
+            topic: its name.
+            partition: its number, from 0.
+            value: the record's value.
+            key: the record's key.
+            timestamp_ms: milliseconds since 1970; ``None`` for the present. Topics may set their own.
+
+        Raises:
+            TooLargeError: the record is longer than the limit; the transaction is unchanged.
+            UnknownTopicError: there is no such partition; the transaction is unchanged.
         """
 
     def flush(self) -> None:
-        """Wait until every record is acknowledged; raises ``AbortedError`` if one is not (call ``abort`` next)."""
+        """Wait until every record is acknowledged; raises ``AbortedError`` if one is not."""
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put the group's offsets into the transaction; ``AssertionError`` if records have had no ``flush``."""
+        """Put offsets of the group into the transaction; call ``flush`` before it.
+
+        Args:
+            topic: the topic that was polled.
+            offsets: partition -> next offset to read.
+            membership: that of the poll which returned the records.
+
+        Raises:
+            FencedError: the membership is older than the present generation; abort the transaction.
+            AbortedError: the offsets were not accepted; abort the transaction.
+        """
 
     def commit(self) -> None:
-        """Make the transaction visible; ``OutcomeUnknownError`` if no answer came, or an earlier failure again."""
+        """Make the transaction visible; raises the failure of an earlier call again, or ``OutcomeUnknownError``."""
 
     def abort(self) -> None:
-        """Undo the transaction; raises ``OutcomeUnknownError`` if that cannot be told."""
+        """Undo the transaction; raises ``OutcomeUnknownError`` if its state cannot be determined."""
 
     def close(self) -> None:
-        """Free what is held; an open transaction is aborted; never raises and never blocks for long."""
+        """Abort an open transaction if the broker answers soon, and free everything; never raises."""
 
 
 class Transport(Protocol):
-    """Where topics live. Cheap to make; safe to make anew after a fork."""
+    """Where topics live. It opens connections only when it is used, so it may be made before a fork.
+
+    Several threads may use it at the same time; each consumer and producer belongs to one thread.
+
+    Example: read every committed record of a partition.
+
+        transport = MemoryTransport(cluster)
+        first, end = transport.bounds("candidates")[0]
+        for records in transport.read("candidates", 0, first, end):
+            for record in records:
+                print(record.offset, record.value)
+
+    """
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; raises ``UnknownTopicError``."""
+        """Return the number of partitions of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
 
     def consumer(self, topic: str, group: str, instance: str) -> Consumer:
-        """Join ``group`` as ``instance``: a stable name, which keeps its partitions over a quick restart."""
+        """Make a member of a group; it joins at its first ``poll``.
+
+        Args:
+            topic: the topic whose partitions the group shares.
+            group: name of the group.
+            instance: stable name of the member, which keeps its partitions over a quick restart. Empty for a member
+                that leaves the group when it closes.
+
+        Raises:
+            UnknownTopicError: the topic does not exist.
+            UnreachableError: the broker does not answer.
+        """
 
     def producer(self, transactional_id: str) -> Producer:
-        """A producer that fences every earlier one of the same id."""
+        """Make a producer, which fences every earlier one of the same id and ends its transaction.
+
+        Raises:
+            UnreachableError: the broker does not answer.
+        """
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records of ``[start, end)`` in order, without a group; an empty list says: nothing yet.
+        """Read the committed records of ``[start, end)`` in order, without a group.
 
-        Raises ``OffsetGoneError``; ``UnreachableError`` where it would have to wait for an open transaction.
+        Returns:
+            Lists of records. An empty list means that none has arrived yet: the caller can do something else.
+
+        Raises:
+            OffsetGoneError: ``start`` or ``end`` is outside the log.
+            UnreachableError: an open transaction before ``end`` does not end in time, or the broker does not answer.
         """
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+        """Return first offset and end of each partition; the end is where a read-committed reader stops."""
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed, of each partition that it has committed; empty for an unknown group.
+
+        It never waits: what an open transaction holds does not count yet.
+        """
 
     def configs(self, topic: str) -> Mapping[str, str]:
-        """The settings of a topic in effect, by Kafka's names; empty where they are not to be seen.
+        """Return the settings in effect of a topic, by Kafka's names; empty if this user may not see them.
 
-        Raises ``UnknownTopicError``.
+        Raises:
+            UnknownTopicError: the topic does not exist.
         """
 
     def replication(self, topic: str) -> Replication:
-        """Nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
+        """Return nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
-        """Drop the records below the given offsets."""
+        """Drop records: of each partition those below the given offset."""
 
     def leave(self, group: str, instance: str) -> None:
-        """Give up the place of an instance that has closed: others need not wait for the end of its session."""
+        """Remove a closed instance from its group, so that others need not wait for the end of its session."""
 
     def close(self) -> None:
-        """Free what is held; never raises."""
+        """Free everything; never raises. Consumers and producers are closed by their owners."""

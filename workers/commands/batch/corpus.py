@@ -92,7 +92,7 @@ class Corpus:
 
     def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB", *, candidates: bool = False) -> None:
         self.settings = settings
-        self._score_min = 0.0 if candidates else settings.tuning.cut
+        self._score_min = 0.0 if candidates else settings.tuning.score_min
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
         self._rows = RowFiles(folder, settings.plan.width)
@@ -169,7 +169,7 @@ class Corpus:
         newer, older = newer[pairs], older[pairs]
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
-            judged.similarity[pairs], common.keys[pairs],
+            judged.similarity[pairs], judged.keys[pairs],
         )  # fmt: skip
         return orient(arrived)
 

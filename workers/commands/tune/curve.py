@@ -23,6 +23,8 @@ from workers.process.exits import Exit, Failure
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 
+# Public names of figures, where the library has another.
+_NAMES = {"score_min": "cut"}
 # Figures of a tuning that hold where the law of candidates is known.
 _CHANCES = ("candidate_probability", "pass_probability", "recall")
 
@@ -71,7 +73,7 @@ def summary(config: Config) -> dict[str, Any]:
     ]
     names = {"signing": config.signing_fingerprint, "matching": config.matching_fingerprint}
     untold = {"agreement"} if _has_curve(config) else {"agreement", *_CHANCES}
-    chosen = {name: value for name, value in tuning._asdict().items() if name not in untold}
+    chosen = {_NAMES.get(name, name): value for name, value in tuning._asdict().items() if name not in untold}
     return {
         "scheme": config.scheme,
         "guarantee": scheme.guarantee,
@@ -96,7 +98,7 @@ def picture(tuning: Tuning) -> Picture:
     ]
     marks = [Mark(f"threshold {tuning.threshold:g}", tuning.threshold, ":")]
     if tuning.margin:
-        marks.append(Mark(f"cut {tuning.cut:.3f}", tuning.cut, "--"))
+        marks.append(Mark(f"cut {tuning.score_min:.3f}", tuning.score_min, "--"))
     return Picture(
         title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
         x_label="similarity",
@@ -142,7 +144,7 @@ def _choice(config: Config) -> Table:
             f"Settings for threshold {tuning.threshold:g}",
             [
                 ("guarantee", config.scheme, SCHEMES[config.scheme].guarantee),
-                ("cut", f"{tuning.cut:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
+                ("cut", f"{tuning.score_min:.4f}", "similarity from which a pair is emitted; the score is no estimate"),
             ],
         )
     rows_total, shape = tuning.bands * tuning.rows, _shape(tuning)
@@ -163,7 +165,7 @@ def _choice(config: Config) -> Table:
             ("candidate probability", f"{tuning.candidate_probability:.4f}", "at the threshold"),
             ("pass probability", f"{tuning.pass_probability:.4f}", "at the threshold, for the score to reach the cut"),
             ("overall recall", f"{tuning.recall:.4f}", "at the threshold: the product of the two"),
-            ("cut", f"{tuning.cut:.4f}", cut),
+            ("cut", f"{tuning.score_min:.4f}", cut),
             ("margin", f"{tuning.margin:.4f}", "of the cut below the threshold, for the sampling error"),
             ("half point", f"{shape['half_point']:.4f}", "similarity at which every second pair is a candidate"),
             ("steep point", f"{shape['steep_point']:.4f}", "about where the S-curve is steepest"),

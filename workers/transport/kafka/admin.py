@@ -1,8 +1,8 @@
-"""Topics of Kafka as such: what they are, where they begin and end, and their making. No records pass here.
+"""Topics of Kafka: their settings, their bounds, and how they are created. No records pass here.
 
-One client is made at the first call, kept, and made anew in a forked child, whose copy has lost its thread (rule
-9). Calls from several threads take turns. Each is repeated until ``request_timeout_seconds`` are over while the
-broker is away.
+The first call makes a client, which later calls share. A forked process makes its own, because the copy has lost its
+thread (rule 9). Calls of several threads take turns. While the broker is away, a call is repeated for
+``request_timeout_seconds``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
 from stream.errors import ConfigError
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
-from workers.transport.protocol import OffsetGoneError, UnknownTopicError
+from workers.transport.protocol import Committed, OffsetGoneError, UnknownTopicError
 
 _T = TypeVar("_T")
 
@@ -31,7 +31,7 @@ _UNKNOWN_TOPIC = 3  # an error code of the broker
 
 
 class TopicSpec(NamedTuple):
-    """A topic to make; ``replication`` -1 is the broker's default, ``configs`` are Kafka's names and texts."""
+    """A topic to create; ``replication`` -1 is the broker's default, ``configs`` has Kafka's names and texts."""
 
     name: str
     partitions: int
@@ -40,7 +40,7 @@ class TopicSpec(NamedTuple):
 
 
 class TopicDescription(NamedTuple):
-    """A topic as it is, with every setting in effect."""
+    """An existing topic, with every setting in effect."""
 
     name: str
     partitions: int
@@ -49,7 +49,7 @@ class TopicDescription(NamedTuple):
 
 
 class KafkaAdmin:
-    """Calls about topics; raises ``UnreachableError`` when no broker answers."""
+    """Calls about topics; each raises ``UnreachableError`` if no broker answers."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
@@ -58,7 +58,7 @@ class KafkaAdmin:
         self._process = 0
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; raises ``UnknownTopicError``."""
+        """Return the number of partitions of a topic; raises ``UnknownTopicError``."""
         return len(self._partitions(topic))
 
     def nodes(self) -> int:
@@ -71,12 +71,12 @@ class KafkaAdmin:
         return _fewest_replicas(self._partitions(topic))
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+        """Return first offset and end of each partition; the end is where a read-committed reader stops."""
         places = [TopicPartition(topic, partition["partition_index"]) for partition in self._partitions(topic)]
         return self._bounds(places, IsolationLevel.READ_COMMITTED)
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """First offset and end of a partition; the end counts what is not committed yet."""
+        """Return first offset and end of a partition; the end counts records that are not committed yet."""
         return self._bounds([TopicPartition(topic, partition)], IsolationLevel.READ_UNCOMMITTED)[partition]
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
@@ -88,16 +88,25 @@ class KafkaAdmin:
             self._call(f"trim {topic!r} to {dict(before)}", lambda client: client.delete_records(offsets))
         except client_errors.OffsetOutOfRangeError as error:
             raise OffsetGoneError(
-                f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to offsets that were read"
+                f"cannot trim {topic!r} to {dict(before)}: a log ends before that; trim to an offset that was read"
             ) from error
 
     def leave(self, group: str, instance: str) -> None:
-        """Take an instance out of its group, if it is in."""
+        """Remove an instance from its group, if it is a member."""
         members = [MemberToRemove(group_instance_id=instance)]
-        self._call(f"take {instance!r} out of {group!r}", lambda client: client.remove_group_members(group, members))
+        self._call(f"remove {instance!r} from {group!r}", lambda client: client.remove_group_members(group, members))
+
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed of a topic; an admin's question does not wait for open transactions."""
+        found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
+        return {
+            place.partition: Committed(at.offset, at.metadata or "")
+            for place, at in found.items()
+            if place.topic == topic and at.offset >= 0
+        }
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
-        """Make the topics that do not exist; returns their names. Those that do exist are left as they are.
+        """Create the topics that do not exist, and return their names. Existing ones stay as they are.
 
         Raises ``ConfigError`` for settings that the broker refuses.
         """
@@ -113,7 +122,7 @@ class KafkaAdmin:
         return made
 
     def describe(self, topic: str) -> TopicDescription:
-        """Partitions, replicas and every setting in effect; raises ``UnknownTopicError``."""
+        """Return partitions, replicas and every setting in effect; raises ``UnknownTopicError``."""
         partitions = self._partitions(topic)
         resource = ConfigResource(ConfigResourceType.TOPIC, topic)
         found = self._call(
@@ -147,17 +156,17 @@ class KafkaAdmin:
             return self._call(f"bounds of {places[0].topic!r}", ask)
         except client_errors.UnknownTopicOrPartitionError as error:
             raise UnknownTopicError(
-                f"{places} do not all exist: create the topic anew with enough partitions"
+                f"{places} do not all exist: create the topic again with enough partitions"
             ) from error
 
     def _call(self, what: str, ask: Callable[[KafkaAdminClient], _T]) -> _T:
-        """Ask once more while the broker is away; the errors named in ``_TOLD`` go through to the caller."""
+        """Call, and repeat while the broker is away; errors of ``_PASSED_ON`` reach the caller unchanged."""
         deadline = time.monotonic() + self._settings.request_timeout_seconds
         with self._lock:
             while True:
                 try:
                     return ask(self._connected())
-                except _TOLD:
+                except _PASSED_ON:
                     raise
                 except Exception as error:
                     if not is_passing(error):
@@ -200,7 +209,7 @@ _REFUSED = (
     client_errors.InvalidTopicError,
     client_errors.PolicyViolationError,
 )
-_TOLD = (
+_PASSED_ON = (
     *_REFUSED,
     client_errors.OffsetOutOfRangeError,
     client_errors.TopicAlreadyExistsError,

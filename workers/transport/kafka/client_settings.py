@@ -1,8 +1,7 @@
-"""How to reach Kafka, the limits of every wait, and what the client's errors mean in the words of the protocol.
+"""Settings of the transport on Kafka, the limit of every wait, and the meaning of the client's errors.
 
-The waits nest, and ``KafkaSettings`` refuses values that do not: a request may be lost and sent again before the
-flush gives up, the flush gives up before the broker ends the transaction, and a heartbeat may be lost without
-losing the session.
+The limits nest; ``KafkaSettings`` refuses values that do not. A request can be lost and repeated before ``flush`` gives
+up. ``flush`` gives up before the broker ends the transaction. A heartbeat can be lost without the session.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from workers.transport.protocol import FencedError, TransportError, UnreachableE
 
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 _MESSAGE_OVERHEAD_BYTES = 256
-# The client's default of 30 s would keep a worker away from a broker that is long back.
+# With the client's default of 30 s a worker would stay away long after the broker is back.
 _RECONNECT_BACKOFF_MILLISECONDS_MAX = 1_000
-# Security options pass through; every other option of the client is decided here.
+# Security options are passed on; every other option of the client is set here.
 _SECURITY_OPTIONS = tuple(
     name
     for name in KafkaConsumer.DEFAULT_CONFIG
@@ -53,9 +52,9 @@ class KafkaSettings:
     """
 
     bootstrap_servers: str
-    session_timeout_seconds: float = 10.0  # a dead member's partitions stand idle this long
+    session_timeout_seconds: float = 10.0  # partitions of a dead member are idle this long
     heartbeat_seconds: float = 3.0
-    # Between two polls at most, also how long a rebalance waits for a member. Kernels may compile in the first step.
+    # Between two polls at most, and how long a rebalance waits for a member. Kernels may compile in the first step.
     poll_interval_seconds_max: float = 60.0
     request_timeout_seconds: float = 6.0
     flush_timeout_seconds: float = 13.0  # also the delivery timeout of each record
@@ -66,20 +65,19 @@ class KafkaSettings:
     connect_timeout_seconds: float = 10.0
     read_timeout_seconds: float = 30.0  # without progress
     close_timeout_seconds: float = 2.0
-    # Longer than a step takes to hand in its records, which would else share the interpreter with the sending of the
-    # first of them; flush does not wait for it.
+    # Longer than a step needs to send its records; otherwise the client would transmit the first ones at the same time,
+    # in the same interpreter. flush does not wait for it.
     linger_milliseconds: int = 100
     batch_bytes: int = 512 << 10
     compression: str | None = "lz4"
-    # Below the broker's message.max.bytes (1,048,588), which holds for the compressed batch: what passes here fits
-    # there.
+    # Below the broker's message.max.bytes (1,048,588), which limits the compressed batch.
     request_bytes_max: int = 1_000_000
-    # Twice as much, and the allocator gives the memory of each answer back and takes it anew: a third of a poll's cost.
+    # With twice as much, the allocator returns the memory of each response and requests it again: a third of a poll.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
     # What a compressed batch may unpack to. More is refused, so that 60 kB in the log do not fill the memory.
     batch_bytes_max: int = BATCH_BYTES_MAX
-    # Off: the client reads sockets and records itself, and fetches only when the worker has taken all that came.
+    # Off: the client reads sockets and records itself, and fetches only when the worker has read all records.
     fast_fetch: bool = True
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -117,7 +115,7 @@ class KafkaSettings:
         return self.request_bytes_max - _MESSAGE_OVERHEAD_BYTES
 
     def options(self) -> dict[str, Any]:
-        """What every client is made with."""
+        """Return the options of every client."""
         return {
             **self.client,
             "kafka_client": connections(is_fast=False),
@@ -128,10 +126,9 @@ class KafkaSettings:
         }
 
     def consumer_options(self) -> dict[str, Any]:
-        """What every consumer is made with, in a group or not: read-committed, without deserializers (rule 3).
+        """Return the options of every consumer, in a group or not: read-committed, without deserializers (rule 3).
 
-        A deserializer that raises would make the next ``poll`` of the client spin for ever, so bytes go out as they
-        came.
+        After an exception in a deserializer, the next ``poll`` of the client never returns. So values stay bytes.
         """
         return {
             **self.options(),
@@ -148,30 +145,32 @@ class KafkaSettings:
 
 
 def milliseconds(seconds: float) -> int:
-    """Whole milliseconds, at least one."""
+    """Convert to whole milliseconds, at least one."""
     return max(1, round(seconds * 1000))
 
 
 def is_fenced(error: BaseException | None) -> bool:
-    """Whether the error, or one that it wraps, says that another one took this place, in the group or as producer."""
+    """Whether an error, or one that it wraps, says that another member or producer took this one's place."""
     return is_producer_fenced(error) or any(isinstance(one, _FENCED) for one in _chain(error))
 
 
 def is_producer_fenced(error: BaseException | None) -> bool:
-    """Whether it says that the producer's epoch is over. The client often keeps only the text of that error."""
+    """Whether an error says that the producer's epoch is over; the client often keeps only its text."""
     names = [kind.__name__ for kind in _PRODUCER_FENCED]
     return any(isinstance(one, _PRODUCER_FENCED) or any(name in str(one) for name in names) for one in _chain(error))
 
 
 def is_passing(error: BaseException) -> bool:
     """Whether trying again may help: the broker is away, busy or moving, or its response did not come."""
-    return isinstance(error, client_errors.RetriableError | OSError) or _NO_RESPONSE in str(error)
+    # An answer named a node as leader that is no longer, or not yet, among the brokers: it died, or has just come back.
+    passing = (client_errors.RetriableError, client_errors.UnknownBrokerIdError, OSError)
+    return isinstance(error, passing) or _NO_RESPONSE in str(error)
 
 
 def as_transport_error(what: str, error: BaseException) -> TransportError:
-    """The error in the words of the protocol; ``what`` says what was tried, on what."""
+    """Convert an error of the client to one of the protocol; ``what`` says what was tried, on what."""
     if is_fenced(error):
-        return FencedError(f"{what}: another one took this place ({error}); start anew from the committed offsets")
+        return FencedError(f"{what}: another process took this place ({error}); restart from the committed offsets")
     reason, is_login = refusal(error)
     if is_login:
         return TransportError(
@@ -179,8 +178,8 @@ def as_transport_error(what: str, error: BaseException) -> TransportError:
             "the password comes from"
         )
     if is_passing(error):
-        told = f"{error}: {reason}" if reason else str(error)
-        return UnreachableError(f"{what}: no answer in time ({told}); see whether the broker is up and try again")
+        full = f"{error}: {reason}" if reason else str(error)
+        return UnreachableError(f"{what}: no answer in time ({full}); see whether the broker is up and try again")
     return TransportError(f"{what}: {error}")
 
 

@@ -1,4 +1,4 @@
-"""From the settings to a transport on Kafka: which option of the client each one is, and the waits that follow."""
+"""Makes a transport on Kafka from the settings of a worker: options of the client, and limits derived from others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.transport.kafka.client_internals import check_client
 from workers.transport.kafka.connection_errors import listen
 from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 
-# Settings that pass through -> what the client calls them.
+# Setting -> the client's option of the same meaning.
 _SECURITY = {
     "security_protocol": "security_protocol",
     "sasl_mechanism": "sasl_mechanism",
@@ -21,19 +21,19 @@ _SECURITY = {
     "ssl_check_hostname": "ssl_check_hostname",
 }
 _SECRETS = {"sasl_password": "sasl_plain_password", "ssl_password": "ssl_password"}
-# The flush gives up this much before the broker ends the transaction, so that the worker is the one to abort it.
-_FLUSH_SHARE = 0.85
+# flush gives up at this fraction of the transaction timeout, so that the worker aborts the transaction, not the broker.
+_FLUSH_FRACTION = 0.85
 # Heartbeats in a session: two may be lost.
 _HEARTBEATS = 3
 
 
 def kafka_settings(settings: StreamSettings) -> KafkaSettings:
-    """The transport's settings; raises ``ConfigError``, and ``Failure`` for a file of a secret."""
+    """Derive the transport's settings; raises ``ConfigError``, and ``Failure`` for an unreadable file of a secret."""
     client: dict[str, Any] = {to: getattr(settings, name) for name, to in _SECURITY.items()}
     client |= {to: settings.secret(name) for name, to in _SECRETS.items()}
     defaults = KafkaSettings(settings.bootstrap_servers)
     session = settings.session_timeout_seconds
-    flush = min(defaults.flush_timeout_seconds, _FLUSH_SHARE * settings.transaction_timeout_seconds)
+    flush = min(defaults.flush_timeout_seconds, _FLUSH_FRACTION * settings.transaction_timeout_seconds)
     return KafkaSettings(
         settings.bootstrap_servers,
         session_timeout_seconds=session,

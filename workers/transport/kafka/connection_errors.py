@@ -1,8 +1,8 @@
-"""Why no connection to a broker came about, for the message of the error that says only that none did.
+"""The reason why a connection to a broker failed, for error messages.
 
-The client tries again until its time is over and then raises that it could not reach a broker, be it that nobody
-listens, that the certificate is not trusted, or that the password is wrong. Which of these it was stands in its log
-alone; so what it logs there is kept, the last one of the process.
+The client repeats its attempts for some time, and then raises that it could not reach a broker: the same error for a
+closed port, an untrusted certificate and a wrong password. Only its log shows the reason. So the last reason that it
+logs in this process is kept here.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from kafka import errors as client_errors
 
 from workers.transport.kafka.client_internals.connections import connection_log
 
-# The log of the client's module that connects; no other log of it is listened to.
+# The log of the client's module that connects.
 _LOG, _CONNECTED = connection_log()
-# What is to be explained, not what explains it.
+# Errors that need a reason, and are none.
 _TIME_OVER = (client_errors.KafkaTimeoutError, client_errors.RequestTimedOutError)
 _LOGIN = (client_errors.SaslAuthenticationFailedError, client_errors.UnsupportedSaslMechanismError)
 
 
 class _Refusals(logging.Handler):
-    """Keeps why the last connection failed since one that did not, and whether it was the login."""
+    """Keeps the reason of the last failure since the last success, and whether it was the login."""
 
     last = ""
     is_login = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Take the reason out of a line about a connection."""
+        """Read the reason in a log line about a connection."""
         if record.getMessage().startswith(_CONNECTED):
             self.last, self.is_login = "", False
         for argument in record.args if isinstance(record.args, tuple) else ():
@@ -39,16 +39,16 @@ _refusals = _Refusals()
 
 
 def listen() -> None:
-    """Keep from now on why connections fail; the client's lines about it go nowhere else."""
+    """Keep the reasons of failed connections from now on; the client's lines about them appear nowhere else."""
     _LOG.setLevel(logging.INFO)
     _LOG.propagate = False
     _LOG.addHandler(_refusals)  # which a log holds once
 
 
 def refusal(error: BaseException) -> tuple[str, bool]:
-    """Why the last connection failed, and whether the login was refused; empty where ``error`` says itself what it is.
+    """Return why the last connection failed, and whether the broker refused the login.
 
-    Without ``listen`` nothing is known.
+    The reason is empty if ``error`` has its own, and before ``listen``.
     """
     if not isinstance(error, client_errors.KafkaTimeoutError) or "bootstrap" not in str(error):
         return "", isinstance(error, _LOGIN)

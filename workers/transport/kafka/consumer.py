@@ -1,24 +1,24 @@
-"""A member of a Kafka group: ``poll`` in a loop, rebalances noted, positions only where the worker put them.
+"""A member of a Kafka group: it polls in a loop, follows rebalances, and sets positions only by ``seek``.
 
-Theory of operation. Two threads: the worker's, which alone calls the methods here, and the client's own, which
+Theory of operation. There are two threads. The worker's thread alone calls the methods here. The client's own thread
 fetches, sends heartbeats, and calls the assignor and the listener while the worker's thread waits in the client's
-``poll``. What these note in ``Notes``, the worker's thread takes from there after each of the client's polls.
+``poll``. Both write to ``Notes``, which the worker's thread reads after each poll of the client.
 
-A partition is *held* from the moment it is assigned. It is paused then, with a position of 0 from which nothing is ever
-fetched: without any, the client would ask for the committed offset in every ``poll`` (waiting there for open
-transactions) and raise when there is none. It becomes *placed* by ``seek``; records are taken of placed, resumed
-partitions only. What goes away loses both, and its records of the same ``poll`` are dropped.
+A partition is *owned* from the moment of its assignment. It is then paused at position 0, from which nothing is ever
+fetched. Without a position, the client would request the committed offset in every ``poll`` (and wait there for open
+transactions), and raise if there is none. A partition is *placed* by ``seek``. Records are read of placed and resumed
+partitions only. A partition that goes away is neither, and its records of the same ``poll`` are dropped.
 
-The **membership** is noted when an assignment is complete. While the client joins, its own view runs ahead: it has the
-new generation before the assignment. A join is never begun with records in hand: they go out first, so that their step
-can be committed by the generation that polled them; the broker takes it until this member joins.
+The **membership** is noted when an assignment is complete. During a join the client's own view is ahead: it has the new
+generation before the assignment. No join begins while this member holds records: ``poll`` returns them first, so that
+the generation that polled them can commit their offsets. The broker accepts that until this member joins.
 
-A member that the group put out (it did not poll in time, or its session ended) joins again in the client's next poll:
-every partition is then revoked, and those it gets back are assigned anew. A static member whose instance was taken over
-is told nothing by the client, which only stops its heartbeats: that shows here after ``_SILENCE_SECONDS`` and is final,
-as is every error that the client might spin on.
+A member that the group has removed (it did not poll in time, or its session ended) joins again in the client's next
+poll. All its partitions are then revoked, and those that it gets again are assigned as new. If another process takes
+over the instance of a static member, the client reports nothing and stops its heartbeats. This module notices that
+after ``_SILENCE_SECONDS``; it is final, as is every error after which the client's poll might never return.
 
-Crash: the group keeps the place of a named instance for the session; an unnamed member leaves when it closes.
+Crash: the group keeps the place of a named instance for its session; a member without a name leaves when it closes.
 """
 
 from __future__ import annotations
@@ -57,20 +57,21 @@ _log = logging.getLogger(__name__)
 
 # The client's poll returns late after a change of assignment, so it is called for this long at a time.
 _SLICE_SECONDS = 0.1
-# A stable member without heartbeats for this long was fenced; in a rebalance both change within a moment.
+# A stable member without heartbeats for this long was fenced; a rebalance changes both at almost the same time.
 _SILENCE_SECONDS = 1.0
-# Keys and values of a poll come to about this many bytes at most: what a step touches stays in memory that is mapped.
+# Keys and values of a poll have about this many bytes at most, so that a step reuses memory that is mapped already.
 _ENOUGH_BYTES = 16 << 20
-# Without a coordinator for this long the broker counts as away; a start or a rebalance needs less.
+# The broker answers a fetch that finds nothing after half a second, and the next one is under way by then.
+_FETCHED_SECONDS = 1.0
+# Without a coordinator for this long, the broker counts as away; a start or a rebalance takes less.
 _AWAY_SECONDS = 2.0
 
 
 class KafkaGroupConsumer:
-    """One member of ``group`` on ``topic``; see ``workers.transport.protocol.Consumer`` and the theory of operation
-    above.
+    """A member of ``group`` on ``topic``; see ``workers.transport.protocol.Consumer`` and the theory above.
 
-    ``instance`` is a stable name of letters, digits, dots, dashes and underscores; empty, the member has none and
-    leaves the group when it closes. Raises ``UnreachableError`` when no broker answers.
+    ``instance`` is a stable name of letters, digits, dots, dashes and underscores. If it is empty, the member has no
+    name and leaves the group when it closes. Raises ``UnreachableError`` if no broker answers.
     """
 
     def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str) -> None:
@@ -79,14 +80,16 @@ class KafkaGroupConsumer:
         self._name = f"member {instance!r} of group {group!r} on {topic!r}"
         self._group = group
         self._client_id = f"neardup-{instance or 'member'}"
-        self._asking: KafkaConsumer = None
-        self._over: TransportError | None = None
+        self._offsets_client: KafkaConsumer = None
+        self._final_error: TransportError | None = None
         self._notes = Notes()
-        self._held: set[int] = set()
+        self._owned: set[int] = set()
         self._placed: set[int] = set()
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
+        self._ends: dict[int, int] = {}  # where readers of committed records stop, as the last fetch said
+        self._reached: dict[int, tuple[int, float]] = {}  # position at such an end, and since when it is being fetched
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
         try:
             self._client = kafka_records.consumer(
@@ -104,27 +107,28 @@ class KafkaGroupConsumer:
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name} cannot start", error) from error
         self._notes.client = self._client
+        fetches.note_ends(self._client, self._ends)
         groups.guard_joins(self._client, self._notes.may_join)
         self._client.subscribe([topic], listener=Listener(self._notes))
         self._learn_topic()
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
-        """Take up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
+        """Read up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
 
-        Returns early on a change of assignment, and with what it has when the group calls for a rebalance. Records that
-        came before a change are kept if their partition was never away, and go with the newer membership. While the
-        broker is away nothing comes. An ``OffsetGoneError`` with records in hand waits for the next call, where the
+        A change of assignment ends the poll, and so does a call for a rebalance if there are records. Records from
+        before a change stay if their partition was owned all the time, and belong to the newer membership. While the
+        broker is away there are none. An ``OffsetGoneError`` after some records waits for the next call, where the
         client raises it again. ``FencedError`` is final: make a new consumer.
         """
-        self._raise_if_over()
+        self._raise_final_error()
         deadline = time.monotonic() + timeout_seconds
-        held_before = frozenset(self._held)
-        kept = set(held_before)  # without a break
+        owned_before = frozenset(self._owned)
+        unbroken = set(owned_before)  # owned since the last poll without a break
         records: list[Record] = []
         bytes_left, enough = bytes_max, max(0, bytes_max - _ENOUGH_BYTES)
         while True:
             left = max(0.0, deadline - time.monotonic())
-            self._notes.in_hand = bool(records)
+            self._notes.has_records = bool(records)
             self._limits.left_bytes = bytes_left - enough
             try:
                 found = self._fetch(min(left, _SLICE_SECONDS), records_max - len(records))
@@ -132,39 +136,42 @@ class KafkaGroupConsumer:
                 if not records:
                     raise
                 break
-            gone = self._take_changes()
+            gone = self._follow_changes()
             if gone:
-                kept -= gone
+                unbroken -= gone
                 records = [record for record in records if record.partition not in gone]
             bytes_left = self._limits.left_bytes + enough
             for place, batch in found.items():
-                if place.partition in kept:
+                if place.partition in unbroken:
                     records += batch
-            changed = kept != self._held or kept != held_before
+            changed = unbroken != self._owned or unbroken != owned_before
             joins = bool(records) and groups.will_join(self._client)
-            if changed or joins or left <= 0 or len(records) >= records_max or bytes_left <= enough:
+            is_over = left <= 0 and not (found and fetches.has_resumed(self._client))
+            if changed or joins or is_over or len(records) >= records_max or bytes_left <= enough:
                 break
         self._check_place(bool(records))
         self._watch()
-        assigned, revoked = self._held - kept, held_before - kept
-        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)))
+        self._note_reached()
+        assigned, revoked = self._owned - unbroken, owned_before - unbroken
+        joining = groups.is_joining(self._client)
+        return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining)
 
     def committed(self, partition: int) -> Committed | None:
-        """What the group has committed; waits for a pending transaction, as only a read-committed client does (rule 8).
+        """Read the committed offset; waits for a pending transaction, as only a read-committed client does (rule 8).
 
-        Asked over a connection of its own: on the member's, the answer would wait behind a join until every other
-        member has joined too. Raises ``UnreachableError`` after ``committed_timeout_seconds``: ask again after
-        another ``poll``.
+        The request has a connection of its own: on that of the member, the response would wait behind a join until
+        every other member has joined too. Raises ``UnreachableError`` after ``committed_timeout_seconds``: ask again
+        after another ``poll``.
         """
-        self._raise_if_over()
+        self._raise_final_error()
         place = self._place(partition)
         timeout = milliseconds(self._settings.committed_timeout_seconds)
         try:
-            if self._asking is None:
-                self._asking = KafkaConsumer(
+            if self._offsets_client is None:
+                self._offsets_client = KafkaConsumer(
                     **self._settings.consumer_options(), client_id=f"{self._client_id}-offsets", group_id=self._group
                 )
-            found = self._asking.committed(place, metadata=True, timeout_ms=timeout)
+            found = self._offsets_client.committed(place, metadata=True, timeout_ms=timeout)
         except client_errors.KafkaError as error:
             raise as_transport_error(f"{self._name}: the committed offset of partition {partition}", error) from error
         return None if found is None else Committed(found.offset, found.metadata or "")
@@ -175,11 +182,13 @@ class KafkaGroupConsumer:
         self._placed.add(partition)
 
     def pause(self, partitions: Sequence[int]) -> None:
-        """Take no records of these until ``resume``; what was fetched ahead is kept."""
+        """Read no records of these until ``resume``; fetched records stay."""
         self._client.pause(*[self._place(partition) for partition in partitions])
+        for partition in partitions:
+            self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
-        """Take records of these again; they must have a position."""
+        """Read records of these again; they must have a position."""
         places = [self._place(partition) for partition in partitions]
         for partition in partitions:
             if partition not in self._placed:
@@ -187,24 +196,40 @@ class KafkaGroupConsumer:
         self._client.resume(*places)
 
     def lag(self) -> dict[int, int]:
-        """Records between position and end of each placed partition of which something was fetched; asks nobody.
+        """Return records between position and end of each placed partition of which anything was fetched.
 
-        The end is the log's, so an open transaction counts.
+        It sends no request. The end is that of the log, so records of an open transaction count.
         """
         positions = self.positions()
         ends = {partition: self._client.highwater(TopicPartition(self._topic, partition)) for partition in positions}
         return {partition: max(0, end - positions[partition]) for partition, end in ends.items() if end is not None}
 
     def positions(self) -> dict[int, int]:
-        """The offset of the next record to take, of each placed partition; asks nobody."""
+        """Return the offset of the next record of each placed partition; it sends no request."""
         places = {partition: TopicPartition(self._topic, partition) for partition in sorted(self._placed)}
         found = {partition: self._position(place) for partition, place in places.items()}
         return {partition: position for partition, position in found.items() if position is not None}
 
+    def ends(self) -> dict[int, int]:
+        """Where a reader of committed records stops, as the last fetch of each placed partition said; asks nobody.
+
+        A fetch may have come before a pause. So the end of a partition that stands there is listed when the partition
+        has been fetched for ``_FETCHED_SECONDS`` since: by then a fetch was answered if there was anything to read.
+        """
+        now = time.monotonic()
+        found = {}
+        for partition, position in self.positions().items():
+            end = self._ends.get(partition)
+            if end is None:
+                continue
+            if position < end or now - self._reached.get(partition, (-1, now))[1] >= _FETCHED_SECONDS:
+                found[partition] = end
+        return found
+
     def close(self) -> None:
-        """Stop; never raises. An instance keeps its place until its session ends."""
-        self._over = self._over or TransportError(f"{self._name} was closed: make a new one")
-        for client in (self._client, self._asking):
+        """Stop; never raises. A named instance keeps its place until its session ends."""
+        self._final_error = self._final_error or TransportError(f"{self._name} was closed: make a new one")
+        for client in (self._client, self._offsets_client):
             with suppress(Exception):
                 timeout = milliseconds(self._settings.close_timeout_seconds)
                 client.close(autocommit=False, timeout_ms=timeout)
@@ -227,11 +252,12 @@ class KafkaGroupConsumer:
                 raise as_transport_error(f"{self._name} cannot start", error) from error
 
     def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Record]]:
-        """One poll of the client, its errors told in the words of the protocol.
+        """Poll the client once, and convert its errors to those of the protocol.
 
-        By itself the client asks for more only when all that came of every partition is taken. Asked here for those of
-        which nothing is left, it fetches while the worker is in its step.
+        By itself the client fetches again only when the records of all partitions were read. Here it fetches at once
+        for partitions of which none are left, so that the fetch runs during the worker's step.
         """
+        fetches.free_slot(self._client)
         try:
             found: dict[TopicPartition, list[Record]] = self._client.poll(
                 timeout_ms=round(timeout_seconds * 1000), max_records=records_max
@@ -243,49 +269,62 @@ class KafkaGroupConsumer:
         except client_errors.LogTruncationError as error:
             raise OffsetGoneError(self._gone_text(error.divergent_offsets)) from error
         except UnreadableError as error:
-            self._over = UnreadableError(f"{self._name}: {error}")
-            raise self._over from error
+            self._final_error = UnreadableError(f"{self._name}: {error}")
+            raise self._final_error from error
         except Exception as error:
             if is_passing(error) and not is_fenced(error):
                 _log.debug("%s: %s", self._name, error)
                 time.sleep(min(timeout_seconds, _SLICE_SECONDS))
                 return {}
-            # The client may spin for ever in the poll after an error it did not expect (rule 3).
-            self._over = as_transport_error(f"{self._name} cannot go on", error)
-            raise self._over from error
+            # After an error that it does not expect, the next poll of the client may never return (rule 3).
+            self._final_error = as_transport_error(f"{self._name} cannot go on", error)
+            raise self._final_error from error
         return found
+
+    def _note_reached(self) -> None:
+        """Note since when each partition stands at its end and is being fetched."""
+        now = time.monotonic()
+        paused = {place.partition for place in self._client.paused()}
+        for partition, position in self.positions().items():
+            if partition in paused or position < self._ends.get(partition, position + 1):
+                self._reached.pop(partition, None)
+            elif self._reached.get(partition, (-1, now))[0] != position:
+                self._reached[partition] = (position, now)
 
     def _position(self, place: TopicPartition) -> int | None:
         try:
             found: int | None = self._client.position(place, timeout_ms=0)
-        except client_errors.LogTruncationError:  # found out in passing; the next poll finds it too and raises
+        except client_errors.LogTruncationError:  # the next poll finds it too, and raises
             return None
         return found
 
-    def _take_changes(self) -> set[int]:
-        """Follow what was noted, in order; returns every partition that went, even if it came back."""
+    def _follow_changes(self) -> set[int]:
+        """Apply noted changes in order; returns every partition that went away, even if it was assigned again."""
         gone: set[int] = set()
         while self._notes.changes:
             change = self._notes.changes.pop(0)
             gone |= change.partitions
             self._placed -= change.partitions
-            if change.came:
-                self._held |= change.partitions
+            for partition in change.partitions:
+                self._ends.pop(partition, None)
+                self._reached.pop(partition, None)
+            if change.is_assigned:
+                self._owned |= change.partitions
             else:
-                self._held -= change.partitions
+                self._owned -= change.partitions
         return gone
 
     def _check_place(self, has_records: bool) -> None:
-        """Refuse records of a member that was put out since its client polled them (rule 2)."""
+        """Refuse records if the group has removed this member since its client polled them (rule 2)."""
         noted, live = self._notes.membership, self._notes.live()
         if has_records and (live.generation, live.member) != (noted.generation, noted.member):
-            self._over = FencedError(
-                f"{self._name} was put out of generation {noted.generation}: start anew from the committed offsets"
+            self._final_error = FencedError(
+                f"{self._name} was removed from generation {noted.generation}: restart from the committed offsets"
             )
-            raise self._over
+            raise self._final_error
 
     def _watch(self) -> None:
-        """Notice that the instance was taken over, and log once that the broker went away or came back.
+        """Notice that another process took over the instance, and log once that the broker went away or came back.
 
         The client reports neither by an error.
         """
@@ -295,8 +334,10 @@ class KafkaGroupConsumer:
         elif self._silent_since is None:
             self._silent_since = now
         elif now - self._silent_since > _SILENCE_SECONDS:
-            self._over = FencedError(f"{self._name} was replaced by another of the same instance: it must end")
-            raise self._over
+            self._final_error = FencedError(
+                f"{self._name} was replaced by another process with the same instance: it must end"
+            )
+            raise self._final_error
         if view.has_coordinator:
             self._away_since = None
             if self._away:
@@ -309,17 +350,17 @@ class KafkaGroupConsumer:
             _log.warning("%s: the broker does not answer; waiting for it", self._name)
 
     def _place(self, partition: int) -> TopicPartition:
-        if partition not in self._held:
+        if partition not in self._owned:
             raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._name}: poll says what is")
         return TopicPartition(self._topic, partition)
 
     def _gone_text(self, offsets: dict[TopicPartition, Any]) -> str:
         places = ", ".join(f"offset {offset} of {place.topic}-{place.partition}" for place, offset in offsets.items())
         return (
-            f"{self._name}: {places or 'an offset'} is outside its log; start where it begins, if what was trimmed "
+            f"{self._name}: {places or 'an offset'} is outside its log; start at its beginning, if the trimmed records "
             "may be missed"
         )
 
-    def _raise_if_over(self) -> None:
-        if self._over is not None:
-            raise type(self._over)(str(self._over)) from self._over
+    def _raise_final_error(self) -> None:
+        if self._final_error is not None:
+            raise type(self._final_error)(str(self._final_error)) from self._final_error

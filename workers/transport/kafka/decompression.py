@@ -1,8 +1,8 @@
 """Unpacking of compressed batches, each within a limit.
 
-A batch of 60 kB can unpack to gigabytes. Whoever may write to a topic could so end every process that reads it, again
-after each restart. So no codec gets to unpack more than a limit: the streaming ones stop there, and a block of Snappy
-says its length before it is unpacked.
+A batch of 60 kB can unpack to gigabytes. A user who may write to a topic could thus end every process that reads it,
+again after each restart. So no codec unpacks more than a limit: streaming codecs stop there, and a block of Snappy
+states its length before it is unpacked.
 
 The codecs are those of Kafka's record format. Snappy comes as one block (librdkafka), or as blocks with their lengths
 behind a header (the Java client; "xerial").
@@ -18,7 +18,7 @@ import cramjam
 import zstandard
 from lz4.frame import LZ4FrameDecompressor
 
-# Streaming codecs unpack this much at a time; less costs calls, more memory that is taken in vain.
+# Streaming codecs unpack this much at a time; less costs calls, more wastes memory.
 _CHUNK_BYTES = 1 << 20
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 # Magic, and two versions that no reader checks: they come in either order of bytes.

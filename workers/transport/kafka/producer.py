@@ -1,31 +1,31 @@
-"""A transactional producer that neither loses a record in silence nor hangs: the one safe order, with deadlines.
+"""A transactional producer that never loses a record without an error, and never hangs: the safe order, with deadlines.
 
-A step is committed by this list; the client allows other orders, and each of them has lost data:
+A transaction has these steps; the client allows other orders, and each of them has lost data:
 
-1. ``begin``. A crash from here to 5: the transaction stays open, readers wait before it; it ends when the next producer
-   of the same id starts, or by its timeout. Nothing of the step happened.
+1. ``begin``. After a crash from here to 5 the transaction stays open, and readers wait before it. It ends when the next
+   producer of the same id starts, or by its timeout. Nothing is committed.
 2. ``send`` to explicit partitions. The client acknowledges later, on its own thread.
-3. ``flush``: every record must have been acknowledged. The client's own flush returns normally when some were not, and
-   its commit then succeeds without them (rule 1); so each record's future is looked at.
-4. ``send_offsets`` with the membership of the ``poll`` that gave the records; generation -1 is refused here,
+3. ``flush``: every record must be acknowledged. The client's own flush returns normally if some are not, and its commit
+   then succeeds without them (rule 1). So the future of each record is checked.
+4. ``send_offsets`` with the membership of the ``poll`` that returned the records. Generation -1 is refused here,
    because the broker accepts it (rule 2).
-5. ``commit``. No answer within the deadline: nobody knows, the producer is lost. A crash after the broker has it: the
-   step happened, and the next ``committed`` says so.
+5. ``commit``. Without a response within the deadline the outcome is unknown, and the producer is lost. After a crash
+   behind this point the transaction is committed, and the committed offsets show it.
 
 Theory of operation. ``ready -> open -> ready``, with two more states.
 
     ready --begin--> open --commit, abort--> ready
     open --a send, flush or the offsets failed--> failed --abort--> ready
-    open --no answer to commit, fenced--> lost          every call but close raises from then on
+    open --no response to commit, fenced--> lost          every call but close raises from then on
 
-Out of ``failed`` a commit is refused. As long as no commit was sent the step cannot happen, so ``abort`` need not wait
-for ever: without an answer it leaves the client behind and is done. A client that was left behind, or that failed to
-deliver, is *stale*: its count of records per partition may not be the broker's any more. The next ``begin`` makes a
-new one, whose start ends whatever is still open; where the broker cannot be reached that ``begin`` fails, and the
-worker aborts and tries again, like with any other step.
+In the state ``failed`` a commit is refused. Without a commit request nothing can be committed, so ``abort`` need not
+wait forever: without a response it abandons the client and returns. A client that was abandoned, or that failed to
+deliver, is *stale*: its sequence numbers may differ from those of the broker. The next ``begin`` makes a new client,
+whose start ends any open transaction. If the broker cannot be reached, that ``begin`` fails, and the worker aborts and
+tries again as after any other failure.
 
-The client's own commit waits without a limit, and when the coordinator's connection was refused it waits for ever
-(rule 5). ``client_internals.transactions`` therefore hands requests in and waits for them with a deadline.
+The client's own commit waits without a limit, and forever if the coordinator refuses its connection (rule 5).
+``client_internals.transactions`` therefore sends the request and waits with a deadline.
 """
 
 from __future__ import annotations
@@ -60,18 +60,17 @@ from workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 
-# The client's default of 100 ms is slept once a transaction, while the broker ends the one before: 112 ms instead
-# of 10.
+# The client sleeps this long once a transaction, while the broker ends the one before. With its default of 100 ms, a
+# transaction takes 112 ms instead of 10.
 _RETRY_BACKOFF_MILLISECONDS = 4
-# The broker refuses, for good, 4,097 characters.
+# The broker refuses 4,097 characters, and the transaction with them.
 METADATA_CHARACTERS_MAX = 4000
 
 
 class KafkaTransactionalProducer:
-    """See ``workers.transport.protocol.Producer`` and the theory of operation above. Used by one thread.
+    """See ``workers.transport.protocol.Producer`` and the theory of operation above.
 
-    ``partitions`` tells how many a topic has. Raises ``UnreachableError`` when no broker answers. A call that the state
-    does not allow is a bug of the caller: ``AssertionError``.
+    ``partitions`` returns the number of partitions of a topic. Raises ``UnreachableError`` if no broker answers.
     """
 
     def __init__(self, settings: KafkaSettings, transactional_id: str, partitions: Callable[[str], int]) -> None:
@@ -81,7 +80,7 @@ class KafkaTransactionalProducer:
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
         self._stale = False  # make a new client at the next begin
-        self._left = False  # the client was let go: ask it nothing more
+        self._is_abandoned = False  # the client gets no more requests
         self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
         self._futures: list[Any] = []
         self.message_bytes_max = settings.message_bytes_max
@@ -91,12 +90,12 @@ class KafkaTransactionalProducer:
             raise as_transport_error(f"producer {transactional_id!r} cannot start", error) from error
 
     def begin(self) -> None:
-        """Open a transaction; ``AbortedError`` when the client has to be made anew and no broker answers."""
+        """Open a transaction; ``AbortedError`` if a new client is needed and no broker answers."""
         self._expect("begin", "ready")
         self._state = "open"
         try:
             if self._stale:
-                self._leave_behind()
+                self._abandon()
                 self._client = self._connect()
                 self._stale = False
             self._client.begin_transaction()
@@ -106,7 +105,7 @@ class KafkaTransactionalProducer:
     def send(
         self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
     ) -> None:
-        """Append to the transaction; what goes wrong on the way is told by ``flush``.
+        """Append to the transaction; ``flush`` reports failures of delivery.
 
         Raises ``UnknownTopicError`` and ``TooLargeError`` at once, without harm to the transaction.
         """
@@ -132,7 +131,7 @@ class KafkaTransactionalProducer:
             self._fail(f"send to {topic}-{partition}", error)
 
     def flush(self) -> None:
-        """Wait until every record is acknowledged (rule 1, and rule 6: the client buffers without a limit)."""
+        """Wait until every record is acknowledged (rule 1; rule 6: the client buffers without a limit)."""
         self._expect("flush", "open", "failed")
         self._raise_failure()
         futures, self._futures = self._futures, []
@@ -145,7 +144,7 @@ class KafkaTransactionalProducer:
             raise self._fail("flush", error) from error
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put the group's offsets into the transaction, in the name of the membership that polled the records (rule 2).
+        """Put offsets of the group into the transaction, with the membership that polled the records (rule 2).
 
         Raises ``FencedError`` for an older membership; the transaction can then be aborted. Records without a flush are
         a bug of the caller.
@@ -171,10 +170,10 @@ class KafkaTransactionalProducer:
             raise self._fail(f"send_offsets of {membership.group!r}", error) from error
 
     def commit(self) -> None:
-        """Make the transaction visible, if all of it arrived; after anything has failed in it, that failure again.
+        """Make the transaction visible if everything in it arrived; otherwise raise the first failure again.
 
-        ``FencedError`` is what the last answer said. If an earlier one was lost on the way the step may have
-        happened, so after either error start anew from the committed offsets.
+        ``FencedError`` is the last response. If an earlier response was lost, the transaction may be committed. So
+        restart from the committed offsets after either error.
         """
         self._expect("commit", "open", "failed")
         self._raise_failure()
@@ -188,45 +187,45 @@ class KafkaTransactionalProducer:
             transactions.wait(self._client, result, self._settings.commit_timeout_seconds)
         except Exception as error:
             self._state = "lost"
-            self._leave_behind()
+            self._abandon()
             kind: type[TransportError] = FencedError if is_fenced(error) else OutcomeUnknownError
             self._failure = kind(
-                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step touched and"
-                " start anew from the committed offsets"
+                f"the commit of producer {self._id!r} was not confirmed ({error}); drop what the step changed and"
+                " restart from the committed offsets"
             )
             raise self._failure from error
         self._state = "ready"
 
     def abort(self) -> None:
-        """Undo the transaction; without an answer it is left to the broker, which can only undo it.
+        """Undo the transaction; without a response the broker does it, which has no other choice.
 
         Raises ``FencedError`` where another producer of the id took over.
         """
         self._expect("abort", "open", "failed")
         self._futures.clear()
-        if not self._left:
+        if not self._is_abandoned:
             try:
                 result = transactions.begin_abort(self._client)
                 transactions.wait(self._client, result, self._settings.request_timeout_seconds)
             except Exception as error:
                 if self._is_fenced(error):
                     raise self._fail("abort", error) from error
-                _log.warning("producer %r: no answer to an abort (%s); the next transaction ends it", self._id, error)
-                self._leave_behind()
+                _log.warning("producer %r: no response to an abort (%s); the next transaction ends it", self._id, error)
+                self._abandon()
         self._state, self._failure = "ready", None
 
     def close(self) -> None:
-        """Abort what is open, if the broker answers soon, and free the client; never raises."""
-        if self._state in ("open", "failed") and not self._left:
+        """Abort an open transaction if the broker answers soon, and free the client; never raises."""
+        if self._state in ("open", "failed") and not self._is_abandoned:
             with suppress(Exception):
                 result = transactions.begin_abort(self._client)
                 transactions.wait(self._client, result, self._settings.close_timeout_seconds)
         self._state = "lost"
-        self._leave_behind()
+        self._abandon()
         transactions.wait_until_stopped(self._client, self._settings.close_timeout_seconds)
 
     def _connect(self) -> KafkaProducer:
-        """A client of our id, and with it the end of what any earlier one left open (rule 8: the id is stable)."""
+        """Make a client of this id, which ends the transaction of any earlier one (rule 8: the id is stable)."""
         settings = self._settings
         client = KafkaProducer(
             **settings.options(),
@@ -249,26 +248,26 @@ class KafkaTransactionalProducer:
         except BaseException:
             transactions.stop_sending(client)
             raise
-        self._left = False
+        self._is_abandoned = False
         return client
 
     def _learn(self, topic: str) -> int:
-        """Ask for the topic once: a send to one that the client has not heard of would wait for it."""
+        """Learn a topic once: a send to a topic that the client does not know would wait for it."""
         count = self._partitions(topic)
         self._client.partitions_for(topic)
         self._counts[topic] = count
         return count
 
-    def _leave_behind(self) -> None:
-        self._stale = self._left = True
+    def _abandon(self) -> None:
+        self._stale = self._is_abandoned = True
         transactions.stop_sending(self._client)
 
     def _fail(self, call: str, error: Exception) -> TransportError:
-        """Note what failed; only ``abort`` and ``close`` are left, or nothing if the producer was fenced."""
+        """Note a failure: from now on only ``abort`` and ``close`` work, and only ``close`` if fenced."""
         self._stale = True
         if self._is_fenced(error):
             self._state = "lost"
-            self._leave_behind()
+            self._abandon()
         else:
             self._state = "failed"
         kind: type[TransportError] = FencedError if self._state == "lost" or is_fenced(error) else AbortedError

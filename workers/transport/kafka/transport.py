@@ -1,10 +1,10 @@
-"""The transport on Apache Kafka, through kafka-python; only the modules named ``kafka*`` of this folder import it.
+"""The transport on Apache Kafka, by kafka-python; only the modules of this folder import it.
 
-``KafkaTransport(settings)`` holds no connection until it is asked for something, so it may be made before a fork;
-clients are made after it (rule 9). The parts: ``kafka_settings`` (limits, errors), ``kafka_consumer`` (a member of
-a group), ``kafka_records`` (the reading of what a fetch brings), ``kafka_producer`` (the safe order of a transaction),
-``kafka_admin`` (topics). ``read`` makes a client of its own, so that a restore may run on a thread beside the member
-that polls.
+``KafkaTransport(settings)`` opens no connection until its first call, so it may be made before a fork; clients are
+made after the fork (rule 9). Its parts: ``client_settings`` (limits, errors), ``consumer`` (a member of a group),
+``records`` (reading of fetches), ``producer`` (the safe order of a transaction), ``admin`` (topics),
+``client_internals`` (private names of the client). ``read`` makes a client of its own, so that a restore can run on a
+thread while the member polls.
 
 The numbers of rules in docstrings are those of the list in ``docs/ARCHITECTURE.md``.
 """
@@ -24,6 +24,7 @@ from workers.transport.kafka.client_settings import KafkaSettings, as_transport_
 from workers.transport.kafka.consumer import KafkaGroupConsumer
 from workers.transport.kafka.producer import KafkaTransactionalProducer
 from workers.transport.protocol import (
+    Committed,
     Consumer,
     OffsetGoneError,
     Producer,
@@ -35,8 +36,8 @@ from workers.transport.protocol import (
 
 __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
-# A position that moves past control records alone shows only between two of the client's polls. Short, for several
-# partitions are read in turns: while one waits for its first answer, another one's records lie there.
+# A position that moves past control records alone changes only between two polls of the client. Short, because several
+# partitions are read in turns: while one waits for its first response, records of another are available.
 _READ_SLICE_MILLISECONDS = 5
 _READ_RECORDS_MAX = 10_000
 _READ_BYTES_MAX = 16 << 20
@@ -55,27 +56,27 @@ class KafkaTransport:
         return self._settings.message_bytes_max
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; raises ``UnknownTopicError``, ``UnreachableError``."""
+        """Return the number of partitions of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
         return self.admin.partitions(topic)
 
     def consumer(self, topic: str, group: str, instance: str) -> Consumer:
-        """Join ``group`` as ``instance`` (by the first poll); without a name it is a member that leaves on close.
+        """Make a member of ``group`` that joins at its first poll; without ``instance`` it leaves when it closes.
 
-        Raises ``UnknownTopicError``, for the client would wait for the topic in silence.
+        Raises ``UnknownTopicError``, because the client would wait for the topic without an error.
         """
         self.admin.partitions(topic)
         return KafkaGroupConsumer(self._settings, topic, group, instance)
 
     def producer(self, transactional_id: str) -> Producer:
-        """A producer that fences every earlier one of the same id, and ends its transaction."""
+        """Make a producer that fences every earlier one of the same id, and ends its transaction."""
         return KafkaTransactionalProducer(self._settings, transactional_id, self.admin.partitions)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
-        """The committed records of ``[start, end)``, until the position has reached ``end``; empty lists as it waits.
+        """Read the committed records of ``[start, end)``, until the position reaches ``end``; empty lists mean wait.
 
-        Never until "the last record was ``end`` - 1": control and aborted records leave gaps. Raises
-        ``OffsetGoneError``, and ``UnreachableError`` without progress for ``read_timeout_seconds``, be the broker
-        away or a transaction open before ``end``.
+        The last record need not be at ``end`` - 1: control and aborted records leave gaps. Raises ``OffsetGoneError``,
+        and ``UnreachableError`` after ``read_timeout_seconds`` without progress: the broker is away, or a transaction
+        before ``end`` is open.
         """
         if start >= end:
             return
@@ -93,8 +94,12 @@ class KafkaTransport:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""
         return self.admin.bounds(topic)
 
+    def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """What a group has committed, without waiting for open transactions."""
+        return self.admin.group_offsets(group, topic)
+
     def configs(self, topic: str) -> Mapping[str, str]:
-        """The settings of a topic in effect; empty for a user who may not see them."""
+        """Return the settings in effect of a topic; empty if this user may not see them."""
         return self.admin.describe(topic).configs
 
     def replication(self, topic: str) -> Replication:
@@ -106,11 +111,11 @@ class KafkaTransport:
         self.admin.trim(topic, before)
 
     def leave(self, group: str, instance: str) -> None:
-        """Give up the place of an instance that has closed; the client does not when it closes."""
+        """Remove a closed instance from its group; the client does not do that when it closes."""
         self.admin.leave(group, instance)
 
     def close(self) -> None:
-        """Free what is held; never raises. Consumers and producers are closed by who made them."""
+        """Free everything; never raises. Consumers and producers are closed by their owners."""
         self.admin.close()
 
     def _check_range(self, place: TopicPartition, start: int, end: int) -> None:
@@ -118,7 +123,7 @@ class KafkaTransport:
         if start < first or end > log_end:
             raise OffsetGoneError(
                 f"{start} to {end} of {place.topic}-{place.partition} is outside its log, which holds {first} to"
-                f" {log_end}; start where it begins, if what was trimmed may be missed"
+                f" {log_end}; start at its beginning, if the trimmed records may be missed"
             )
 
     def _reader(self, limits: kafka_records.Limits, place: TopicPartition, start: int) -> KafkaConsumer:
@@ -145,7 +150,7 @@ class KafkaTransport:
                 found = client.poll(timeout_ms=_READ_SLICE_MILLISECONDS, max_records=_READ_RECORDS_MAX)
                 now = client.position(place, timeout_ms=0)
             except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
-                raise OffsetGoneError(f"{what}: {position} was trimmed meanwhile") from error
+                raise OffsetGoneError(f"{what}: {position} was trimmed during the read") from error
             except UnreadableError as error:
                 raise UnreadableError(f"{what}: {error}") from error
             except client_errors.RetriableError:

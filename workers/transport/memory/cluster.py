@@ -1,19 +1,19 @@
-"""The broker of the twin in memory: topics, transactions, groups, a clock that the test moves, and faults as data.
+"""The broker in memory: topics, transactions, groups, a clock that the test moves, and faults as data.
 
-Theory of operation. One cluster is one broker; clients (``memory.MemoryTransport``) call it under one lock. Nothing
-happens by itself: time passes only in ``advance``, which ends sessions and transactions that are too old, and a group
-moves on only when its members poll. So one thread with one seed always sees the same run.
+Theory of operation. A cluster is one broker. Its clients (``MemoryTransport``) call it under one lock. Nothing happens
+by itself: time passes only in ``advance``, which ends overdue sessions and transactions, and a rebalance proceeds only
+when members poll. So one thread with one seed always sees the same run.
 
-Of each transactional id the cluster keeps an **epoch** and at most one open transaction. A new producer takes the next
-epoch, and what the old one left open is aborted; a transaction that times out takes the next epoch too, so that its
-producer is fenced. A transaction begins with its first record or offset. While it is open, the offsets in it are
-*pending*: ``committed`` waits. Its end puts a control record in every partition it wrote, and applies or drops the
-offsets, in one step.
+For each transactional id the cluster stores an **epoch** and at most one open transaction. A new producer increments
+the epoch, and aborts the open transaction. A timeout of a transaction increments the epoch too, so that its producer is
+fenced. A transaction begins with its first record or offset. While it is open, its offsets are *pending*, and
+``committed`` waits. Its end writes a control record to each of its partitions, and applies or drops its offsets, as one
+change.
 
-**Faults** are what a client sees, and leave the truth to the cluster (``FAULTS`` lists them). ``commit_before``: the
-request was lost, the transaction stays open until its timeout or the next producer of the id. ``commit_after``: only
-the answer was lost, it is committed. While ``reachable`` is false every call fails as if it had not arrived, and no
-session ends; when the broker is back, sessions begin anew, and transactions are as old as they are.
+**Faults** change what a client sees, never the state of the cluster (``FAULTS`` lists them). ``commit_before``: the
+request was lost; the transaction stays open until its timeout or the next producer of the id. ``commit_after``: only
+the response was lost; the transaction is committed. While ``reachable`` is false, every call fails as if it had not
+arrived, and no session ends. When the broker is back, sessions start again; transactions keep their age.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ from workers.transport.protocol import (
     UnreachableError,
 )
 
-# Where a client can be made to fail, and what it then sees. The plain name fails before the cluster has acted,
-# ``_after`` once it has; ``flush`` is after: the records are in the log, in a transaction that must be aborted.
+# Name of a fault -> the error that the client sees. A plain name fails before the cluster acts, ``_after`` behind it.
+# ``flush`` is behind it too: the records are in the log, in a transaction that must be aborted.
 FAULTS: dict[str, type[TransportError]] = {
     "partitions": UnreachableError,
     "configs": UnreachableError,
     "bounds": UnreachableError,
+    "group_offsets": UnreachableError,
     "read": UnreachableError,
     "trim": UnreachableError,
     "poll": UnreachableError,
@@ -59,7 +60,7 @@ FAULTS: dict[str, type[TransportError]] = {
     "abort_after": OutcomeUnknownError,
 }
 
-# The broker's own limit is 4,096; the protocol promises a little less.
+# The limit of the protocol; Kafka's own is 4,096.
 METADATA_CHARACTERS_MAX = 4000
 
 
@@ -85,7 +86,7 @@ class _Topic:
 
     @property
     def log_append_time(self) -> bool:
-        """Whether records carry the cluster's clock, whatever was sent."""
+        """Whether records get the time of the cluster instead of the time that was sent."""
         return self.configs.get("message.timestamp.type") == "LogAppendTime"
 
 
@@ -113,18 +114,27 @@ class MemoryCluster:
         self._faults: list[_Fault] = []
         self._reachable = True
 
-    # What a test does to a cluster.
+    # Called by tests.
 
     def create(self, topic: str, partitions: int, configs: Mapping[str, str] | None = None, replicas: int = 1) -> None:
-        """Make a topic; of its settings only ``message.timestamp.type`` is followed, the others are told."""
+        """Create a topic. Of its settings only ``message.timestamp.type`` has an effect; ``configs`` returns all."""
         with self.lock:
             if topic in self._topics or partitions < 1:
                 raise ValueError(f"cannot create {topic!r} with {partitions} partitions: it must be new, with >= 1")
             logs = [PartitionLog(topic, partition) for partition in range(partitions)]
             self._topics[topic] = _Topic(logs, dict(configs or {}), replicas)
 
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give a topic ``count`` more partitions; the groups that read it rebalance."""
+        with self.lock:
+            logs = self._topic(topic).logs
+            logs += [PartitionLog(topic, len(logs) + i) for i in range(count)]
+            for group in self._groups.values():
+                if group.topic == topic:
+                    group.grow(range(len(logs)))
+
     def advance(self, seconds: float) -> None:
-        """Let time pass: members that did not poll are put out, open transactions time out."""
+        """Let time pass: members that did not poll are removed, open transactions time out."""
         with self.lock:
             self.now_seconds += seconds
             if not self._reachable:
@@ -141,7 +151,7 @@ class MemoryCluster:
 
     @property
     def reachable(self) -> bool:
-        """Whether the broker answers; set it to false to take the broker away for a while."""
+        """Whether the broker answers; set it to false for an outage."""
         return self._reachable
 
     @reachable.setter
@@ -162,14 +172,14 @@ class MemoryCluster:
         times: int = 1,
         raises: BaseException | type[BaseException] | None = None,
     ) -> None:
-        """Let the next call (of that producer or consumer, else of any) fail; ``raises`` is a crash instead."""
+        """Let the next call fail, of that producer or consumer or of any; ``raises`` replaces the usual error."""
         if call not in FAULTS:
             raise ValueError(f"there is no fault {call!r}; there are {', '.join(FAULTS)}")
         with self.lock:
             self._faults.append(_Fault(call, transactional_id or instance, times, raises))
 
     def clear_faults(self) -> None:
-        """Forget the faults that have not struck."""
+        """Drop the faults that have not happened yet."""
         with self.lock:
             self._faults.clear()
 
@@ -195,29 +205,29 @@ class MemoryCluster:
                 self._append(topic, partition, value, None, None, None)
 
     def records(self, topic: str) -> list[Record]:
-        """All that a read-committed reader sees of a topic, partition by partition."""
+        """Return all records that a read-committed reader sees, partition by partition."""
         with self.lock:
             return [r for log in self._topic(topic).logs for r in log.read(log.first, log.end + 1)[0]]
 
     def group(self, name: str, topic: str) -> Group:
-        """The group, made if it is new: its offsets, members and generation."""
+        """Return a group with its offsets, members and generation; made at the first call."""
         with self.lock:
             partitions = range(self.partitions(topic))
             group = self._groups.setdefault(name, Group(name, topic, partitions))
             if group.topic != topic:
-                raise AssertionError(f"group {name!r} reads {group.topic!r}; the twin has one topic a group")
+                raise AssertionError(f"group {name!r} reads {group.topic!r}; in memory a group has one topic")
             return group
 
-    # What clients call, with the lock held.
+    # Called by clients, which hold the lock.
 
     def leave(self, group: str, instance: str) -> None:
-        """Take the member of an instance out of its group, if there is one."""
+        """Remove the member of an instance from its group, if there is one."""
         member = self._groups[group].holder(instance) if group in self._groups else None
         if member is not None:
             self._groups[group].leave(member.member)
 
     def check(self, call: str, who: str | None = None) -> None:
-        """Raise what was asked for by ``fail_next``, or that the broker is away."""
+        """Raise the error of ``fail_next``, or the error of an outage."""
         for fault in self._faults:
             if fault.call == call and fault.who in (None, who):
                 fault.times -= 1
@@ -229,14 +239,14 @@ class MemoryCluster:
         else:
             if self._reachable:
                 return
-        raise FAULTS[call](f"{call} of {who or 'the transport'} was not answered; see its docstring for what to do")
+        raise FAULTS[call](f"{call} of {who or 'the transport'} was not answered; see its docstring for the remedy")
 
     def partitions(self, topic: str) -> int:
-        """Number of partitions; raises ``UnknownTopicError``."""
+        """Return the number of partitions; raises ``UnknownTopicError``."""
         return len(self._topic(topic).logs)
 
     def configs(self, topic: str) -> Mapping[str, str]:
-        """The settings of a topic; raises ``UnknownTopicError``."""
+        """Return the settings of a topic; raises ``UnknownTopicError``."""
         return self._topic(topic).configs
 
     def replication(self, topic: str) -> Replication:
@@ -244,14 +254,14 @@ class MemoryCluster:
         return Replication(self.nodes, self._topic(topic).replicas)
 
     def log(self, topic: str, partition: int) -> PartitionLog:
-        """One partition; raises ``UnknownTopicError``."""
+        """Return the log of a partition; raises ``UnknownTopicError``."""
         logs = self._topic(topic).logs
         if not 0 <= partition < len(logs):
             raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {len(logs)}, from 0")
         return logs[partition]
 
     def init_producer(self, transactional_id: str) -> int:
-        """The next epoch of the id; what an earlier producer left open is aborted."""
+        """Increment the epoch of an id, and abort the open transaction of the earlier producer; returns the epoch."""
         state = self._producers.setdefault(transactional_id, _ProducerState())
         self._end(state, commit=False)
         state.epoch += 1
@@ -266,13 +276,13 @@ class MemoryCluster:
         key: bytes | None,
         timestamp_ms: int | None,
     ) -> None:
-        """Append to the transaction of that (transactional id, epoch)."""
+        """Append to the transaction of this transactional id and epoch."""
         self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer))
 
     def write_offsets(
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership
     ) -> None:
-        """Put a group's offsets into the transaction; raises ``FencedError`` for an older membership."""
+        """Put offsets of a group into the transaction; raises ``FencedError`` for an older membership."""
         group = self.group(membership.group, topic)
         group.check(membership)
         transaction = self._transaction(producer)
@@ -290,7 +300,7 @@ class MemoryCluster:
         self._end(self.fence(producer), commit)
 
     def fence(self, producer: tuple[str, int]) -> _ProducerState:
-        """Raise ``FencedError`` unless this is the present epoch of the id."""
+        """Raise ``FencedError`` unless this is the present epoch of its id."""
         transactional_id, epoch = producer
         state = self._producers[transactional_id]
         if state.epoch != epoch:
@@ -301,7 +311,7 @@ class MemoryCluster:
         return state
 
     def pending(self, group: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction holds an offset of the group there."""
+        """Whether an open transaction has an offset of the group for this partition."""
         place = (group, topic, partition)
         states = self._producers.values()
         return any(state.transaction is not None and place in state.transaction.offsets for state in states)

@@ -1,11 +1,11 @@
-"""A partition of the twin in memory: the log, open transactions and what a read-committed reader sees.
+"""A partition in memory: the log, open transactions, and what a read-committed reader sees.
 
-Theory of operation. A log is its records in offset order, each with the transaction that wrote it; ``end`` is the
-offset that the next one takes. A transaction is *open* in a log from its first record until its end; then a
-**control record** takes one offset there, which no reader ever gets, so offsets have gaps. Records of an aborted
-transaction stay where they are and are passed over. Readers stop at the **stable end**: the first record of the
-oldest transaction still open, else ``end``. So what was committed later may have to wait for what began earlier,
-and a record's visibility never changes once a reader has passed it.
+Theory of operation. A log has records in the order of offsets, each with the transaction that wrote it. ``end`` is the
+offset of the next record. A transaction is *open* in a log from its first record until it ends. Its end takes one
+offset for a **control record**, which no reader gets, so offsets have gaps. Records of an aborted transaction stay in
+the log, and readers skip them. Readers stop at the **stable end**: the first record of the oldest open transaction, or
+``end`` if none is open. So a committed record may wait for an older open transaction, and the visibility of a record
+never changes after a reader has passed it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.transport.protocol import Committed, OffsetGoneError, Record, Refus
 
 
 class Outcome(Enum):
-    """How a transaction stands."""
+    """The state of a transaction."""
 
     OPEN = "open"
     COMMITTED = "committed"
@@ -25,18 +25,18 @@ class Outcome(Enum):
 
 
 class Transaction:
-    """What one producer writes at once: the logs it touched, and the offsets that groups are to have after it."""
+    """A transaction of a producer: the logs that it wrote to, and the offsets that it commits."""
 
     def __init__(self, transactional_id: str, started_seconds: float) -> None:
         self.transactional_id = transactional_id
         self.started_seconds = started_seconds
         self.outcome = Outcome.OPEN
-        self.logs: dict[PartitionLog, None] = {}  # a set that keeps its order, so that runs repeat
+        self.logs: dict[PartitionLog, None] = {}  # a set in order of insertion, so that runs repeat
         self.offsets: dict[tuple[str, str, int], Committed] = {}  # (group, topic, partition) -> position
 
 
 class PartitionLog:
-    """One partition. ``first`` is moved up by ``trim`` only."""
+    """The log of one partition. Only ``trim`` changes ``first``."""
 
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
@@ -44,7 +44,7 @@ class PartitionLog:
         self.first = 0
         self.end = 0
         self._records: list[Record] = []
-        self._writers: list[Transaction | None] = []  # of each record; None wrote outside of transactions
+        self._writers: list[Transaction | None] = []  # of each record; None: outside of transactions
         self._open: dict[Transaction, int] = {}  # -> offset of its first record here
 
     @property
@@ -64,7 +64,7 @@ class PartitionLog:
         return offset
 
     def append_refused(self, records: int, packed_bytes: int, timestamp_ms: int) -> int:
-        """Append a batch of which readers get one record that says that it was refused; returns its last offset."""
+        """Append a batch of which readers get one record with ``refused``; returns its last offset."""
         refused = RefusedBatch(self.end, packed_bytes)
         self.end += records
         self._records.append(Record(self.partition, self.end - 1, timestamp_ms, None, None, refused))
@@ -72,7 +72,7 @@ class PartitionLog:
         return self.end - 1
 
     def append_control(self, writer: Transaction) -> None:
-        """Let the transaction end here: its control record takes an offset."""
+        """End the transaction in this log: its control record takes an offset."""
         del self._open[writer]
         self.end += 1
 
@@ -81,13 +81,13 @@ class PartitionLog:
         if not self.first <= offset <= self.end:
             raise OffsetGoneError(
                 f"offset {offset} of {self.topic}-{self.partition} is outside its log, which holds"
-                f" {self.first} to {self.end}; start where it begins, if what was trimmed may be missed"
+                f" {self.first} to {self.end}; start at its beginning, if the trimmed records may be missed"
             )
 
     def read(self, start: int, records_max: int, end: int | None = None) -> tuple[list[Record], int]:
-        """Committed records from ``start`` up to ``end`` or the stable end, and the position after them.
+        """Return committed records from ``start`` up to ``end`` or the stable end, and the position after them.
 
-        Raises ``OffsetGoneError`` when ``start`` lies outside the log.
+        Raises ``OffsetGoneError`` if ``start`` is outside the log.
         """
         self.check(start)
         stop = self.stable_end if end is None else min(end, self.stable_end)
@@ -104,7 +104,7 @@ class PartitionLog:
         return found, max(start, stop)
 
     def trim(self, before: int) -> None:
-        """Drop what lies below ``before``; raises ``OffsetGoneError`` beyond the end."""
+        """Drop records below ``before``; raises ``OffsetGoneError`` if it is beyond the end."""
         if before > self.end:
             raise OffsetGoneError(
                 f"cannot trim {self.topic}-{self.partition} to {before}: its log ends at {self.end};"

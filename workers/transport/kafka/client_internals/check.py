@@ -42,10 +42,13 @@ NEEDED: dict[Any, tuple[str, ...]] = {
     KafkaConnectionManager: ("_build_transport(node, timeout_at)", "wait_for(future, timeout_ms)", "cluster"),
     KafkaTCPTransport: ("_sock", "_sock_recv()"),
     KafkaSSLTransport: ("_sock_recv()",),
-    KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator"),
+    KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator", "_subscription"),
     Fetcher: (
         "PartitionRecords(fetch_offset, tp, records)",
         "_append(drained, part, max_records, update_offsets)",
+        "_next_partition_records",
+        "_parse_fetched_data(completed_fetch)",
+        "_paused_partition_records",
         "send_fetches()",
     ),
     Fetcher.PartitionRecords: (

@@ -111,6 +111,46 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         return not batch.is_control_batch
 
 
+def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
+    """Keep ``ends`` up to date, by partition: where a reader of committed records stops, as the last fetch said.
+
+    The client knows the end of the log alone, which counts open transactions.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1420
+    """
+    fetcher = client._fetcher
+    parse = fetcher._parse_fetched_data
+
+    def parsed(completed_fetch: Any) -> Any:
+        found = parse(completed_fetch)
+        if found is not None:  # else the answer is an error, or not of the present position
+            data = completed_fetch.partition_data
+            stable = data.last_stable_offset
+            end = data.high_watermark if stable is None or stable < 0 else stable
+            ends[completed_fetch.topic_partition.partition] = end
+        return found
+
+    fetcher._parse_fetched_data = parsed
+
+
+def free_slot(client: KafkaConsumer) -> None:
+    """Let the client take back the records of a partition that was paused.
+
+    It parks them, and takes them back only when it has no slot of records being read. After it has read others to their
+    end the slot is there, empty, so it would wait for a next fetch, which may never come.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
+    """
+    if not client._fetcher._next_partition_records:
+        client._fetcher._next_partition_records = None
+
+
+def has_resumed(client: KafkaConsumer) -> bool:
+    """Whether the client has records of partitions that are paused no more; a poll takes back those of one.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
+    """
+    return any(not client._subscription.is_paused(place) for place in client._fetcher._paused_partition_records)
+
+
 def is_old_format(batch: Any) -> bool:
     """Whether a batch has the format of brokers before 0.11, in which a log may still hold some."""
     return bool(batch.magic != _READER_FORMAT)

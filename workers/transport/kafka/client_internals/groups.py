@@ -9,7 +9,15 @@ from kafka import KafkaConsumer
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.base import MemberState
 
-__all__ = ["CooperativeStickyAssignor", "MemberView", "ask_for_topic", "guard_joins", "member_view", "will_join"]
+__all__ = [
+    "CooperativeStickyAssignor",
+    "MemberView",
+    "ask_for_topic",
+    "guard_joins",
+    "is_joining",
+    "member_view",
+    "will_join",
+]
 
 # A join is held back no longer than the client's poll lasts, which asks again that often.
 _HELD_BACK_SECONDS = 0.01
@@ -54,6 +62,14 @@ def will_join(client: KafkaConsumer) -> bool:
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L196
     """
     return bool(client._coordinator.rejoin_needed)
+
+
+def is_joining(client: KafkaConsumer) -> bool:
+    """Whether a join of this member is under way, whose end a later poll learns.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L507
+    """
+    return client._coordinator._join_task is not None
 
 
 def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:

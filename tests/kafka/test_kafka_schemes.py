@@ -1,0 +1,42 @@
+"""Every scheme on a real broker: vectors, records, sets and texts over the wire, as one process finds them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import orjson
+import pytest
+from cases import long_stream
+from kafka_world import World
+from scheme_streams import ROWS, brought, usable
+
+from stream.schemes import SCHEMES
+from workers.topics.names import MATCH, SIGN
+
+# One row for each scheme; the default and minhash compare texts as permutation does.
+STREAMS = {
+    **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("one_permutation", "minhash")},
+    **{settings["scheme"]: (stream, settings) for stream, settings in ROWS.values() if "scheme" in settings},
+}
+
+
+def test_every_scheme_is_among_them() -> None:
+    """A new one needs a row in ``scheme_streams``."""
+    assert set(STREAMS) == set(SCHEMES)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_scheme_finds_on_a_broker_what_it_finds_in_one_process(worlds: Callable[..., World], scheme: str) -> None:
+    """A signer, a matcher and two partitions of bands; every pair once, copies and refusals included."""
+    stream, settings = STREAMS[scheme]
+    world = worlds(**settings, documents_partitions=1)
+    documents = usable(stream(random.Random(1), 40, copies=0.1), world.settings)
+    world.place(SIGN)
+    world.place(MATCH)
+    rows = [{"id": d.id, "text": d.text, "timestamp": d.timestamp, **brought(d)} for d in documents]
+    world.send([(str(row["id"]).encode(), orjson.dumps(row)) for row in rows])
+    world.settle()
+    expected = world.expected(documents)
+    assert len(expected) > 5
+    assert world.pairs() == expected

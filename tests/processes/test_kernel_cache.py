@@ -1,0 +1,71 @@
+"""Where compiled code is kept when neither the installation nor the home can be written; and how a process leaves."""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+
+import pytest
+from command import ROOT, clean_environment
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """Copy the packages to where no folder for compiled code can be made; returns a function that runs Python there."""
+    for package in ("stream", "workers"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+        for folder in [tmp_path / package, *(tmp_path / package).rglob("*/")]:
+            (folder / "__pycache__").write_text("a file: no folder of that name can be made, whoever asks for it")
+    (tmp_path / "tmp").mkdir()
+
+    def run(*arguments, **environment):
+        paths = {"PYTHONPATH": str(tmp_path), "HOME": "/dev/null/none", "TMPDIR": str(tmp_path / "tmp")}
+        given = {**clean_environment(), **paths, "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": "", **environment}
+        command = [sys.executable, *arguments]
+        return subprocess.run(command, capture_output=True, cwd=tmp_path, env=given, check=False, timeout=120)
+
+    return run
+
+
+def test_an_installation_that_cannot_be_written_keeps_its_kernels_in_a_private_folder(installed, tmp_path):
+    """With one warning, and no traceback; the folder belongs to the user alone."""
+    done = installed("-m", "workers", "run", "--threshold", "7", ".")
+    folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
+    told = done.stderr.decode().splitlines()
+    assert done.returncode == 2
+    assert [line.startswith("neardup: neither the installation nor") for line in told] == [True, False]
+    assert str(folder) in told[0]
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
+    """What it holds would be run."""
+    open_folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
+    open_folder.mkdir()
+    open_folder.chmod(0o777)
+    told = installed("-m", "workers", "run", "--threshold", "7", ".").stderr.decode()
+    assert f"kept in {open_folder}-" not in told
+    assert f"kept in {open_folder};" not in told
+    assert f"kept in {tmp_path}/tmp/neardup-kernels-" in told
+
+
+def test_the_library_without_a_folder_warns_once_and_works(installed):
+    """It compiles at every start instead."""
+    code = "import stream, numpy as np; from stream.kernels.hashing import mix64; print(int(mix64(np.uint64(0))) >= 0)"
+    done = installed("-c", code)
+    assert done.stdout == b"True\n"
+    assert done.stderr.count(b"compiled code cannot be kept on disk") == 1
+
+
+def test_a_process_leaves_though_a_thread_of_a_library_does_not_end():
+    """What was written before is out."""
+    code = (
+        "import threading, time; from workers.process.stop import leave\n"
+        "threading.Thread(target=time.sleep, args=(600,)).start()\n"
+        "print('written'); leave(7)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=clean_environment(), check=False, timeout=60
+    )
+    assert (done.returncode, done.stdout) == (7, b"written\n")

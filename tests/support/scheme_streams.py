@@ -1,0 +1,43 @@
+"""A stream for each scheme, and the settings that it is compared with; what a document brings, as it stands in JSON."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import numpy as np
+from cases import CASES, PARTIAL, SKETCHED, long_stream, rating_stream, token_stream, url_stream
+
+from stream import Config, Deduplicator, Document
+from stream.schemes import SCHEMES
+
+# Of the schemes of other things than sets each of their cases; and those of sets that have most of their own.
+OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}
+ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
+    **{name: (case.stream, case.settings) for name, case in CASES.items() if case.settings.get("scheme") in OTHERS},
+    **{scheme: (long_stream, {"scheme": scheme}) for scheme in ("permutation", *PARTIAL)},
+    "exact": (long_stream, {"verify": "exact", "shingle_bytes": 4}),
+    "urls": (url_stream, {"shingles": "urls", "threshold": 0.6, "recall": 0.8}),
+    "tokens": (token_stream, {"shingles": "tokens", "verify": "exact"}),
+    "stars": (rating_stream, {"shingles": "tokens", "ratings": "stars", "measure": "jaccard_bag"}),
+    "containment": (long_stream, {"verify": "exact", "measure": "containment"}),
+    "buckets shared": (long_stream, {"buckets_shared_min": 2}),
+}
+
+
+def usable(documents: list[Document], settings: Config) -> list[Document]:
+    """Those that are not refused, with times that all differ."""
+    dedup = Deduplicator(settings)
+    dedup.process(documents)
+    refused = {refusal.place for refusal in dedup.refusals}
+    kept = [document for i, document in enumerate(documents) if i not in refused]
+    return [document._replace(timestamp=1_600_000_000.0 + i) for i, document in enumerate(kept)]
+
+
+def brought(document: Document) -> dict[str, Any]:
+    """What a document brings in addition to id and text, as it stands in JSON."""
+    if document.vector is not None:
+        vector = np.asarray(document.vector)
+        packed = vector.dtype == np.uint8  # bits
+        return {"vector": base64.b64encode(vector.tobytes()).decode() if packed else vector.tolist()}
+    return {"tokens": document.tokens} if document.tokens else dict(document.fields or {})

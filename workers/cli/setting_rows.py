@@ -1,0 +1,90 @@
+"""The settings as the command line needs them: a table made from the models, so that nothing is typed twice.
+
+The models come with the kernels of the library, which take a second to load; whoever asks for help should not wait for
+them. So the table stands in ``setting_rows.json``, written by ``python -m workers.cli.setting_rows``; a test compares
+it with the models.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from pathlib import Path
+from typing import Any, NamedTuple, get_args, get_origin
+
+_FILE = Path(__file__).with_name("setting_rows.json")
+# Settings that stand in a file of their own: their options take its path.
+_IN_FILES = ("token_order",)
+_KINDS: dict[object, str] = {bool: "switch", int: "int", float: "float"}
+
+
+class SettingRow(NamedTuple):
+    """A setting: its field, how its value is written, the sentence of the help with the default in words."""
+
+    name: str
+    kind: str  # switch, int, float, duration, file, list or text
+    help: str
+
+
+@functools.cache
+def setting_rows(model: str) -> tuple[SettingRow, ...]:
+    """The rows of a model (a key of ``_models``), in the order of the help."""
+    table: dict[str, list[list[str]]] = json.loads(_FILE.read_text(encoding="utf-8"))
+    return tuple(SettingRow(*row) for row in table[model])
+
+
+def made_rows() -> dict[str, list[SettingRow]]:
+    """The table, made from the models."""
+    return {name: [_row(*item) for item in _ordered(model)] for name, model in _models().items()}
+
+
+def _models() -> dict[str, Any]:
+    from stream.config import Config
+    from workers.settings.files import Options
+    from workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
+
+    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions)
+    return {model.__name__: model for model in models}
+
+
+def _ordered(model: Any) -> list[tuple[str, Any]]:
+    """The fields of a model; the scheme, on which most of the others depend, first."""
+    return sorted(model.model_fields.items(), key=lambda item: item[0] != "scheme")
+
+
+def _row(name: str, field: Any) -> SettingRow:
+    value = None if field.default_factory else field.default
+    shown = "" if value in (None, "", ()) else f" (default {_shown(value)})"
+    return SettingRow(name, _kind(name, field.annotation), f"{field.description}{shown}")
+
+
+def _kind(name: str, annotation: Any) -> str:
+    from workers.settings.durations import is_duration
+
+    if name in _IN_FILES:
+        return "file"
+    if is_duration(name):
+        return "duration"
+    if get_origin(annotation) is tuple:
+        return "list"
+    plain = next((kind for kind in (annotation, *get_args(annotation)) if kind in _KINDS), None)
+    return _KINDS.get(plain, "text")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def written(rows: dict[str, list[SettingRow]]) -> str:
+    """The table as the file has it, a setting a line."""
+    models = [
+        f"  {json.dumps(model)}: [\n" + ",\n".join(f"    {json.dumps(row)}" for row in found) + "\n  ]"
+        for model, found in rows.items()
+    ]
+    return "{\n" + ",\n".join(models) + "\n}\n"
+
+
+if __name__ == "__main__":
+    _FILE.write_text(written(made_rows()), encoding="utf-8")

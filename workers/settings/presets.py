@@ -1,0 +1,44 @@
+"""``PRESETS``: settings that fit a kind of documents, each with the reason.
+
+A preset stands below every other place of settings: what the command line, the environment or the file says goes before
+it. ``docs/GUARANTEES.md`` has the measurements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Preset(NamedTuple):
+    """Values by setting, and why they are these."""
+
+    values: Mapping[str, Any]
+    reason: str
+
+
+_HOUR_SECONDS = 3600.0
+# The name of a preset -> its settings.
+PRESETS: dict[str, Preset] = {
+    "news": Preset(
+        {"threshold": 0.55, "sketch_bits": 16, "verify": "exact", "window_seconds": 48 * _HOUR_SECONDS,
+         "lateness_seconds": 6 * _HOUR_SECONDS},
+        "editors cut, merge and extend a story, so copies of one story share little more than half of their shingles, "
+        "within two days; at so low a threshold estimates are too coarse, so pairs are verified",
+    ),
+    "crawl": Preset(
+        {"threshold": 0.9, "shingles": "words", "k": 5},
+        "pages of one site share their menus; only pages that are nearly equal are mirrors, and five words in a row "
+        "seldom repeat by chance in pages of any length",
+    ),
+    "code": Preset(
+        {"threshold": 0.7, "fold_case": False, "k": 8},
+        "a copied file has names changed here and there; letters matter in their case, and eight characters hold more "
+        "than the keywords of a language",
+    ),
+    "short": Preset(
+        {"threshold": 0.6, "k": 3, "sketch_bits": 16, "verify": "exact"},
+        "one word changed in a sentence or a title takes a third of its shingles with it; three characters keep more, "
+        "and so few shingles make estimates coarse, so pairs are verified",
+    ),
+}  # fmt: skip

@@ -1,0 +1,362 @@
+"""The alignment of signers in time: which of the records at hand may be signed now.
+
+A backlog holds days. A signer that drained one partition of ``documents`` after the other would make the event times on
+``bands`` jump by the span of the backlog, and what jumps by more than ``lateness_seconds`` misses its partners. So all
+signers of a group advance together. This module decides; it reads no clock and no topic.
+
+Theory of operation. The *clock* of a partition is the record time of its next record to sign, as a running maximum. A
+record without a time, or with a time ahead of the wall clock, inherits the maximum before it. Two kinds of partitions:
+
+- *Own* partitions have a **lane**: the records that were polled and are not signed, with their times. A lane without
+  records is *caught up* if the client knows that it stands at the end of the log, else it is *dry*: its next record is
+  on the way.
+- *Others'* partitions are known by the **claims** that their owners commit in the metadata of their offsets: the clock,
+  whether the partition is caught up, and a stamp that changes with each commit.
+
+``take`` merges the lanes in order of time and ends at the **horizon**: the clock of the slowest partition that has a
+backlog, plus ``span_ms``. Every record not yet signed anywhere is at or after the clock of its partition, so what is
+signed is at most ``span_ms`` ahead of any record that is still to come. A partition that is caught up holds back
+nothing, under these conditions:
+
+- A claim counts once the reader has seen it renewed, and then for ``CLAIM_SECONDS``: the last claim of an owner that
+  died survives it. Until then the claimed clock counts; without any claim the partition holds back everything.
+- An *old* record (more than ``span_ms`` before now) may have a sibling that its producer wrote to the empty partition
+  in the same transaction and that is not visible there yet. So an old record passes a caught-up partition only if it
+  was in the log ``SETTLE_SECONDS`` before that partition was seen empty. A live record need not wait: whatever comes to
+  the empty partition is as new as it is.
+
+When another owner saw its partition empty is known without comparing clocks. An owner looks, commits, looks again: so
+claim n + 1 tells of a moment after claim n became visible, and the reader knows of a read that did not show claim n.
+
+Conflict: a partition that is revoked loses its lane with all records; its next owner starts at the committed offset.
+Crash: nothing is kept here that is not in the log or in the committed claims.
+"""
+
+from __future__ import annotations
+
+import heapq
+import json
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from workers.stages.transaction import record_bytes
+from workers.transport.protocol import Committed, Record
+
+# Signers renew their claims this often.
+RENEW_SECONDS = 1.0
+# So long a claim counts after it was seen renewed: some renewals may be slow.
+CLAIM_SECONDS = 5.0
+# A transaction becomes visible in all of its partitions within this.
+SETTLE_SECONDS = 1.0
+# The part of lateness_seconds that alignment uses up. The rest is for clocks and for the producers' own disorder.
+SPAN_SHARE = 0.5
+# Ends of a log are noted this often, and for this long: longer than a claim can be behind.
+_MARK_SECONDS = 0.1
+_MARKS_MAX = 600
+# The time of records that none with a time stands before.
+_BEFORE_ALL = -1
+
+
+class Claim(NamedTuple):
+    """What the owner of a partition says of it; ``clock_ms`` is ``None`` before the first record."""
+
+    clock_ms: int | None = None
+    is_caught_up: bool = False
+    stamp: int = 0
+
+
+def encode_claim(claim: Claim) -> str:
+    """The claim as metadata of an offset."""
+    return json.dumps({"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp})
+
+
+def decode_claim(metadata: str) -> Claim:
+    """The claim in the metadata of an offset; the empty claim for any other text."""
+    try:
+        found = json.loads(metadata)
+        clock, stamp = found["clock_ms"], found["stamp"]
+        return Claim(None if clock is None else int(clock), found["caught_up"] is True, int(stamp))
+    except (ValueError, TypeError, KeyError):
+        return Claim()
+
+
+@dataclass
+class _Lane:
+    """An own partition. ``clock_ms``: of the last record taken; ``tail_ms``: of the last record polled."""
+
+    offset: int  # of the next record to sign
+    clock_ms: int | None
+    moved_at: float
+    tail_ms: int | None = None
+    hand: deque[tuple[int, Record]] = field(default_factory=deque)
+    hand_bytes: int = 0
+    position: int = -1
+    end: int | None = None
+    marks: deque[tuple[float, int]] = field(default_factory=deque)  # (when, end of the log as seen then)
+    is_overdue: bool = False
+
+    @property
+    def is_caught_up(self) -> bool:
+        return not self.hand and self.end is not None and self.position >= self.end
+
+    def next_ms(self) -> int | None:
+        return self.hand[0][0] if self.hand else self.clock_ms
+
+    def settled_end(self, at: float) -> int:
+        """The end of the log as it was known at that moment; 0 if nothing was."""
+        return next((end for when, end in reversed(self.marks) if when <= at), 0)
+
+
+@dataclass
+class _Seen:
+    """What is known of another owner's partition. ``floor_at``: a read that did not show the last change."""
+
+    claim: Claim
+    moved_at: float
+    changed_at: float = -math.inf
+    floor_at: float = -math.inf
+    empty_at: float = -math.inf  # it was empty at some moment after this
+    is_overdue: bool = False
+
+
+class Step(NamedTuple):
+    """Records to sign in one transaction, in order, and their times. ``unaligned``: how many only an overdue partition
+    would have held back. ``offsets``: where their partitions stood before."""
+
+    records: list[Record]
+    times: list[int]
+    unaligned: int
+    offsets: dict[int, int]
+
+
+class _Limits:
+    """Up to which record time partitions let others go: those with a backlog, and those that are caught up."""
+
+    def __init__(self) -> None:
+        self.hard: float = math.inf
+        self.strict: float = math.inf  # with the overdue ones
+        self.soft: float = math.inf
+        self.settled_at: float = math.inf
+
+    def hold(self, until_ms: float, is_overdue: bool) -> None:
+        self.strict = min(self.strict, until_ms)
+        if not is_overdue:
+            self.hard = min(self.hard, until_ms)
+
+    def pass_empty(self, until_ms: float, empty_at: float) -> None:
+        self.soft = min(self.soft, until_ms)
+        self.settled_at = min(self.settled_at, empty_at - SETTLE_SECONDS)
+
+
+class Alignment:
+    """The lanes of one signer, and its view of the others.
+
+    Times of records are milliseconds since the epoch, as is ``now_ms``, the wall clock. ``at`` is a clock that only
+    advances, in seconds. ``span_ms``: how far a record may be ahead of the slowest partition. ``wait_seconds_max``:
+    after so long without progress a partition is *overdue* and holds back nothing until it advances.
+    """
+
+    def __init__(self, span_ms: float, wait_seconds_max: float | None = None) -> None:
+        self.span_ms, self.wait_seconds_max = span_ms, wait_seconds_max
+        self.lanes: dict[int, _Lane] = {}
+        self.partitions: frozenset[int] | None = None  # of the topic; nothing is signed before they are known
+        self.waiting_since: float | None = None  # records are at hand, and none may be signed
+        self.looked_at = -math.inf
+        self._others: dict[int, _Seen] = {}
+        self._polled_at = -math.inf
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether every partition of the topic has its lane here."""
+        return self.partitions is not None and self.partitions <= self.lanes.keys()
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether there are records at hand."""
+        return any(lane.hand for lane in self.lanes.values())
+
+    def start(self, partition: int, committed: Committed, at: float) -> None:
+        """Open the lane of a partition at its committed offset, with the clock that its last owner left."""
+        clock = decode_claim(committed.metadata).clock_ms
+        self.lanes[partition] = _Lane(committed.offset, clock, at, clock)
+        self._others.pop(partition, None)
+
+    def drop(self, partitions: Iterable[int]) -> None:
+        """Forget lanes, with the records in them."""
+        for partition in partitions:
+            self.lanes.pop(partition, None)
+            self._others.pop(partition, None)
+
+    def add(self, records: Iterable[Record], now_ms: float, at: float) -> None:
+        """Put polled records into their lanes."""
+        for record in records:
+            lane = self.lanes[record.partition]
+            before = _BEFORE_ALL if lane.tail_ms is None else lane.tail_ms
+            lane.tail_ms = max(before, record.timestamp_ms if record.timestamp_ms <= now_ms else before)
+            lane.hand.append((lane.tail_ms, record))
+            lane.hand_bytes += record_bytes(record)
+            lane.moved_at, lane.is_overdue = at, False
+
+    def see(self, positions: Mapping[int, int], ends: Mapping[int, int], at: float) -> None:
+        """Note where the client stands in each own partition, and where the logs end; call it after each poll."""
+        self._polled_at = at
+        for partition, lane in self.lanes.items():
+            lane.position = positions.get(partition, lane.position)
+            end = lane.end = ends.get(partition)
+            if end is None:
+                continue
+            if not lane.marks or (end > lane.marks[-1][1] and at - lane.marks[-1][0] >= _MARK_SECONDS):
+                lane.marks.append((at, end))
+                if len(lane.marks) > _MARKS_MAX:
+                    lane.marks.popleft()
+
+    def look(self, committed: Mapping[int, Committed], at: float) -> None:
+        """Note what the group has committed, of all partitions, as read at ``at``."""
+        for partition in ((self.partitions or frozenset()) | committed.keys()) - self.lanes.keys():
+            found = committed.get(partition)
+            claim = Claim() if found is None else decode_claim(found.metadata)
+            seen = self._others.get(partition)
+            if seen is None:
+                self._others[partition] = _Seen(claim, at)
+            elif claim.stamp != seen.claim.stamp:
+                if claim[:2] != seen.claim[:2]:
+                    seen.moved_at, seen.is_overdue = at, False
+                seen.claim, seen.changed_at = claim, at
+                seen.empty_at, seen.floor_at = seen.floor_at, self.looked_at
+        self.looked_at = at
+
+    def take(self, records_max: int, bytes_max: int, now_ms: float, at: float) -> Step:
+        """Take the records of the next step out of their lanes, in order of time; none if all have to wait.
+
+        It ends with the record that reaches ``bytes_max``.
+        """
+        limits = self._limits(at)
+        heap = [(lane.hand[0][0], partition) for partition, lane in self.lanes.items() if lane.hand]
+        heapq.heapify(heap)
+        fresh_ms = now_ms - self.span_ms
+        settled = {partition: self.lanes[partition].settled_end(limits.settled_at) for _, partition in heap}
+        offsets = {partition: self.lanes[partition].offset for _, partition in heap}
+        taken: list[Record] = []
+        times: list[int] = []
+        size = unaligned = 0
+        while heap and len(taken) < records_max and size < bytes_max:
+            time, partition = heap[0]
+            if time > limits.hard:
+                break
+            lane = self.lanes[partition]
+            record = lane.hand[0][1]
+            if limits.soft < time < fresh_ms and record.offset >= settled[partition]:
+                limits.hold(time + self.span_ms, is_overdue=False)
+                heapq.heappop(heap)
+                continue
+            lane.hand.popleft()
+            record_size = record_bytes(record)
+            lane.hand_bytes -= record_size
+            lane.clock_ms, lane.offset = time, record.offset + 1
+            unaligned += time > limits.strict
+            taken.append(record)
+            times.append(time)
+            size += record_size
+            if lane.hand:
+                heapq.heapreplace(heap, (lane.hand[0][0], partition))
+            else:
+                heapq.heappop(heap)
+                self._limit_by_lane(limits, lane)
+        self._note_wait(bool(taken), at)
+        return Step(taken, times, unaligned, offsets)
+
+    def put_back(self, step: Step) -> None:
+        """Undo a ``take`` whose step did not happen: the next one begins with these records."""
+        for record, time in zip(reversed(step.records), reversed(step.times), strict=True):
+            lane = self.lanes[record.partition]
+            lane.hand.appendleft((time, record))
+            lane.hand_bytes += record_bytes(record)
+        for partition, offset in step.offsets.items():
+            self.lanes[partition].offset = offset
+
+    def commits(self, stamp: int) -> dict[int, Committed]:
+        """Offset and claim of every own partition, as they stand after what was taken."""
+        return {
+            partition: Committed(lane.offset, encode_claim(Claim(lane.next_ms(), lane.is_caught_up, stamp)))
+            for partition, lane in self.lanes.items()
+        }
+
+    def held(self) -> dict[int, int]:
+        """How many records are at hand of each own partition that has some."""
+        return {partition: len(lane.hand) for partition, lane in self.lanes.items() if lane.hand}
+
+    def dry(self) -> list[int]:
+        """Own partitions whose next record is on its way."""
+        return [partition for partition, lane in self.lanes.items() if not lane.hand and not lane.is_caught_up]
+
+    def full(self, records_max: int, bytes_max: int) -> set[int]:
+        """Own partitions with so many records at hand that the next poll should bring others."""
+        return {
+            partition
+            for partition, lane in self.lanes.items()
+            if len(lane.hand) >= records_max or lane.hand_bytes >= bytes_max
+        }
+
+    @property
+    def hand_bytes(self) -> int:
+        """Bytes of all records at hand."""
+        return sum(lane.hand_bytes for lane in self.lanes.values())
+
+    def wait_seconds(self, at: float) -> float:
+        """For how long records have been at hand of which none may be signed."""
+        return 0.0 if self.waiting_since is None else at - self.waiting_since
+
+    def behind_seconds(self, now_ms: float) -> dict[int, float]:
+        """From the clock of each own partition with a backlog to now; 0 for those that are caught up."""
+        found = {}
+        for partition, lane in self.lanes.items():
+            clock = lane.next_ms()
+            is_known = clock is not None and clock >= 0 and not lane.is_caught_up
+            found[partition] = max(0.0, (now_ms - (clock or 0)) / 1e3) if is_known else 0.0
+        return found
+
+    def _limits(self, at: float) -> _Limits:
+        limits = _Limits()
+        if self.partitions is None:
+            limits.hold(_BEFORE_ALL - 1, is_overdue=False)
+            return limits
+        for partition in (self.partitions | self._others.keys()) - self.lanes.keys():
+            seen = self._others.get(partition)
+            if seen is None:
+                limits.hold(_BEFORE_ALL - 1, is_overdue=False)
+            elif seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
+                limits.pass_empty(self._until(seen.claim.clock_ms), seen.empty_at)
+            else:
+                seen.is_overdue = seen.is_overdue or self._is_overdue(seen.moved_at, at)
+                limits.hold(self._until(seen.claim.clock_ms), seen.is_overdue)
+        for lane in self.lanes.values():
+            if not lane.hand:
+                lane.is_overdue = lane.is_overdue or self._is_overdue(lane.moved_at, at)
+                self._limit_by_lane(limits, lane)
+        # Any lane may turn out caught up while the step is taken.
+        limits.settled_at = min(limits.settled_at, self._polled_at - SETTLE_SECONDS)
+        return limits
+
+    def _limit_by_lane(self, limits: _Limits, lane: _Lane) -> None:
+        """The limit of an own partition that has no record at hand."""
+        if lane.is_caught_up:
+            limits.pass_empty(self._until(lane.clock_ms), self._polled_at)
+        else:
+            limits.hold(self._until(lane.clock_ms), lane.is_overdue)
+
+    def _until(self, clock_ms: int | None) -> float:
+        return _BEFORE_ALL - 1 if clock_ms is None else clock_ms + self.span_ms
+
+    def _is_overdue(self, moved_at: float, at: float) -> bool:
+        if self.wait_seconds_max is None or self.waiting_since is None:
+            return False
+        return at - max(moved_at, self.waiting_since) > self.wait_seconds_max
+
+    def _note_wait(self, has_taken: bool, at: float) -> None:
+        if has_taken or not self.is_holding:
+            self.waiting_since = None
+        elif self.waiting_since is None:
+            self.waiting_since = at

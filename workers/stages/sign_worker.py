@@ -1,0 +1,274 @@
+"""The loop of a signer: poll, align, sign, publish, one transaction a step.
+
+A turn, in this order, and what a crash after each of its parts leaves behind:
+
+1. ``poll``: records, and the membership of the group. The records join those at hand. Nothing has happened.
+2. Look what the other signers have committed, and take the records that may be signed now (``alignment``). What has to
+   wait stays at hand, unsigned and uncommitted. Nothing has happened.
+3. Read, clamp, sign, route: plain functions (``signer``). Nothing has happened.
+4. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
+   or the transaction timeout, aborts; readers wait for that at most.
+5. ``flush``: every record is acknowledged, or the step is aborted and its records are at hand again.
+6. ``send_offsets`` of every own partition, with the membership of 1. Refused if the partitions have moved: then another
+   signer has them. The metadata carries the claims for the other signers.
+7. ``commit``: output and offsets become visible together. If no answer comes, the worker restarts from what was
+   committed, which is this step or the one before it.
+
+A signer that signs nothing commits its claims every second, by the same transaction without messages. One that owns
+every partition needs no view of others, and commits nothing while it is idle.
+
+**Where a partition starts.** At its committed offset. The first start of a group commits the offsets of all partitions
+in one transaction, before anything is signed; the owner of the lowest partition does it, so that two members never do.
+Hence a partition without an offset in a group that has offsets for others was added later: it starts at its beginning.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from stream.pipeline import Signer
+from workers.stages.alignment import RENEW_SECONDS, SPAN_SHARE, Alignment, Step
+from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, told_offset
+from workers.stages.transaction import Message, in_turns, transact
+from workers.telemetry.observer import Observer, stage
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    Membership,
+    Polled,
+    Producer,
+    Transport,
+    TransportError,
+    UnreachableError,
+)
+
+_log = logging.getLogger(__name__)
+
+# While records wait for other partitions, their owners' claims are read this often.
+ALIGN_SECONDS = 0.05
+# The records at hand come to this many steps, so that one can be taken while the client fetches for the next.
+_HAND_STEPS = 2
+# However much is at hand, a poll takes this part of a step: a partition that holds back the others must come.
+_ROOM_SHARE = 16
+_MILLISECONDS = 1e3
+
+
+class SignWorker:
+    """The loop of one signer; ``turn`` is one pass through it. ``clock`` is the wall clock, ``now`` only advances."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: SignPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.transport, self.consumer, self.producer = transport, consumer, producer
+        self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
+        self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
+        span_ms = SPAN_SHARE * plan.config.lateness_seconds * _MILLISECONDS
+        self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
+        self.waiting: set[int] = set()  # assigned, but where to start is not known yet
+        self.running: set[int] = set()
+        self.joined = False
+        self.aborted_in_row = 0
+        self._warned = False
+        self._refused = -1  # the last partition whose start could not be had
+        self._paused: set[int] = set()
+        self._committed_at: float | None = None
+        self._has_moved = True  # partitions came or went since their number was asked for
+        self._is_behind = False  # the last step left records at hand
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is read."""
+        return not self.waiting
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, sign what may be signed, publish it; returns the records signed.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        ``ConfigError`` (stop).
+        """
+        with stage(self.observer, "poll"):
+            polled = self._poll(timeout_seconds, records_max)
+        self._is_behind = False
+        signed = 0
+        if not polled.is_joining:  # else the commit would be refused
+            self._begin_waiting(polled.membership)
+            self._look(polled.membership)
+            aborted = self.aborted_in_row
+            signed = self._step(records_max, polled.membership)
+            if self.aborted_in_row <= aborted:  # else the step is what has to be tried again
+                self._renew(polled.membership)
+        self._hold(records_max)
+        return signed
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return how many records are polled and not signed, of each partition that has some."""
+        return self.alignment.held()
+
+    def observe(self) -> None:
+        """Report how far the partitions are apart, and how long records wait for others."""
+        for partition, seconds in self.alignment.behind_seconds(self.clock() * _MILLISECONDS).items():
+            self.observer.set("align_behind_seconds", seconds, str(partition))
+        self.observer.set("align_wait_seconds", self.alignment.wait_seconds(self.now()))
+
+    def _poll(self, timeout_seconds: float, records_max: int) -> Polled:
+        """Poll, as long as what is at hand allows; what came joins it."""
+        alignment = self.alignment
+        records_left = _HAND_STEPS * records_max - sum(alignment.held().values())
+        bytes_left = self.plan.step_bytes_max - alignment.hand_bytes
+        records_max = min(records_max, max(1, records_max // _ROOM_SHARE, records_left))
+        bytes_max = max(self.plan.step_bytes_max // _ROOM_SHARE, bytes_left)
+        if self._is_behind:
+            timeout_seconds = 0.0
+        elif alignment.is_holding:
+            timeout_seconds = min(timeout_seconds, ALIGN_SECONDS)
+            if alignment.dry():  # do not wait for more than the first record of what holds back the rest
+                self._take_in(self.consumer.poll(timeout_seconds, 1, bytes_max))
+                timeout_seconds = 0.0
+        polled = self.consumer.poll(timeout_seconds, records_max, bytes_max)
+        self._take_in(polled)
+        return polled
+
+    def _take_in(self, polled: Polled) -> None:
+        """Follow what a poll brought: partitions that went and came, and records."""
+        at = self.now()
+        gone = set(polled.revoked)
+        self.joined = polled.membership.generation >= 0
+        self._has_moved = self._has_moved or bool(gone) or bool(polled.assigned)
+        self.alignment.drop(gone)
+        self.running -= gone
+        self._paused -= gone
+        self.waiting = (self.waiting - gone) | set(polled.assigned)
+        self.alignment.add(polled.records, self.clock() * _MILLISECONDS, at)
+        self.alignment.see(self.consumer.positions(), self.consumer.ends(), at)
+
+    def _begin_waiting(self, membership: Membership) -> None:
+        """Start the partitions whose place is known; those where it is not yet are asked for in the next turn."""
+        for partition in in_turns(self.waiting, self._refused):
+            try:
+                committed = self._start(partition, membership)
+            except (UnreachableError, AbortedError):
+                committed = None
+            if committed is None:
+                self._refused = partition
+                break  # each answer may take seconds, and the group waits for the next poll
+            self.consumer.seek(partition, committed.offset)
+            self.consumer.resume([partition])
+            self.alignment.start(partition, committed, self.now())
+            self.waiting.remove(partition)
+            self.running.add(partition)
+
+    def _start(self, partition: int, membership: Membership) -> Committed | None:
+        """Where to begin in a partition, as the module says; ``None`` while another member has to decide it.
+
+        Raises ``ConfigError`` when the group has no offset and no start is given: no silent beginning or end.
+        """
+        topic = self.plan.topics.documents
+        committed = self.consumer.committed(partition)
+        if committed is not None:
+            return committed
+        # In this order: if the first start happens in between, the second answer has it.
+        others = self.transport.group_offsets(membership.group, topic)
+        committed = self.consumer.committed(partition)
+        bounds = self.transport.bounds(topic)
+        if committed is not None or partition not in bounds:
+            return committed
+        if others:
+            first = {partition: Committed(bounds[partition][0], "")}
+        else:
+            first = {each: Committed(told_offset(lambda: bounds, each, self.plan.start), "") for each in bounds}
+            if partition != min(bounds):
+                return None
+        transact(self.producer, [], topic, first, membership, self.observer)
+        return first[partition]
+
+    def _look(self, membership: Membership) -> None:
+        """See what the other signers have committed: after each commit, and often while records wait."""
+        alignment, topic = self.alignment, self.plan.topics.documents
+        if self._has_moved:
+            alignment.partitions = frozenset(range(self.transport.partitions(topic)))
+            self._has_moved = False
+        due = ALIGN_SECONDS if alignment.is_holding else RENEW_SECONDS
+        if not alignment.is_alone and self.now() - alignment.looked_at >= due:
+            at = self.now()  # before the question: what it does not show may have been committed since
+            alignment.look(self.transport.group_offsets(membership.group, topic), at)
+
+    def _step(self, records_max: int, membership: Membership) -> int:
+        """Sign and publish what may be signed now; returns how many records that was."""
+        now_seconds = self.clock()
+        step = self.alignment.take(
+            records_max, self.plan.step_bytes_max, now_seconds * _MILLISECONDS, self.now()
+        )  # fmt: skip
+        if not step.records:
+            return 0
+        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds)
+        if not self._commit(signings.messages, membership, step):
+            return 0
+        _report(signings.report, self.observer)
+        self._warn_of_names(signings.report.misnamed)
+        self.observer.count("unaligned", step.unaligned)
+        self._is_behind = self.alignment.is_holding
+        return len(step.records)
+
+    def _warn_of_names(self, misnamed: int) -> None:
+        """Say once that removals will not find some documents."""
+        if misnamed and not self._warned:
+            self._warned = True
+            _log.warning(
+                "%d documents of this step have an id that is not the key of their message: a tombstone with that key "
+                "does not remove them; send each document with its id as the key (counted as misnamed)",
+                misnamed,
+            )
+
+    def _renew(self, membership: Membership) -> None:
+        """Commit the claims alone, when nothing else was committed for a while and another signer may wait for them."""
+        if self.alignment.is_alone or not self.alignment.lanes:
+            return
+        if self._committed_at is None or self.now() - self._committed_at >= RENEW_SECONDS:
+            self._commit([], membership, Step([], [], 0, {}))
+
+    def _commit(self, messages: list[Message], membership: Membership, step: Step) -> bool:
+        """Publish with the offsets of all own partitions; false if it is known that nothing happened."""
+        offsets = self.alignment.commits(round(self.clock() * _MILLISECONDS))
+        topic = self.plan.topics.documents
+        try:
+            transact(self.producer, messages, topic, offsets, membership, self.observer)
+        except TransportError as error:
+            self.alignment.put_back(step)
+            if not isinstance(error, AbortedError):
+                raise
+            self.aborted_in_row += 1
+            return False
+        self.aborted_in_row = 0
+        self._committed_at = self.now()
+        return True
+
+    def _hold(self, records_max: int) -> None:
+        """Stop taking records of partitions of which enough are at hand, and take those of the others."""
+        share = max(1, len(self.running))
+        full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
+        if full - self._paused:
+            self.consumer.pause(sorted(full - self._paused))
+        if self._paused - full:
+            self.consumer.resume(sorted(self._paused - full))
+        self._paused = full
+
+
+def _report(report: SignReport, observer: Observer) -> None:
+    observer.count("documents", report.documents)
+    observer.count("bytes", report.bytes)
+    observer.count("shingles", report.shingles)
+    observer.count("removals", report.removals)
+    observer.count("clamped", report.clamped)
+    observer.count("misnamed", report.misnamed)
+    for reason, count in report.refused.items():
+        observer.count("refused", count, reason)
