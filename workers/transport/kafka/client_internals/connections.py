@@ -35,9 +35,9 @@ def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
 class _Loop(NetworkSelector):  # type: ignore[misc]  # the client has no types
     """Raises each timeout as an error that only the caller holds.
 
-    The client stores the error that it raises in a future and in a variable of ``run``. The traceback of the error leads
-    back to both, so each poll that finds nothing leaves a reference cycle. The traceback also leads to the frames of
-    all callers, so the cycle holds the records of the poll until the garbage collector runs.
+    The client stores the error that it raises in a future and in a variable of ``run``. The traceback of the error
+    leads back to both, so each poll that finds nothing leaves a reference cycle. The traceback also leads to the frames
+    of all callers, so the cycle holds the records of the poll until the garbage collector runs.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/selector.py#L332
     """
 
