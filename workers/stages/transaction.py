@@ -32,6 +32,8 @@ from workers.transport.protocol import (
     TransportError,
 )
 
+# Transactions that were committed: steps, and those that say again what is known, which is no progress.
+COMMITTED, RENEWED = "committed", "renewed"
 # How a transaction ended that did not commit, in the words of the metrics.
 _OUTCOMES: dict[type[TransportError], str] = {
     AbortedError: "aborted",
@@ -80,9 +82,11 @@ def transact(
     offsets: Mapping[int, Committed],
     membership: Membership,
     observer: Observer = SILENT,
+    outcome: str = COMMITTED,
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
+    ``outcome`` is what the metrics call it when it is committed.
     Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError`` as the module says. Whatever failed, ``begin``
     and ``commit`` included, leaves a transaction that must be aborted before the next one.
     """
@@ -91,7 +95,7 @@ def transact(
     except TransportError as error:
         observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
         raise
-    observer.count("transactions", 1, "committed")
+    observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
     observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
 
