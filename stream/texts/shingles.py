@@ -38,7 +38,7 @@ def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    _chars(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, scratch, values, starts)
+    _chars(codes, k, scratch, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -68,8 +68,7 @@ def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
-    _urls(*buffers, k, word_table(), url_stops(), tokens, values, starts)
+    _urls(codes, k, word_table(), url_stops(), tokens, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -117,8 +116,7 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
-    _words(*buffers, k, word_table(), stops, scratch, values, starts)
+    _words(codes, k, word_table(), stops, scratch, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -166,25 +164,25 @@ def _kgrams(units, k, scratch, out):
 
 
 @kernel
-def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            count = _kgrams(wide[first:end], k, scratch, values[at:])
+def _chars(codes, k, scratch, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = _kgrams(codes.wide[first:end], k, scratch, values[at:])
         else:
-            count = _kgrams(narrow[first:end], k, scratch, values[at:])
+            count = _kgrams(codes.narrow[first:end], k, scratch, values[at:])
         starts[i + 1] = at + count
 
 
 @kernel
-def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):
+def _words(codes, k, table, stops, scratch_rows, values, starts):
     tokens, scratch = scratch_rows[0], scratch_rows[1]
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            found = token_hashes(wide[first:end], table, tokens)
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            found = token_hashes(codes.wide[first:end], table, tokens)
         else:
-            found = token_hashes(narrow[first:end], table, tokens)
+            found = token_hashes(codes.narrow[first:end], table, tokens)
         if len(stops) == 0:
             starts[i + 1] = at + _kgrams(tokens[:found], k, scratch, values[at:])
             continue
@@ -199,11 +197,11 @@ def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows
 
 
 @kernel
-def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            count = url_grams(wide[first:end], k, table, stops, tokens, values[at:])
+def _urls(codes, k, table, stops, tokens, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = url_grams(codes.wide[first:end], k, table, stops, tokens, values[at:])
         else:
-            count = url_grams(narrow[first:end], k, table, stops, tokens, values[at:])
+            count = url_grams(codes.narrow[first:end], k, table, stops, tokens, values[at:])
         starts[i + 1] = at + count
