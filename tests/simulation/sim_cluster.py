@@ -156,7 +156,7 @@ class Cluster:
         else:
             self.events["tables kept"] += len(place.kept)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
-            place.worker.take(place.kept)
+            place.worker.inherit(place.kept)
             place.kept = {}
 
     def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
@@ -182,7 +182,7 @@ class Cluster:
             self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
-            kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
+            kept = place.worker.hand_over() if isinstance(place.worker, MatchWorker) else {}
             if self.rng.random() < 0.5:
                 place.producer.close()
                 place.consumer.close()

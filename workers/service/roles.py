@@ -132,8 +132,8 @@ def _matcher(
         restoring=lambda: sorted(worker.restoring),
         observe=worker.observe,
         trim=worker.trim,
-        hand_over=worker.leave,
-        inherit=worker.take,
+        hand_over=worker.hand_over,
+        inherit=worker.inherit,
     )
 
 

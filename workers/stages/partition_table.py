@@ -2,13 +2,13 @@
 
 Theory of operation. A table is a deterministic function of its partition's log from ``from`` to the next offset, where
 ``from`` is the message of the oldest slot still in the ring, and of the stream time just before it. Both, with the
-fingerprint of the matching settings, are the metadata of every committed offset, so they are as true as the offset.
+fingerprint of the matching settings, are the metadata of every committed offset, so they are consistent with it.
 
-- ``apply`` takes messages inside an open step, small ones together: a call for each would cost more than the match.
-  ``position`` says what to commit for the step.
-- ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
-  ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
-  stands at the committed position is the function of the log up to there.
+- ``apply`` adds messages inside an open step, small ones together: a call for each would cost more than the match.
+  ``position`` is what to commit for the step.
+- ``commit`` or ``undo`` end the step, after the transaction of the step has ended. If its outcome is unknown,
+  ``settle`` ends the step later, by the committed offset. It does not matter which process committed it: a table at
+  the committed position is the function of the log up to there.
 - A new owner makes an empty table with the ``Window`` of the committed metadata, applies the messages of
   ``[from, committed)`` without publishing, and then holds what the old owner held when it committed.
 
@@ -36,14 +36,14 @@ from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
 _METADATA_VERSION = 1
-# Messages are matched together until they have this many documents: the keys of more would leave the second cache.
+# Messages are matched together until they have this many documents; the keys of more exceed the second cache.
 _TOGETHER_DOCUMENTS = 2_000
 # The counts of a table that are metrics.
 COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "postings")
 
 
 class Window(NamedTuple):
-    """Where a window begins: the offset of its first message, the stream time before it (microseconds, or none)."""
+    """The beginning of a window: offset of its first message, stream time before it (microseconds, or none)."""
 
     start: int
     stream_time: int | None
@@ -51,7 +51,7 @@ class Window(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What messages did: the pairs to publish, the ids removed after them, and how many messages and documents."""
+    """The effect of messages: pairs to publish, ids removed after them, number of messages and documents."""
 
     matches: Matches
     removed: list[bytes]
@@ -66,7 +66,7 @@ class _Mark(NamedTuple):
 
 
 class PartitionTable:
-    """A ``Matcher`` for one partition with the marks of its log; see the module for the steps."""
+    """A ``Matcher`` for one partition with positions in its log; see the module for the steps."""
 
     def __init__(self, config: Config, partition: Partition, window: Window | None = None) -> None:
         self.config = config
@@ -80,14 +80,14 @@ class PartitionTable:
             self.matcher.table.set_stream_time(window.stream_time)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
-        """Take one message of ``bands``; see ``apply_all``."""
+        """Add one message of ``bands``; see ``apply_all``."""
         (applied,) = self.apply_all([record], publish=publish)
         return applied
 
     def apply_all(
         self, records: Sequence[Record], *, publish: bool, together_bytes: int = UNBOUNDED
     ) -> Iterator[Applied]:
-        """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
+        """Add consecutive messages of ``bands``; ``publish=False`` looks for no pairs (a replay).
 
         Messages are matched together until they have ``together_bytes``: what comes out of several is what each of them
         would do by itself, in the same order.
@@ -108,7 +108,7 @@ class PartitionTable:
                 together, documents, size = {}, 0, 0
 
     def _apply(self, messages: dict[int, BandMessage], documents: int, *, publish: bool) -> Applied:
-        """Take messages by their offsets; removals only in the last of them."""
+        """Add messages by their offsets; only the last one may have removals."""
         table = self.matcher.table
         if not self._open:
             table.begin()
@@ -128,12 +128,12 @@ class PartitionTable:
 
     @property
     def stream_time(self) -> int | None:
-        """The greatest event time seen, in microseconds; none before the first."""
+        """Return the greatest event time so far, in microseconds; none before the first document."""
         time = self.matcher.table.stream_time
         return None if time == NO_TIME else time
 
     def position(self) -> Committed:
-        """What to commit: the next offset, with the beginning of the window as metadata."""
+        """Return what to commit: the next offset, with the beginning of the window as metadata."""
         oldest = self.matcher.table.oldest
         first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
         start = first.offset if first else self._next
@@ -142,15 +142,15 @@ class PartitionTable:
 
     @property
     def next(self) -> int:
-        """The offset of the next message to take."""
+        """Return the offset of the next message to add."""
         return self._next
 
     def seek(self, offset: int) -> None:
-        """The log goes on at ``offset``: what lies before it was taken, or holds no record."""
+        """Continue at ``offset``: everything before it was added, or has no record."""
         self._next = offset
 
     def commit(self) -> None:
-        """End the step: what it did stays."""
+        """End the step, and keep its changes."""
         if self._open:
             self.matcher.table.commit()
             self._open = False
@@ -159,7 +159,7 @@ class PartitionTable:
             self._marks.popleft()
 
     def increments(self) -> dict[str, int]:
-        """By how much each count of ``COUNTED`` has grown since this was last asked, between steps."""
+        """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
         counts = {**self.matcher.table.counts(), "postings": self.matcher.table.posting_end}
         now = {name: counts[name] for name in COUNTED}
         grown = {name: now[name] - self._told[name] for name in COUNTED}
@@ -167,7 +167,7 @@ class PartitionTable:
         return grown
 
     def undo(self) -> None:
-        """End the step as if it had not been."""
+        """End the step, and undo its changes."""
         if not self._open:
             return
         self.matcher.table.undo()
@@ -189,7 +189,7 @@ class PartitionTable:
 
 
 def encode_window(window: Window) -> str:
-    """The metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
+    """Encode the metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
     fields = {
         "version": _METADATA_VERSION,
         "from": window.start,
@@ -200,7 +200,7 @@ def encode_window(window: Window) -> str:
 
 
 def decode_window(metadata: str) -> Window:
-    """The window that a committed offset names; raises ``ConfigError`` for metadata of another program."""
+    """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
     try:
         fields = orjson.loads(metadata)
         if fields["version"] != _METADATA_VERSION:
