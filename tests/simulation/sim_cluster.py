@@ -229,7 +229,7 @@ class Cluster:
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
                 # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
-                if place.worker is not None and place.consumer._replaced:
+                if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)
             quiet = 0 if moved or not self.is_done() else quiet + 1
