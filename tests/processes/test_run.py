@@ -304,3 +304,13 @@ def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(ne
     assert b"in.csv:1: the table has no column" in done.stderr
     assert b"(it has: key,body)" in done.stderr
     assert b"refused: 1\n" in done.stderr
+
+
+def test_a_run_continues_from_the_window_that_another_one_kept(neardup, tmp_path):
+    """Stopped and begun again, it finds what one long run finds."""
+    (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", "something else entirely")))
+    (tmp_path / "new.jsonl").write_bytes(lines(doc("c", NEARLY), doc("d", "something else entirely")))
+    assert neardup("run", "old.jsonl", "--keep", "window", "-q").returncode == Exit.SUCCESS
+    done = neardup("run", "new.jsonl", "--window-from", "window", "-q")
+    whole = neardup("run", "old.jsonl", "new.jsonl", "-q")
+    assert done.stdout == whole.stdout != b""
