@@ -6,6 +6,7 @@ functions are pure.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -48,6 +49,15 @@ class Matches(NamedTuple):
 
 _NO_TIMES = np.empty(0, np.int64)
 NO_MATCHES = Matches([], [], _NO_TIMES, _NO_TIMES, np.empty(0), np.empty(0, np.int32))
+
+
+def joined(parts: Sequence[Matches]) -> Matches:
+    """Return the pairs of several ``Matches`` one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    older, newer, *columns = zip(*parts, strict=True)
+    ids = [id_ for part in older for id_ in part], [id_ for part in newer for id_ in part]
+    return Matches(*ids, *map(np.concatenate, columns))
 
 
 def judge(common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int) -> Judged:

@@ -28,9 +28,9 @@ from stream.batches import (
 )
 from stream.config import Config
 from stream.documents import Document, Refusal
-from stream.pair_rule import NO_MATCHES, Matches, judge, orient
+from stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import AnyScheme, Common, Evidence, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -39,6 +39,8 @@ from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Li
 CHUNK_CHARACTERS = 1 << 18
 # And of this many documents at most, so that a caller of short texts sees pairs soon.
 CHUNK_DOCUMENTS = 512
+# A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
+SLICE_CANDIDATES = 1 << 13
 # Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones.
 _COMPARED_BYTES = 16 << 20
 
@@ -121,6 +123,15 @@ class Signer:
         return ids, times, refused
 
 
+class Slice(NamedTuple):
+    """Consecutive items of a batch that were matched: their pairs, the place of the item after them, and the number of
+    their candidates."""
+
+    matches: Matches
+    end: int
+    candidates: int
+
+
 class Matcher:
     """Batches -> matches against everything in the window. It holds one table; one thread at a time may use it.
 
@@ -153,9 +164,28 @@ class Matcher:
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score what was met; keep the pairs that it owns."""
+        """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
+
+    def slices(
+        self, batch: Batch, *, probe: bool = True, add: bool = True, candidates_max: int = SLICE_CANDIDATES
+    ) -> Iterator[Slice]:
+        """Match a batch in slices of consecutive items; together they lead to what the batch leads to in one.
+
+        A slice ends after the item that brings its candidates to ``candidates_max``. It is matched when the caller asks
+        for it: a caller that stops leaves the table where the last slice ends. An empty batch is one slice.
+        """
         keys = bucket_keys(batch, self._scheme, self.config.plan)
-        met = self.table.probe_add(table_items(batch, keys, self.partition), probe=probe, add=add)
+        items, end = table_items(batch, keys, self.partition), 0
+        while True:
+            met = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
+            end = met.end
+            yield Slice(self._judged(batch, keys, met), end, len(met.items))
+            if end == batch.size:
+                return
+
+    def _judged(self, batch: Batch, keys: Keys, met: Candidates) -> Matches:
+        """The candidates that are pairs and that the partition owns."""
         if not len(met.items):
             return NO_MATCHES
         common = self._common(batch, met)
@@ -197,6 +227,21 @@ def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
         return matcher.match(batch, add=False)
     with step(matcher.table):
         return matcher.match(batch)
+
+
+def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator[Matches]:
+    """One batch in slices, each a step of its own: the caller can write the pairs of a slice before the next one is
+    matched, so its memory does not grow with the pairs of a batch. An exception undoes the slice that raised it alone.
+    """
+    slices, end = matcher.slices(batch, add=add), -1
+    while end != batch.size:
+        if add:
+            with step(matcher.table):
+                part = next(slices)
+        else:
+            part = next(slices)
+        end = part.end
+        yield part.matches
 
 
 @contextmanager

@@ -26,6 +26,7 @@ import numpy.typing as npt
 from stream.errors import CapacityError
 from stream.table import step, views
 from stream.table.chains import (
+    BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES_FULL,
@@ -35,6 +36,7 @@ from stream.table.chains import (
     HEADS_FULL,
     JOURNAL_FULL,
     KEYS,
+    NO_LIMIT,
     NO_TIME,
     OLDEST,
     POSTING_END,
@@ -46,12 +48,12 @@ from stream.table.chains import (
     STREAM_TIME,
     UNTIMED,
     Items,
-    Journal,
     Limits,
-    Met,
-    Scratch,
     Store,
     first_posting,
+    new_journal,
+    new_met,
+    new_scratch,
 )
 from stream.table.counters import COUNTERS
 from stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
@@ -66,11 +68,13 @@ _ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
-    """What a batch met: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``)."""
+    """What a batch met: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``); and the
+    place of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     identical: npt.NDArray[np.bool_]
+    end: int
 
 
 class BandTable:
@@ -115,9 +119,9 @@ class BandTable:
             bytes=np.empty(0, np.uint8),
             state=state,
         )
-        self._journal = _new_journal(0)
-        self._met = _new_met(_CANDIDATES_START)
-        self._scratch = _new_scratch(0)
+        self._journal = new_journal(0)
+        self._met = new_met(_CANDIDATES_START)
+        self._scratch = new_scratch(0)
         self._epoch = 1
         self._before: npt.NDArray[np.int64] | None = None
         self._kept = 0
@@ -155,14 +159,21 @@ class BandTable:
         self._store.state[:] = self._before
         self._before = None
 
-    def probe_add(self, items: Items, *, probe: bool = True, add: bool = True) -> Candidates:
+    def probe_add(
+        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT
+    ) -> Candidates:
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
+
+        It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
+        says where to go on. So a batch is read in slices that lead to what it leads to in one.
+
 
         With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
         would push out by ``Limits.items`` is still met. With ``probe=False`` nothing is looked for (a replay).
         Raises ``CapacityError`` when more postings would live at a time than can be numbered.
         """
         assert not add or self._before is not None, "no step is open"
+        assert candidates_max >= 1, candidates_max
         n = len(items.times)
         if add:
             self._reserve(items)
@@ -173,12 +184,12 @@ class BandTable:
         self._epoch += n  # now: what a batch marked that an exception cut short means nothing to the next
         longest = int(np.diff(items.key_starts).max(initial=0))
         if longest > len(self._scratch.heads):
-            self._scratch = _new_scratch(longest)
+            self._scratch = new_scratch(longest)
         done: list[Candidates] = []
-        first = 0
-        while True:
+        left = candidates_max
+        while left > 0:
             first, why, segment = step.run(
-                self._store, self.limits, items, first, probe, add, epoch, self._kept,
+                self._store, self.limits, items, first, left, probe, add, epoch, self._kept,
                 self._journal, self._met, self._scratch,
             )  # fmt: skip
             if why == HEADS_FULL:
@@ -187,13 +198,14 @@ class BandTable:
             elif why == JOURNAL_FULL:
                 self._grow_journal(longest)
             elif why == CANDIDATES_FULL:
-                done.append(self._take_met(longest))
+                done.append(self._take_met(first, longest))
+                left -= len(done[-1].items)
             else:
-                assert why == FINISHED, why
+                assert why in (FINISHED, BUDGET_REACHED), why
                 break
-        done.append(self._take_met(0))
-        items_met, slots, identical = zip(*done, strict=True)
-        return Candidates(np.concatenate(items_met), np.concatenate(slots), np.concatenate(identical))
+        done.append(self._take_met(first, 0))
+        items_met, slots, identical, _ = zip(*done, strict=True)
+        return Candidates(np.concatenate(items_met), np.concatenate(slots), np.concatenate(identical), first)
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the one id in ``items`` (its keys: content, id); returns how many."""
@@ -335,20 +347,20 @@ class BandTable:
     def _grow_journal(self, keys: int) -> None:
         old = self._journal
         size = 2 * (len(old.flag_slots) + keys + 64)
-        self._journal = _new_journal(size)
+        self._journal = new_journal(size)
         before: tuple[npt.NDArray[Any], ...] = old
         after: tuple[npt.NDArray[Any], ...] = self._journal
         for was, now in zip(before, after, strict=True):
             now[: len(was)] = was
 
-    def _take_met(self, longest: int) -> Candidates:
+    def _take_met(self, end: int, longest: int) -> Candidates:
         count = int(self._met.length[0])
         items, slots, identical, _ = self._met
-        met = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy())
+        met = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy(), end)
         self._met.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
         if most > len(self._met.slots):
-            self._met = _new_met(2 * most)
+            self._met = new_met(2 * most)
         return met
 
     def _sweep(self) -> None:
@@ -376,18 +388,3 @@ def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:
         store.times, store.starts, store.contents, store.id_starts, store.id_lengths, store.flags, store.seen,
         store.fixed,
     )  # fmt: skip
-
-
-def _new_journal(size: int) -> Journal:
-    return Journal(
-        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
-        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
-    )  # fmt: skip
-
-
-def _new_met(size: int) -> Met:
-    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
-
-
-def _new_scratch(keys: int) -> Scratch:
-    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))

@@ -42,7 +42,7 @@ _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
 # Why ``run`` returned.
-FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL = 0, 1, 2, 3
+FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
 # Places in ``Store.state``: the numbers a step moves, and what it counts.
 STATE_FIELDS = (
@@ -55,7 +55,7 @@ STATE_FIELDS = (
     *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
- CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
+ TRUNCATED, CUTS, REMOVALS) = range(len(STATE_FIELDS))  # fmt: skip
 
 
 class Store(NamedTuple):
@@ -138,6 +138,24 @@ class Scratch(NamedTuple):
     heads: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
+
+
+def new_journal(size: int) -> Journal:
+    """An empty journal with room for ``size`` entries in each list."""
+    return Journal(
+        np.empty(size, np.uint64), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint32),
+        np.empty(size, np.int64), np.empty(size, np.uint8), np.zeros(3, np.int64),
+    )  # fmt: skip
+
+
+def new_met(size: int) -> Met:
+    """No candidates, with room for ``size``."""
+    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
+
+
+def new_scratch(keys: int) -> Scratch:
+    """Room for an item with ``keys`` keys."""
+    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))
 
 
 @inlined

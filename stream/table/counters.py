@@ -31,10 +31,15 @@ COUNTERS: dict[str, Counter] = {
         "Documents pushed out by window_documents before their time: pairs may have been missed.",
         "evicted by window_documents",
     ),
+    "truncated": Counter(
+        "documents",
+        "Documents whose probe reached bucket_candidates_max or probe_candidates_max: pairs may have been missed.",
+        "probes truncated",
+    ),
     "cuts": Counter(
-        "buckets",
-        "Buckets cut at bucket_candidates_max: pairs may have been missed.",
-        "buckets cut at bucket_candidates_max",
+        "limits",
+        "Times that a bucket reached bucket_candidates_max or a probe reached probe_candidates_max.",
+        "limits of candidates reached",
     ),
     "removed": Counter("documents", ""),
 }

@@ -11,6 +11,7 @@ import numpy as np
 from stream.kernels.compile import inlined, raw_kernel
 from stream.table.admit import admits
 from stream.table.chains import (
+    BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
     CANDIDATES,
@@ -36,6 +37,7 @@ from stream.table.chains import (
     SLOT_END,
     STREAM_TIME,
     SUPERSEDED,
+    TRUNCATED,
     UNTIMED,
     byte_place,
     eligible_copy,
@@ -57,10 +59,13 @@ _HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
 
 @raw_kernel
-def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scratch):
-    """Take items from ``first`` on; returns (the next item, why it stopped, the segment that is full)."""
+def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, met, scratch):
+    """Take items from ``first`` on, until ``met`` holds ``budget`` candidates; returns (the next item, why it stopped,
+    the segment that is full)."""
     heads, state = store.heads, store.state
     for i in range(first, len(items.times)):
+        if met.length[0] >= budget:
+            return i, BUDGET_REACHED, NONE
         keys = items.keys[items.key_starts[i] : items.key_starts[i + 1]]
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
@@ -88,7 +93,7 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
             scratch.heads[j], scratch.places[j] = locate(heads, keys[j], kept, state[POSTING_END])
             scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= live else NONE
         top = find_content(store, limits, items, i, scratch.targets[CONTENT], live, kept)
-        copy = NONE
+        copy, cuts = NONE, state[CUTS]
         if top != NONE and probe:
             copy = eligible_copy(store, limits, top, items, i, time, live, kept)
         if copy != NONE:
@@ -99,6 +104,7 @@ def run(store, limits, items, first, probe, add, epoch, kept, journal, met, scra
                 store, limits, items, i, len(keys), time, top, live, kept, add, epoch + np.uint32(i),
                 journal, met, scratch,
             )  # fmt: skip
+        state[TRUNCATED] += state[CUTS] > cuts
         if add:
             if top != NONE and (copy != NONE or not probe):
                 unlink(store, limits, top, len(keys), live, kept, journal, scratch)

@@ -50,7 +50,7 @@ def fetch(cache: Path) -> None:
         room = Path(folder)
         for name in ("lists/partial", "cache/archives/partial"):
             (room / name).mkdir(parents=True)
-        # Lists and archives of our own: nothing of the system changes, and nobody needs to be root.
+        # Lists and archives of our own: nothing of the system changes, and no root is needed.
         own = ["-o", f"Dir::State::Lists={room}/lists", "-o", f"Dir::Cache={room}/cache", "-o", "APT::Sandbox::User="]
         for command in (
             ["apt-get", "--quiet", *own, "update"],

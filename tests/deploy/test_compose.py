@@ -47,7 +47,7 @@ def test_a_field_that_does_not_exist_would_be_found():
 
 
 def test_ports_are_published_on_loopback_only():
-    """Kafka, Prometheus and Grafana for this machine; workers for nobody but Prometheus."""
+    """Kafka, Prometheus and Grafana for this machine; workers for Prometheus alone."""
     published = {name: service.get("ports", []) for name, service in services().items()}
     assert {name for name, ports in published.items() if ports} == {"kafka", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
@@ -73,7 +73,7 @@ def test_workers_wait_for_their_topics_and_these_for_kafka():
 
 
 def test_every_file_that_is_mounted_or_built_from_exists():
-    """Paths beside the compose file."""
+    """Paths next to the compose file."""
     for service in services().values():
         for volume in service.get("volumes", []):
             if volume.startswith("./"):

@@ -18,7 +18,7 @@ from workers.telemetry.metrics import Metrics
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
 STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
 LAST = COMMANDS[STAGES[-1] :]
-# In a process of its own: compile all that the image has, then let both roles work, and see what they compile besides.
+# In a process of its own: compile all that the image has, then let both roles work, and see what else they compile.
 WORK = """
 import gc, json, sys
 import numba.core.registry
@@ -37,7 +37,7 @@ def compiled():
 
 assert warm_kernels.main() == 0
 before = compiled()
-settings = load_stream({"window_seconds": 60.0, "bands_partitions": 3, "start": "earliest"})
+settings = load_stream({"window_seconds": 60.0, "lateness_seconds": 60.0, "bands_partitions": 3, "start": "earliest"})
 warm(settings, settings.bands_partitions)
 cluster, names = MemoryCluster(), names_of(settings)
 for topic, partitions in zip(names.topics, (2, 1, 3, 1)):
@@ -56,7 +56,7 @@ for _ in range(2):  # the second time, windows are restored
         made.trim()
         consumer.close()
 pairs = len(cluster.records(names.topics.candidates))
-print(json.dumps({"kernels": len(before), "pairs": pairs, "besides": sorted(compiled() - before)}))
+print(json.dumps({"kernels": len(before), "pairs": pairs, "others": sorted(compiled() - before)}))
 """
 
 
@@ -133,7 +133,7 @@ def test_workers_compile_nothing_that_the_image_has_not():
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    told = json.loads(done.stdout.splitlines()[-1])
-    assert told["kernels"] > 10
-    assert told["pairs"] > 0
-    assert told["besides"] == []
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["kernels"] > 10
+    assert found["pairs"] > 0
+    assert found["others"] == []

@@ -28,7 +28,7 @@ def containers():
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("document", NAMED)
 def test_each_object_is_what_its_schema_says(document, version):
-    """Known fields of the right types, and none besides."""
+    """Known fields of the right types, and no others."""
     kubernetes_validate.validate(document, version, strict=True)
 
 
@@ -66,7 +66,7 @@ def test_no_other_file_has_a_secret():
 
 @pytest.mark.parametrize(("pod", "container"), [pytest.param(p, c, id=f"{n}-{c['name']}") for n, p, c in containers()])
 def test_nothing_runs_as_root_or_writes_to_its_image(pod, container):
-    """The restricted profile, which the namespace enforces, and a root file system that nobody writes to."""
+    """The restricted profile, which the namespace enforces, and a read-only root file system."""
     assert pod["spec"]["securityContext"]["runAsNonRoot"]
     assert pod["spec"]["securityContext"]["runAsUser"] >= 10_000
     assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}

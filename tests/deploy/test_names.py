@@ -77,7 +77,7 @@ def test_every_label_of_rules_and_dashboard_exists_with_these_values(expression)
 
 
 def test_every_metric_is_shown_or_watched():
-    """None is exported for nobody; which worker this is, people look up."""
+    """Every metric is on the dashboard or in an alert, except the one that names the worker."""
     named = {selector.name for expression in expressions() for selector in selectors(expression)}
     rows = {exported()[name].name for name in named if name in exported()}
     assert set(METRICS) - rows == {"worker"}

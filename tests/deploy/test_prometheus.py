@@ -56,7 +56,7 @@ def test_every_alert_is_shown_firing_and_keeping_quiet():
 
 
 def test_every_alert_has_a_severity_and_two_sentences():
-    """One of three severities, which whoever routes them can go by."""
+    """One of three severities, for the routing of alerts."""
     assert {alert["labels"]["severity"] for alert in alerts().values()} == {"critical", "warning", "info"}
     assert all(set(alert["annotations"]) == {"summary", "description"} for alert in alerts().values())
 

@@ -75,7 +75,7 @@ SETTINGS: Mapping[str, str] = {
     "log.cleaner.dedupe.buffer.size": "16777216",  # default 128 MiB, a quarter of the heap below
 }
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
-# C1 alone: two thirds of the processor time of a start, and no later compilation beside the tests; slower when warm.
+# C1 alone: two thirds of the processor time of a start, and no later compilation during the tests; slower when warm.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
 # Runs in the child: dies with the parent (PR_SET_PDEATHSIG = 1, Linux), also if that died meanwhile, then
@@ -172,7 +172,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(*taken: int) -> int:
-    """Return a port of `PORTS_FREE` that nobody listens on and that is none of `taken`."""
+    """Return a port of `PORTS_FREE` that is free and not in `taken`."""
     chance = random.SystemRandom()
     for _ in range(1_000):
         port = chance.choice(PORTS_FREE)

@@ -2,7 +2,7 @@
 
 For each CALL a worker is forked, which sends itself SIGNAL (a number) as soon as that call of its producer has returned
 in a step with output; its successor comes under the same name. After the last CALL an ordinary worker follows. A line
-of standard output tells of each: the call, and the process id. The workers are forks of one process that has loaded
+of standard output reports each: the call, and the process id. The workers are forks of one process that has loaded
 everything, so that each is there at once; clients are made after the fork.
 """
 

@@ -43,7 +43,7 @@ class Deployment:
         )  # fmt: skip
 
     def start(self, *arguments: str, command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
-        """A process that writes to the log, and may be told something by its standard input."""
+        """A process that writes to the log, and may read from its standard input."""
         with (self.folder / "up.log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, *arguments], cwd=self.folder, env=self.environment, stdin=subprocess.PIPE, stdout=log,
@@ -73,7 +73,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text, 0 where nobody answers."""
+    """Status and text, 0 without an answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return answer.status, answer.read().decode()

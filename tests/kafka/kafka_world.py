@@ -1,7 +1,7 @@
 """A deployment on a real broker in one process: workers as objects, whose turns the test takes, and what they say.
 
 The workers are the real ones on the real transport; only the shell around them is missing, of which `Place` does the
-one thing that matters here: what was fenced or in doubt starts anew from what is committed.
+one thing that matters here: a worker that was fenced or is in doubt restarts from the committed offsets.
 """
 
 from __future__ import annotations
@@ -146,13 +146,13 @@ def reached(places: Sequence[Place], ends: Mapping[int, int]) -> bool:
 
 
 class Place:
-    """Where a worker stands; the worker in it may be made anew."""
+    """The place of a worker, which may be replaced in it."""
 
     def __init__(self, world: World, role: str, instance: str, settings: StreamSettings) -> None:
         self.world, self.role, self.settings = world, role, settings
         self.name = world.names.worker(role, instance)
         self.topic: str = getattr(world.topics, TOPIC_OF[role])
-        self.endings: list[str] = []  # why it was made anew
+        self.endings: list[str] = []  # why it was replaced
         self.aborted = 0  # turns after which a step has to be done again
         self.transport = Slowed(world.kafka_of_workers)
         self.made: Any = None

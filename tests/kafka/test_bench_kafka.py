@@ -52,7 +52,7 @@ def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
 
 
 def test_worker_processes_tell_their_turns_and_end_in_order(bench: Bench) -> None:
-    """What a process did is known from itself, and it ends when told to."""
+    """A process reports what it did, and ends on request."""
     settings = deployment(bench, "test")
     load(settings, DOCUMENTS, 2)
     reader = _Reader(settings)

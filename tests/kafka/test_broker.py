@@ -133,7 +133,7 @@ def test_a_new_producer_ends_what_a_stuck_commit_left_open(
     """A producer with the same transactional id commits or aborts the old one's transaction, never halves it.
 
     kafka-python 3.0.12 forgets a transactional request when connecting to the coordinator is refused: mostly
-    the commit then waits for ever, also when the broker is back. Hence the watchdog over these calls.
+    the commit then waits forever, also when the broker is back. Hence the watchdog over these calls.
     """
     topic = make_topic("stuck")
     old = producers(broker.bootstrap_proxied, topic)

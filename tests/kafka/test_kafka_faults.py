@@ -29,7 +29,7 @@ BATCH = 12
 DOCUMENTS = stories(BATCH * len(IN_A_STEP + AT_A_START))
 LATE_SECONDS = 3.0
 # Between the decision of a transaction and the death of the broker: a single node that is killed before it has written
-# the markers may drop them when it is back, and leave the transaction open for ever. Less than the workers wait.
+# the markers may drop them when it is back, and leave the transaction open forever. Less than the workers wait.
 MARKERS_SECONDS = 1.0
 
 

@@ -1,4 +1,4 @@
-"""Membership on Kafka: what was polled before a partition went, members that are busy, put out or replaced."""
+"""Membership on Kafka: records polled before a partition went away, and members that are busy, removed or replaced."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
 
 
 def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
-    """A join that ends between two polls counts; the client alone would begin another, for ever."""
+    """A join that completes between two polls counts; the client alone would begin another one, forever."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(4), harness.name("group")
     members = [transport.consumer(topic, group, f"busy-{number}") for number in range(3)]
@@ -89,14 +89,14 @@ def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
 
 
 def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeHarness) -> None:
-    """Others may have had its partitions meanwhile: they are told as revoked and assigned, and stand still."""
+    """Others may have owned its partitions meanwhile: they are reported as revoked and assigned, and are paused."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     publish(transport, topic, [b"in"])
     consumer = transport.consumer(topic, group, "one")
     polled = poll_records(harness, consumer)
     notes = consumer._notes  # type: ignore[attr-defined]
-    notes.membership = polled.membership._replace(member="as if put out in mid-rebalance")
+    notes.membership = polled.membership._replace(member="as if removed during a rebalance")
     consumer._client._coordinator.request_rejoin()  # type: ignore[attr-defined]
     again = consumer.poll(5, 10)
     assert (again.revoked, again.assigned, again.records) == ((0, 1), (0, 1), [])
@@ -105,7 +105,7 @@ def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeH
 
 
 def test_a_member_that_stopped_polling_is_put_out(harnesses: MakeHarness) -> None:
-    """Heartbeats alone keep no place: after the poll interval and a session its step is refused, and all comes anew."""
+    """Heartbeats are not enough: after poll interval and session its step is refused, and all is assigned again."""
     harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     publish(transport, topic, [b"in"])
@@ -140,7 +140,7 @@ def test_an_instance_that_was_replaced_learns_it_from_poll(harnesses: MakeHarnes
     newer = transport.consumer(topic, group, "same")
     harness.wait_until(lambda: bool(newer.poll(0.1, 10).assigned), "the newer one owns the partition")
 
-    def is_told() -> bool:
+    def is_fenced() -> bool:
         newer.poll(0, 10)
         try:
             older.poll(0.1, 10)
@@ -148,6 +148,6 @@ def test_an_instance_that_was_replaced_learns_it_from_poll(harnesses: MakeHarnes
             return True
         return False
 
-    harness.wait_until(is_told, "the older one is told")
+    harness.wait_until(is_fenced, "the older one is fenced")
     with pytest.raises(FencedError):
         older.poll(0.1, 10)

@@ -1,4 +1,4 @@
-"""Hostile documents, clocks and messages through a real broker: each is told or counted, and stops nobody."""
+"""Hostile documents, clocks and messages through a real broker: each is reported or counted, and stops no worker."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
 
 
 def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) -> None:
-    """The document from the future is moved back to its message's time; the one from the past meets nobody."""
+    """The document from the future is moved back to its message's time; the one from the past has no pair."""
     world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, skew_seconds=10.0)
     world.place(SIGN)
     world.place(MATCH)

@@ -1,4 +1,4 @@
-"""A broker that dies and comes back: nothing is lost or repeated, and nobody waits for long."""
+"""A broker that dies and comes back: nothing is lost or repeated, and no worker waits for long."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_a_copy_survives_the_death_of_the_broker(
 
 
 class Copier:
-    """A worker in small: copies records in steps of at most 50, and starts anew after what it cannot undo."""
+    """A worker in small: copies records in steps of at most 50, and restarts after what it cannot undo."""
 
     def __init__(self, transport: KafkaTransport, source: str, target: str, group: str) -> None:
         self.transport, self.source, self.target = transport, source, target

@@ -1,4 +1,4 @@
-"""A broker behind TLS and passwords: the settings lead there, and nobody tells the password."""
+"""A broker behind TLS and passwords: the settings lead there, and no output shows the password."""
 
 from __future__ import annotations
 
@@ -100,18 +100,18 @@ def deployment(secured: Secured, compiled: None, tmp_path: Path) -> Iterator[Dep
     made.close()
 
 
-def test_workers_find_pairs_over_tls_with_a_password_that_nobody_tells(deployment: Deployment) -> None:
+def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deployment: Deployment) -> None:
     """SCRAM with a password from the environment and PLAIN with one from a file; none in a log or a command line."""
     file = deployment.folder / "password"
     file.write_text(f"{PASSWORD}\n")
-    told: list[str] = []
+    shown: list[str] = []
     (deployment.folder / "documents.jsonl").write_text("\n".join(map(json.dumps, documents(DOCUMENTS))))
     expected = pairs_in(deployment.run("run", "--quiet", "documents.jsonl").stdout)
     deployment.environment["NEARDUP_SASL_PASSWORD"] = PASSWORD
     for command in (("topics", "create"), ("load", "documents.jsonl")):
         done = deployment.run(*command)
         assert done.returncode == 0, done.stderr
-        told += [done.stdout, done.stderr]
+        shown += [done.stdout, done.stderr]
     up = deployment.start("up", "--from", "earliest", "--health-port", "0")
     del deployment.environment["NEARDUP_SASL_PASSWORD"]
     plain = ["--sasl-mechanism", "PLAIN", "--sasl-password-file", str(file)]
@@ -119,7 +119,7 @@ def test_workers_find_pairs_over_tls_with_a_password_that_nobody_tells(deploymen
     assert pairs_in(tail.stdout) == expected != [], tail.stderr
     lines = [Path(f"/proc/{pid}/cmdline").read_text() for pid in [up.pid, *children(up.pid)]]
     assert len(lines) == 3
-    for text in (*told, tail.stdout, tail.stderr, deployment.log, *lines):
+    for text in (*shown, tail.stdout, tail.stderr, deployment.log, *lines):
         assert PASSWORD not in text
 
 
@@ -133,7 +133,7 @@ def test_workers_find_pairs_over_tls_with_a_password_that_nobody_tells(deploymen
     ],
     ids=["a wrong password for SCRAM", "one for PLAIN", "another mechanism", "a certificate that is not trusted"],
 )
-def test_whoever_is_refused_is_told_why_and_not_the_password(
+def test_a_refusal_gives_its_reason_and_not_the_password(
     secured: Secured, changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One sentence, from every way to the broker; no secret."""
@@ -157,7 +157,7 @@ def test_whoever_is_refused_is_told_why_and_not_the_password(
 
 
 def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
-    """And with the code of a broker that refuses, so that whoever started it sees it fail."""
+    """And with the exit code of a broker that refuses."""
     deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
     worker = deployment.start("sign", "--supervised", command=[sys.executable, "-c", IMPATIENT])
     assert worker.wait(60) == Exit.BROKER, deployment.log

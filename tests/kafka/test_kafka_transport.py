@@ -185,7 +185,7 @@ def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    """Neither in ``repr`` nor when an option is refused, which is told by its name."""
+    """Neither in ``repr`` nor when an option is refused, which the message names."""
     settings = quick_settings("localhost:1", client={"sasl_plain_password": "hunter2"})
     assert "hunter2" not in repr(settings)
     assert settings.options()["sasl_plain_password"] == "hunter2"
@@ -195,7 +195,7 @@ def test_no_secret_is_shown() -> None:
 
 
 def test_waits_that_do_not_nest_are_refused() -> None:
-    """A flush that outlasts the transaction is told with both values."""
+    """A flush that outlasts the transaction is refused with both values."""
     with pytest.raises(ConfigError, match=r"flush_timeout_seconds is 20.*transaction_timeout_seconds is 15"):
         KafkaSettings("localhost:1", flush_timeout_seconds=20)
 

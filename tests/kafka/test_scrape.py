@@ -119,7 +119,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
             producer.send(f"{environment['NEARDUP_TOPIC_PREFIX']}documents", b'{"id": "bad"}').get(30)
         wait_for("the bad one is refused", lambda: answers.ask("neardup_refused_total > 0"))
         wait_for("pairs are scraped", lambda: answers.ask("neardup_pairs_total > 0"))
-        wait_for("tables are told of", lambda: answers.ask("neardup_event_time_lag_seconds"))
+        wait_for("tables are reported", lambda: answers.ask("neardup_event_time_lag_seconds"))
         wait_for("rules are evaluated", lambda: answers.ask("job:neardup_documents:rate5m > 0"))
         yield answers
 
@@ -154,9 +154,9 @@ def test_the_numbers_are_those_of_the_documents(scraped):
 
 def test_every_rule_is_evaluated_without_error(scraped):
     """All of them are loaded and healthy, and what they record can be asked for."""
-    told = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
-    assert len(told) == len(rules())
-    assert {rule["health"] for rule in told} == {"ok"}
+    loaded = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
+    assert len(loaded) == len(rules())
+    assert {rule["health"] for rule in loaded} == {"ok"}
     names = {each["metric"]["__name__"] for each in scraped.ask('{__name__=~".+:neardup.+"}')}
     assert names == recorded()
 

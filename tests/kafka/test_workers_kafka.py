@@ -59,7 +59,7 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
 
 
 def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -> None:
-    """Nobody is left behind, whatever ended it."""
+    """No child survives, whatever ended the supervisor."""
     assert deployment.run("topics", "create").returncode == 0
     port = free_port()
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))

@@ -27,7 +27,7 @@ from table_model import (
 )
 
 from stream.table import NO_WINDOW, BandTable, Limits, band_table
-from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END
+from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
 from stream.table.heads import SEGMENTS
 
 
@@ -166,7 +166,7 @@ def test_removing_counts_every_version() -> None:
     table = BandTable(8, OPEN)
     for n in range(0, 1_000, 100):
         add(table, *(item("a", (n, j)) for j in range(100)))
-    table._journal = band_table._new_journal(0)
+    table._journal = new_journal(0)
     table.begin()
     assert table.remove(batch([item("a", 0)])) == 1_000
     assert table.remove(batch([item("a", 0)])) == 0

@@ -58,7 +58,7 @@ class Until:
 
 
 class Bench:
-    """A deployment in memory, with what its workers told."""
+    """A deployment in memory, with what its workers reported."""
 
     def __init__(self, **changes) -> None:
         self.settings = settings_of(**changes)

@@ -1,4 +1,4 @@
-"""The compiled reading of a batch, beside the client's own reading of the same bytes."""
+"""The compiled reading of a batch, compared with the client's own reading of the same bytes."""
 
 import socket
 import struct

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from unittest import mock
 
 import pytest
-from match_world import PLAN, TOPICS, World, turns
+from match_world import PLAN, TEXT, TOPICS, World, turns
 
-from workers.stages.transaction import Message, transact
-from workers.transport.protocol import AbortedError, FencedError, OutcomeUnknownError
+from workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
+from workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
 
 
 def refuse(*_: object) -> None:
@@ -117,10 +118,116 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
         mock.patch("workers.stages.matcher.transact", fails_at_the_third),
         mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
     ):
-        assert worker.turn(0.0, 100) == 2
+        assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 0]
         assert worker.aborted_in_row == 1
-        turns(worker, count=2)
+        turns(worker, count=12)
     assert len(taken) == len(world.cluster.records(TOPICS.bands)) + 1
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
     turns(world.worker("two"), worker)
     assert world.said() == [f"d{i} d{i + 1}" for i in range(5)]
+
+
+def hot_world(count: int) -> World:
+    """One message a partition, in which each document is nearly the same as all before it."""
+    world = World()
+    words = TEXT.split()
+    texts = [" ".join([*words[:10], f"word{i}", *words[11:]]) for i in range(count)]
+    world.documents([(f"d{i:03}", i / 10, text) for i, text in enumerate(texts)])
+    return world
+
+
+@pytest.mark.parametrize("pairs_max", [1, 7, 50])
+def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
+    """Whatever becomes of the steps, the pairs are those of one step for the whole message, each once."""
+    whole = hot_world(30)
+    turns(whole.worker())
+    world = hot_world(30)
+    plan = PLAN._replace(step_pairs_max=pairs_max)
+    sizes: list[int] = []
+
+    def noted(producer: object, messages: list[Message], *rest: object) -> None:
+        sizes.append(len(messages))
+        if len(sizes) % 5 == 4:
+            raise AbortedError("every fifth step is aborted")
+        transact(producer, messages, *rest)  # type: ignore[arg-type]
+
+    with (
+        mock.patch("workers.stages.matcher.transact", noted),
+        mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
+    ):
+        for name in "abcdefgh":
+            worker = world.worker(name, plan)
+            turns(worker, count=8)
+            worker.consumer.close()  # the next one restores, also inside a message
+            world.cluster.advance(world.cluster.session_seconds + 1)
+        turns(world.worker("last", plan), count=1_000)
+    assert world.said() == whole.said()
+    assert len(world.said()) > 400
+    assert max(sizes) < pairs_max + 30, "a step ends after the row that reaches the limit"
+
+
+def test_an_abort_halves_the_step_and_commits_let_it_grow() -> None:
+    """So a step that a slow broker cannot take in time becomes one that it can."""
+    world = hot_world(40)
+    worker = world.worker(plan=PLAN._replace(step_pairs_max=64))
+    refused = [AbortedError("too slow")] * 3
+    seen: list[int] = []
+
+    def slow(producer: object, messages: list[Message], *rest: object) -> None:
+        if messages and refused:
+            raise refused.pop()
+        transact(producer, messages, *rest)  # type: ignore[arg-type]
+
+    with (
+        mock.patch("workers.stages.matcher.transact", slow),
+        mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 4),
+    ):
+        for _ in range(60):
+            worker.turn(0.0, 100)
+            seen.append(worker.pairs_max)
+    assert min(seen) < 64 / 4
+    assert seen[-1] == 64
+    assert worker.hand == []
+    assert len(world.said()) == len(set(world.said())) > 100
+
+
+def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() -> None:
+    """Nothing more is polled while it does; what is in hand of a partition that another member gets is dropped."""
+    world = hot_world(30)
+    one = world.worker("one", PLAN._replace(step_pairs_max=5))
+    turns(one, count=3)
+    before = one.waiting_records()
+    assert before
+    world.document("later", 5.0)
+    turns(one, count=2)
+    assert one.waiting_records() == before
+    world.cluster.advance(world.cluster.session_seconds + 1)
+    others = [world.worker(name) for name in ("two", "three")]
+    turns(*others, count=2)
+    turns(one, *others, count=1)
+    assert one.waiting_records() == one.tables == {}
+    turns(one, *others, count=300)
+    assert len(world.said()) == len(set(world.said())) > 300
+    assert any(pair.endswith("later") for pair in world.said())
+
+
+def test_a_transaction_is_flushed_in_slices() -> None:
+    """What the client keeps of records until the broker has them does not grow with the step."""
+    flushes: list[int] = []
+
+    class Producer:
+        sent = 0
+
+        def __getattr__(self, name: str) -> Callable[..., None]:
+            return lambda *_: None
+
+        def send(self, *_: object) -> None:
+            self.sent += 1
+
+        def flush(self) -> None:
+            flushes.append(self.sent)
+            self.sent = 0
+
+    messages = [Message("candidates", 0, b"{}")] * (2 * _FLUSH_MESSAGES + 1)
+    transact(Producer(), messages, "bands", {}, Membership("", 1, "", None))
+    assert flushes == [_FLUSH_MESSAGES, _FLUSH_MESSAGES, 1]

@@ -23,7 +23,7 @@ from workers.transport.protocol import (
     UnreachableError,
 )
 
-NOBODY = Membership("group", -1, "", None)
+NO_MEMBER = Membership("group", -1, "", None)
 
 
 def law_name(law: Callable[[Harness], None]) -> str:
@@ -53,7 +53,7 @@ def test_partitions_take_turns(harness: MemoryHarness, cluster: MemoryCluster) -
     [
         lambda producer: producer.send("t", 0, b""),
         lambda producer: producer.flush(),
-        lambda producer: producer.send_offsets("t", {}, NOBODY),
+        lambda producer: producer.send_offsets("t", {}, NO_MEMBER),
         lambda producer: producer.commit(),
         lambda producer: producer.abort(),
         lambda producer: (producer.begin(), producer.begin()),

@@ -1,4 +1,4 @@
-"""The cluster in memory fails when and as it is told to, and its truth is what a restart finds."""
+"""The cluster in memory fails as the test asks, and a restart finds its true state."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_lost_commit_request_ends_as_an_abort(cluster: MemoryCluster, transpor
 
 
 def test_a_lost_commit_answer_is_a_commit(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """Records and offsets are there although the producer could not be told."""
+    """Records and offsets are committed although the producer got no response."""
     member = joined(harness, "t", "group")
     producer = harness.transport().producer("worker")
     send(producer, "t", [b"done"])
@@ -151,7 +151,7 @@ def test_an_unknown_fault_is_refused_by_name(cluster: MemoryCluster) -> None:
 
 
 def test_a_broker_goes_away_and_comes_back(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """Meanwhile every call fails; no member is put out for the silence; the open step is undone."""
+    """During the outage every call fails, no member is removed, and the open step is undone."""
     member = joined(harness, "t")
     before = member.present()
     producer = harness.transport().producer("worker")

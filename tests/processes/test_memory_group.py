@@ -114,7 +114,7 @@ def test_a_member_without_a_name_leaves_at_once(harness: MemoryHarness, cluster:
 
 @pytest.mark.parametrize("seed", range(50))
 def test_assignments_are_complete_balanced_and_sticky(seed: int) -> None:
-    """Each partition has one owner, shares differ by at most one, and nobody below the share loses anything."""
+    """Each partition has one owner, counts differ by at most one, and no member below its quota loses a partition."""
     random_source = random.Random(seed)
     partitions, members = random_source.randrange(1, 20), random_source.randrange(1, 8)
     owned: dict[str, list[int]] = {f"m{member}": [] for member in range(members)}

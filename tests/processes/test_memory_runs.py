@@ -32,7 +32,7 @@ def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
 
 
 def copier(cluster: MemoryCluster, name: str) -> Iterator[None]:
-    """A worker by the rules of ``workers.transport.protocol``: starts anew after any failure but a known abort."""
+    """A worker by the rules of ``workers.transport.protocol``: it restarts after any failure but a known abort."""
     transport = MemoryTransport(cluster)
     while True:
         yield

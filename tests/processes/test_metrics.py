@@ -32,7 +32,7 @@ def calls(names):
 
 
 def used():
-    """Kind and name of every metric that a loop tells; a name that is no constant is one of a table's own counts."""
+    """Kind and name of every metric that code reports; a name that is no constant is a counter of the table."""
     for method, argument in calls(KINDS):
         if isinstance(argument, ast.Constant):
             yield KINDS[method], argument.value
@@ -46,7 +46,7 @@ def test_every_name_that_is_used_is_a_row_of_its_kind():
 
 
 def test_every_row_is_used():
-    """Nothing is exported that nobody tells; the one of kind info is made with the metrics."""
+    """No metric is exported that no code reports; the metric of kind info is made with the registry."""
     assert {row.name for row in METRICS.values() if row.kind != "info"} == {name for _, name in used()}
 
 
@@ -125,6 +125,6 @@ def test_a_partition_that_went_away_takes_its_gauges_along():
 
 
 def test_an_unknown_name_is_a_bug():
-    """Not a metric that nobody listed."""
+    """No metric without a row of the table."""
     with pytest.raises(KeyError):
         Metrics("sign").count("postings")

@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from unittest import mock
 
 import numpy as np
@@ -106,12 +107,13 @@ def restored(log: Log, table: PartitionTable, history: list[Record]) -> Partitio
     window = decode_window(committed.metadata)
     again = log.table(window)
     for record in history:
-        if window.start <= record.offset < committed.offset:
-            again.apply(record, publish=False)
+        if window.start <= record.offset < committed.offset + (window.row > 0):
+            for _ in again.replay([record], committed.offset, window.row):
+                pass
             if log.rng.random() < 0.3:
                 again.commit()
     again.commit()
-    again.seek(committed.offset)
+    again.seek(committed.offset, window.row)
     return again
 
 
@@ -208,6 +210,56 @@ def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
         assert holds(restored(log, table, history)) == holds(calm)
 
 
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
+def test_a_step_may_end_inside_a_message(seed: int, limits: tuple[float, float, int]) -> None:
+    """It goes on there after a commit, an undo, an unknown outcome or a restore: the pairs are those of whole messages,
+    and so is what is committed after the last row."""
+    log = Log(seed, config(*limits))
+    table, calm = log.table(), log.table()
+    history: list[Record] = []
+    inside = 0
+    for _ in range(12):
+        records = list(log.messages(log.rng.randint(1, 5)))
+        history += records
+        whole = added_up([calm.apply(record, publish=True) for record in records])
+        calm.commit()
+        found: list[Applied] = []
+        left = records
+        while left:
+            before = holds(table), table.position()
+            slices = table.apply_all(left, publish=True, candidates_max=1)
+            step = list(islice(slices, log.rng.randint(1, 3)))
+            fate, after = log.rng.choice(["commit", "undo", "settle", "unsettle", "restore"]), table.position()
+            if fate in ("undo", "unsettle"):
+                assert table.settle(before[1]) if fate == "unsettle" else table.undo() is None
+                assert (holds(table), table.position()) == before
+                continue
+            assert fate != "settle" or table.settle(after)
+            table.commit()
+            found += step
+            left = left[sum(part.messages for part in step) :]
+            inside += table.next[1] > 0
+            if fate == "restore":
+                table = restored(log, table, history)
+                assert table.position() == after or limits[2] == 12
+                assert table.next[0] == after.offset
+        assert added_up(found) == whole
+        assert table.next == calm.next
+        assert holds(table) == holds(calm) or limits[2] == 12
+    assert inside > 5
+
+
+@pytest.mark.parametrize("row", [1, 7])
+def test_a_row_that_the_log_does_not_hold_is_no_place_to_begin(row: int) -> None:
+    """A table that lacks the rows of the committed place is never run."""
+    log = Log(1, config())
+    table = log.table()
+    take_step(table, list(log.messages(3)))
+    with pytest.raises(AssertionError, match="lacks the message"):
+        table.seek(log.offset + 1, row)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_step_after_a_restore_may_be_undone(seed: int) -> None:
     """What was restored is not part of the step."""
@@ -284,7 +336,7 @@ def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [Window(0, None, "f" * 32), Window(2**62, -(2**62), "0" * 32), Window(7, 2**62, "a")]
+    "window", [Window(0, None, "f" * 32), Window(2**62, -(2**62), "0" * 32, 2**31), Window(7, 2**62, "a", 1)]
 )
 def test_the_metadata_says_the_window_and_fits_the_limit(window: Window) -> None:
     """What is committed is read back, in far fewer than 4,000 characters."""
@@ -292,8 +344,14 @@ def test_the_metadata_says_the_window_and_fits_the_limit(window: Window) -> None
     assert len(encode_window(window)) < 200
 
 
+def test_the_metadata_of_version_1_is_read() -> None:
+    """It has no row: every step ended after a message."""
+    metadata = '{"version":1,"from":7,"time":null,"fingerprint":"abc"}'
+    assert decode_window(metadata) == Window(7, None, "abc", 0)
+
+
 @pytest.mark.parametrize(
-    "metadata", ["", "{}", "[]", "null", "7", '{"version":2,"from":1,"time":1,"fingerprint":""}', "x"]
+    "metadata", ["", "{}", "[]", "null", "7", '{"version":3,"from":1,"time":1,"row":0,"fingerprint":""}', "x"]
 )
 def test_metadata_of_another_program_is_refused(metadata: str) -> None:
     """With what was found, and what to do."""

@@ -38,7 +38,7 @@ def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
     assert bench.pairs() == [("a", "b")]
     signer, matcher = bench.metrics["sign"], bench.metrics["match"]
     assert signer.value("documents") == 3
-    assert signer.value("transactions", "committed") == 2  # where it was told to begin, and the step
+    assert signer.value("transactions", "committed") == 2  # the start position, and the step
     assert signer.value("sent_messages") == 2
     assert (matcher.value("pairs"), matcher.value("end_to_end_seconds")) == (1, 1)
     assert matcher.value("copies") >= 1

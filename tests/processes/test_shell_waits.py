@@ -43,7 +43,7 @@ def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends
 
 
 def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
-    """A dead predecessor's ends by its timeout, however long that is set; the worker is not made anew for it."""
+    """The transaction of a dead predecessor ends by its timeout; the worker does not restart for it."""
     polled = itertools.count()
 
     class Slow(Pending):

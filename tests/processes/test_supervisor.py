@@ -136,7 +136,7 @@ def test_a_child_that_does_not_end_is_killed_by_its_id():
 
 
 def test_a_second_signal_kills_all_children_at_once():
-    """And nobody else."""
+    """And no other process."""
 
     def interrupt():
         raise KeyboardInterrupt

@@ -50,7 +50,7 @@ def test_a_prefix_stands_before_every_name() -> None:
 
 @pytest.mark.parametrize(("key", "partition"), [(b"", 0), (b"a", 2), (b"document-1", 7), (b"\xff" * 9, 7)])
 def test_keys_go_where_they_always_went(key: bytes, partition: int) -> None:
-    """Known answers: whoever sends a message of an id, in whatever version, sends it to the same place."""
+    """Known answers: every version sends a message of an id to the same partition."""
     assert partition_of_key(key, 8) == partition
 
 
@@ -100,7 +100,7 @@ def test_a_dead_letter_says_why_and_from_where(reason: str) -> None:
     ("key", "value"), [(b"k" * 10**6, None), (b"k" * 10**6, b""), (None, b"v" * 10**6), (b"", None)]
 )
 def test_a_dead_letter_fits_a_message_whatever_the_record_was(key: bytes | None, value: bytes | None) -> None:
-    """Key and value are cut, their lengths told: a letter that no broker takes would stop the signer for good."""
+    """Key and value are truncated, with their lengths: a letter that the broker refuses would stop the signer."""
     letter = encode_dead(Record(0, 0, 0, key, value), "documents", "not_utf8")
     assert len(letter) + min(len(key or b""), DEAD_KEY_BYTES_MAX) < MESSAGE_BYTES
     fields = orjson.loads(letter)

@@ -65,7 +65,7 @@ def test_a_partition_that_was_away_begins_anew():
 
 
 def test_a_partition_that_waits_too_long_is_told_the_second_time_as_such():
-    """Longer than usual it is late; too long, and the worker is made anew; as long again, and that did not help."""
+    """Longer than usual is late; too long restarts the worker; as long once more ends the process."""
     waits = Waits(10, 30)
     assert waits.look({1, 2}, {0}, 0.0) is None
     assert (waits.look({1}, {0, 2}, 11.0), waits.late) == (None, (1,))

@@ -80,7 +80,7 @@ def law_a_new_partition_is_paused_and_has_no_position(harness: Harness) -> None:
 
 
 def law_what_is_revoked_is_reported_and_read_by_the_new_owner_only(harness: Harness) -> None:
-    """After a join each member has records of its own partitions only, and nobody's are missing."""
+    """After a join each member has records of its own partitions only, and none are missing."""
     topic, group = harness.make_topic(PARTITIONS), harness.name("group")
     older = joined(harness, topic, group, "older")
     newer = Member(harness, topic, group, "newer")
@@ -189,7 +189,7 @@ def law_an_instance_that_returns_in_time_keeps_its_partitions(harness: Harness) 
 
 
 def law_an_instance_is_fenced_by_its_successor(harness: Harness) -> None:
-    """The older process of an instance is not told, but may not commit any more; the newer one may."""
+    """The older process of an instance gets no notice, but cannot commit any more; the newer one can."""
     topic, group = harness.make_topic(1), harness.name("group")
     older = joined(harness, topic, group, "one")
     zombie = older.present()

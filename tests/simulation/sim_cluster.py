@@ -20,12 +20,13 @@ from typing import Any
 from unittest import mock
 
 from sim_documents import Feed, Habits
+from sim_watched import Watched
 
 from stream.config import Config
 from stream.json_lines import Fields
-from workers.settings.kafka import STEP_BYTES_MAX
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable
+from workers.stages.partition_table import PartitionTable, decode_window
 from workers.stages.sign_worker import SignWorker
 from workers.stages.signer import SignPlan
 from workers.telemetry.observer import Silent
@@ -66,24 +67,7 @@ class Scenario:
     message_bytes: int = 512 << 10
     stretch_records: int = 500
     step_bytes: int = STEP_BYTES_MAX
-
-
-class Watched:
-    """A transport, consumer or producer whose every call is told to ``before`` first."""
-
-    def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
-        self._inner, self._before = inner, before
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._inner, name)
-        if not callable(found):
-            return found
-
-        def call(*args: Any, **named: Any) -> Any:
-            self._before(name)
-            return found(*args, **named)
-
-        return call
+    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
 
 
 @dataclass(eq=False)
@@ -118,7 +102,8 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
-        self.match_plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
+        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -155,6 +140,8 @@ class Cluster:
             place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
+            ends = self.memory.group(MATCHERS, topic).offsets.values()
+            self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
             place.worker.take(place.kept)
             place.kept = {}
@@ -191,6 +178,8 @@ class Cluster:
             place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
         else:
             place.taken += taken
+            tables = getattr(place.worker, "tables", {}).values()
+            self.events["ends inside a message"] += any(table.next[1] for table in tables)
             return taken
         return 0
 
@@ -271,6 +260,7 @@ class Cluster:
         with (
             mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
+            mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
         ):
             yield
 

@@ -13,7 +13,7 @@ from sim_cluster import Scenario, Simulation
 from sim_documents import Habits
 
 from stream.config import Config
-from workers.settings.kafka import STEP_BYTES_MAX
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,
@@ -74,6 +74,7 @@ def scenario_of(seed: int) -> Scenario:
         message_bytes=rng.choice([100, 512 << 10]),
         stretch_records=rng.choice([1, 2, 500]),
         step_bytes=rng.choice([1_000, 10_000, STEP_BYTES_MAX]),
+        step_pairs=rng.choice([1, 1, 3, STEP_PAIRS_MAX]),
     )
 
 

@@ -97,6 +97,20 @@ def listed(met: Candidates) -> list[tuple[int, int, bool]]:
     return list(zip(met.items.tolist(), met.slots.tolist(), met.identical.tolist(), strict=True))
 
 
+def in_slices(table: BandTable, items: Items, candidates_max: int, probe: bool, add: bool) -> Candidates:
+    """One batch in slices; each but the last one stops at the item that brings it to ``candidates_max``."""
+    found, first = [], 0
+    while first < len(items.times) or not found:
+        found.append(table.probe_add(items, probe=probe, add=add, first=first, candidates_max=candidates_max))
+        assert found[-1].end > first or not len(items.times)
+        first = found[-1].end
+    for part in found:
+        counts = np.bincount(part.items) if len(part.items) else np.zeros(1, int)
+        assert len(part.items) - counts[-1] < candidates_max, "the slice goes on after its last item was reached"
+        assert part.end == len(items.times) or len(part.items) >= candidates_max, "the slice ends too early"
+    return Candidates(*(np.concatenate(column) for column in zip(*(part[:3] for part in found), strict=True)), first)
+
+
 def add(table: BandTable, *items: Item, probe: bool = True) -> list[tuple[int, int, bool]]:
     """One step with one batch."""
     table.begin()
@@ -130,7 +144,7 @@ class Model:
     first: int | None = None
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
-            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "removed"], 0
+            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "truncated", "removed"], 0
         )
     )
 
@@ -146,11 +160,12 @@ class Model:
         time = self.stream if x.time is None else x.time
         copies = [e for e in self.live if e.item.content == x.content] if self.limits.by_content else []
         top = copies[-1] if copies else None
-        found = []
+        found, cuts = [], self.counts["cuts"]
         if probe:
             copy = self._speaker(top, x, time) if top else None
             found = [(copy.slot, True)] if copy else self._walk(x, time, top)
             self.counts["copies" if copy else "candidates"] += len(found)
+            self.counts["truncated"] += self.counts["cuts"] > cuts
         if add:
             size = len(x.id.encode())
             if self.byte_end % 2**16 + size > 2**16:
@@ -360,7 +375,7 @@ def run_random(table: BandTable, model: Model, world: World, steps: int, dead_ma
             else:
                 probes, adds = rng.choice([(True, True)] * 4 + [(True, False), (False, True)])
                 items = world.items()
-                met = listed(table.probe_add(batch(items, **kinds), probe=probes, add=adds))
+                met = listed(in_slices(table, batch(items, **kinds), rng.choice([1, 3, NO_LIMIT]), probes, adds))
                 assert met == model.probe_add(items, probes, adds)
             check_answers(table, model)
         if rng.random() < 0.3:

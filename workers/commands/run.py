@@ -1,7 +1,8 @@
 """``neardup run`` and ``neardup probe``: read and decode | sign | match | write, in order and in bounded memory.
 
 The thread that reads also matches and writes. When there is nothing more to read right now, everything read is
-finished first: a pair is written as soon as it is known, however slowly its documents arrive.
+finished first: a pair is written as soon as it is known, however slowly its documents arrive. A batch is matched in
+slices, and the pairs of a slice are written before the next slice: memory does not grow with the pairs of a batch.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stream.json_lines import encode_matches
-from stream.pipeline import Matcher, Signer, match_step
+from stream.pipeline import Matcher, Signer, match_steps
 from workers.commands.output import standard_output, write_pairs
 from workers.commands.session import Job, Session
 from workers.commands.window_file import fill, keep
@@ -52,12 +53,13 @@ def run(job: RunJob, settings: Settings) -> Exit:
         if job.window_from is not None:
             fill(matcher, job.window_from)
         for signed in session.signed(job.index, signer):
-            match_step(matcher, signed.batch)
+            for _ in match_steps(matcher, signed.batch):
+                pass
         for signed in session.signed(job.paths, signer, follow=job.follow):
-            matches = match_step(matcher, signed.batch, add=not job.probe)
-            if matches.older:
-                session.report.pairs += len(matches.older)
-                write_pairs(output, encode_matches(matches))
+            for matches in match_steps(matcher, signed.batch, add=not job.probe):
+                if matches.older:
+                    session.report.pairs += len(matches.older)
+                    write_pairs(output, encode_matches(matches))
     if job.keep is not None:
         keep(job.keep, matcher)
     return session.end(matcher.table.counts())

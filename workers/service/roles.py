@@ -125,11 +125,13 @@ def _matcher(
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
+        step_pairs_max=settings.step_pairs_max,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(
         worker,
         restoring=lambda: sorted(worker.restoring),
+        waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
         hand_over=worker.leave,

@@ -239,8 +239,8 @@ class Shell:
             ends = {partition: end for partition, (_, end) in transport.bounds(self.topic).items()}
             self._is_away = False
             observer.set("connected", float(worker.joined))
-            # A partition with records in hand was read: those wait for other partitions.
-            running = worker.running - made.waiting_records().keys()
+            # A partition with records in hand was read. Its records wait for others, or their pairs for the next steps.
+            running = worker.running - (set() if worker.aborted_in_row else made.waiting_records().keys())
             positions = {p: at for p, at in consumer.positions().items() if p in running}
             stalled = self._stall.look(positions, ends, self.outside.now())
             if stalled is not None:

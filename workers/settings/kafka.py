@@ -17,6 +17,8 @@ from workers.settings.files import Settings
 
 # Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
 STEP_BYTES_MAX = 64 << 20
+# Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
+STEP_PAIRS_MAX = 20_000
 # What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
 # megabyte in the log at most by default, and text packs to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
@@ -107,6 +109,12 @@ class StreamOptions(BaseModel):
         ge=1 << 20,
         le=1 << 34,
         description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
+    )
+    step_pairs_max: int = Field(
+        STEP_PAIRS_MAX,
+        ge=256,
+        le=1 << 24,
+        description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
     )
     leave_group: bool = Field(
         True,

@@ -11,13 +11,16 @@ A partition goes through these states; only this loop changes them:
 
 A step, and what a crash after each part leaves behind:
 
-1. ``poll``; 2. tables take the messages, each in an open step with a journal, until these and what they lead to are
-   ``step_bytes_max``: the rest makes the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
-   leaves nothing: the next owner restores up to the offset committed before.
-4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new offset.
+1. ``poll``, for the membership alone while records of an earlier poll are in hand; 2. tables take the messages, each in
+   an open step with a journal, until these and what they lead to are ``step_bytes_max``, or the pairs are
+   ``step_pairs_max``; that may be inside a message. The rest stays in hand for the next steps; 3. ``transact``
+   publishes pairs and offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the place that was
+   committed before.
+4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
 
-If the transaction is known to have failed, the tables undo the step and the records are polled again. If nobody knows,
-or this member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
+If the transaction is known to have failed, the tables undo the step, the records stay in hand, and the next step has
+half as many pairs: a step that a slow broker cannot take in time becomes one that it can. If nobody knows, or this
+member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
 whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
 every other is dropped, and restored from the log.
 """
@@ -25,16 +28,18 @@ every other is dropped, and restored from the log.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from stream.config import Config
 from stream.partitions import Partition
-from workers.settings.kafka import STEP_BYTES_MAX
+from stream.pipeline import SLICE_CANDIDATES
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from workers.stages.signer import told_offset
-from workers.stages.transaction import Message, in_turns, record_bytes, rewind, transact
+from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key
 from workers.topics.names import Topics
@@ -62,8 +67,13 @@ class MatchPlan(NamedTuple):
     start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
     allow_gap: bool  # go on when the beginning of a window is no longer in the log
     step_bytes_max: int = STEP_BYTES_MAX
+    step_pairs_max: int = STEP_PAIRS_MAX
 
 
+# Candidates of a step at most: seconds of matching, also where hardly one of them is a pair.
+_STEP_CANDIDATES_MAX = 1 << 22
+# An abort halves the pairs of the next step, down to this, and each commit adds a quarter, up to the setting.
+_STEP_PAIRS_MIN = 256
 # Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
 _SAMPLED_DOCUMENTS = 16
 # From the commit of the windows to the trim at most. Within it no other member can have taken over: the shortest
@@ -76,7 +86,8 @@ class _Restore(NamedTuple):
     table: PartitionTable
     stretches: Iterator[list[Record]]
     start: int
-    end: int
+    end: int  # with ``row`` rows of the message there
+    row: int
 
 
 class MatchWorker:
@@ -100,6 +111,9 @@ class MatchWorker:
         self.restoring: dict[int, _Restore] = {}
         self.tables: dict[int, PartitionTable] = {}
         self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
+        self.pairs_max = plan.step_pairs_max  # of the next step
+        self.hand: list[Record] = []  # polled and not done
+        self._holds_back = False
         self._trimmed: dict[int, int] = {}  # partition -> first offset of the log, as far as this worker trimmed it
         self._refused = -1  # the last partition whose committed offset could not be had
 
@@ -113,20 +127,27 @@ class MatchWorker:
         """The partitions whose records are matched."""
         return set(self.tables)
 
+    def waiting_records(self) -> dict[int, int]:
+        """How many polled records are not done, by partition; of the first one rows may be done."""
+        return Counter(record.partition for record in self.hand)
+
     def turn(self, timeout_seconds: float, records_max: int) -> int:
-        """Poll, restore a stretch of each partition that needs it, match what came; returns the records taken.
+        """Poll, restore a stretch of each partition that needs it, match one step; returns the records done.
+
+        What a step leaves stays in hand for the next turns, which poll for the membership alone.
 
         Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
         """
         with stage(self.observer, "poll"):
-            timeout = 0.0 if self.restoring else timeout_seconds
+            timeout = 0.0 if self.restoring or self.hand else timeout_seconds
             polled = self.consumer.poll(timeout, records_max, self.plan.step_bytes_max)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         for partition in polled.revoked:
             self.waiting.discard(partition)
             self.restoring.pop(partition, None)
             self.tables.pop(partition, None)
+        self.hand = [record for record in self.hand if record.partition not in polled.revoked] + polled.records
         self.waiting.update(polled.assigned)
         if self.joined:
             self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
@@ -141,10 +162,18 @@ class MatchWorker:
         for partition in list(self.restoring):
             with stage(self.observer, "restore"):
                 self._restore(partition)
-        records = polled.records
-        while records and (taken := self._step(records, polled.membership)):
-            records = records[taken:]
-        return len(polled.records) - len(records)
+        done = self._step(self.hand, polled.membership) if self.hand else 0
+        del self.hand[:done]
+        self._hold_back()
+        return done
+
+    def _hold_back(self) -> None:
+        """Let the consumer give no records while some are in hand."""
+        if self.hand:
+            self.consumer.pause(list(self.tables))
+        elif self._holds_back:
+            self.consumer.resume(list(self.tables))
+        self._holds_back = bool(self.hand)
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.
@@ -166,13 +195,14 @@ class MatchWorker:
             transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
         window, end = decode_window(committed.metadata), committed.offset
         if window.fingerprint != fingerprint:
-            window = Window(min(first, end), None, fingerprint)
+            window = window._replace(start=min(first, end), stream_time=None, fingerprint=fingerprint)
         if window.start < first:
             self._check_gap(partition, window.start, first)
-            window, end = window._replace(start=first), max(first, end)
+            window = window._replace(start=first, row=window.row if first <= end else 0)
+            end = max(first, end)
         table = PartitionTable(self.plan.config, Partition(partition, self.plan.partitions), window)
-        stretches = self.transport.read(topic, partition, window.start, end)
-        self.restoring[partition] = _Restore(table, stretches, window.start, end)
+        stretches = self.transport.read(topic, partition, window.start, end + (window.row > 0))
+        self.restoring[partition] = _Restore(table, stretches, window.start, end, window.row)
 
     def _check_gap(self, partition: int, start: int, first: int) -> None:
         if self.plan.allow_gap:
@@ -190,7 +220,9 @@ class MatchWorker:
             stretch = next(restore.stretches, None)
         except UnreachableError:
             # A reader that has failed is at its end, and so would the restore be: another one goes on where it stood.
-            again = self.transport.read(self.plan.topics.bands, partition, restore.table.next, restore.end)
+            offset, _ = restore.table.next
+            end = restore.end + (restore.row > 0)
+            again = self.transport.read(self.plan.topics.bands, partition, offset, end)
             self.restoring[partition] = restore._replace(stretches=again)
             return
         except OffsetGoneError:
@@ -199,15 +231,15 @@ class MatchWorker:
             del self.restoring[partition]
             self.waiting.add(partition)
             return
-        for applied in restore.table.apply_all(stretch or (), publish=False):
+        for applied in restore.table.replay(stretch or (), restore.end, restore.row):
             self.observer.count("restored_documents", applied.documents)
         restore.table.commit()
-        if stretch is not None and restore.table.next < restore.end:
-            done = (restore.table.next - restore.start) / (restore.end - restore.start)
+        if stretch is not None and restore.table.next < (restore.end, restore.row):
+            done = (restore.table.next[0] - restore.start) / max(1, restore.end - restore.start)
             self.observer.set("restore_progress_ratio", done, str(partition))
         else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
-            restore.table.seek(restore.end)
+            restore.table.seek(restore.end, restore.row)
             restore.table.increments()  # of the replay, which are not told again
             self._run(partition, restore.table, restore.end)
 
@@ -227,11 +259,14 @@ class MatchWorker:
         self.kept = dict(kept)
 
     def _step(self, records: Sequence[Record], membership: Membership) -> int:
-        """Match as many records as a step holds, and publish; returns how many, 0 if it is known to have failed."""
+        """Match as many rows of records as a step holds, and publish; returns how many records that ends.
+
+        A step that is known to have failed ends none: the tables stand where they stood.
+        """
         messages: list[Message] = []
         touched: dict[int, PartitionTable] = {}
         done: list[Applied] = []
-        size = taken = 0
+        size = taken = candidates = 0
         with stage(self.observer, "match"):
             for partition, applied in self._applied(records):
                 touched[partition] = self.tables[partition]
@@ -240,8 +275,11 @@ class MatchWorker:
                 messages += led_to
                 size += sum(map(record_bytes, records[taken : taken + applied.messages]))
                 size += sum(len(message.value) for message in led_to)
+                candidates += applied.candidates
                 taken += applied.messages
-                if size >= self.plan.step_bytes_max:
+                if size >= self.plan.step_bytes_max or len(messages) >= self.pairs_max:
+                    break
+                if candidates >= _STEP_CANDIDATES_MAX:
                     break
         offsets = {partition: table.position() for partition, table in touched.items()}
         try:
@@ -249,10 +287,11 @@ class MatchWorker:
         except AbortedError:
             for table in touched.values():
                 table.undo()
-            rewind(self.consumer, records)
             self.aborted_in_row += 1
+            self.pairs_max = max(_STEP_PAIRS_MIN, min(self.pairs_max, len(messages)) // 2)
             return 0
         self.aborted_in_row = 0
+        self.pairs_max = min(self.plan.step_pairs_max, self.pairs_max * 5 // 4)
         for table in touched.values():
             table.commit()
         pairs = sum(len(applied.matches.older) for applied in done)
@@ -262,11 +301,14 @@ class MatchWorker:
         return taken
 
     def _applied(self, records: Sequence[Record]) -> Iterator[tuple[int, Applied]]:
-        """Take records into the tables of their partitions, as they are asked for; what each few of them did."""
+        """Take records into the tables of their partitions, as they are asked for; what each slice of them did."""
+        bytes_max = self.plan.step_bytes_max
+        # A pair holds two ids, one of them also as its key: so a slice of pairs does not exceed the bytes of a step.
+        fitting = bytes_max // (4 * self.plan.config.id_bytes_max)
+        candidates_max = max(1, min(SLICE_CANDIDATES, self.pairs_max, fitting))
         for partition, run in groupby(records, lambda record: record.partition):
-            for applied in self.tables[partition].apply_all(
-                list(run), publish=True, together_bytes=self.plan.step_bytes_max
-            ):
+            table = self.tables[partition]
+            for applied in table.apply_all(run, publish=True, together_bytes=bytes_max, candidates_max=candidates_max):
                 yield partition, applied
 
     def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:

@@ -1,41 +1,48 @@
 """The table of one partition of ``bands``, and where in the log its window begins.
 
-Theory of operation. A table is a deterministic function of its partition's log from ``from`` to the next offset, where
-``from`` is the message of the oldest slot still in the ring, and of the stream time just before it. Both, with the
-fingerprint of the matching settings, are the metadata of every committed offset, so they are as true as the offset.
+Theory of operation. A table is a deterministic function of its partition's log from ``from`` to a place, and of the
+stream time just before ``from``. A place is an offset and a row: all messages before the offset and so many rows of the
+message at the offset are in the table. ``from`` is the message of the oldest slot still in the ring. ``from``, stream
+time, row and the fingerprint of the matching settings are the metadata of every committed offset, so they are as true
+as the offset.
 
-- ``apply`` takes messages inside an open step, small ones together: a call for each would cost more than the match.
-  ``position`` says what to commit for the step.
-- ``commit`` or ``undo`` end the step, after the transaction of the same step has. Where nobody knows how that ended,
-  ``settle`` ends the step later, as what is committed says. What is committed by whom does not matter: a table that
-  stands at the committed position is the function of the log up to there.
-- A new owner makes an empty table with the ``Window`` of the committed metadata, applies the messages of
-  ``[from, committed)`` without publishing, and then holds what the old owner held when it committed.
+- ``apply_all`` takes messages inside an open step, small ones together: a call for each would cost more than the match.
+  It goes in slices of rows, each bounded in candidates, and a caller may stop after any slice: one message can hold
+  thousands of rows that meet a hundred others each. ``position`` says what to commit for the step.
+- ``commit`` or ``undo`` end the step, after the transaction of the same step has. If the outcome of the transaction is
+  unknown, ``settle`` ends the step later, as the committed position says. It does not matter who committed it: a table
+  that stands at the committed position is the function of the log up to there.
+- A new owner makes an empty table with a ``Window``, applies the log from ``from`` to the committed place by
+  ``replay``, without publishing, and then holds what the old owner held when it committed.
 
-Per message in the window the table remembers its offset, the slots after it, and the stream time before it.
+Per slice of a message in the window the table keeps the offset of the message, the slot after the slice, and the stream
+time before the message.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import orjson
 
-from stream.bands_message import BandMessage, WireError, decode
-from stream.batches import concatenate
+from stream.bands_message import WireError, decode
+from stream.batches import Batch, concatenate, select
 from stream.config import Config
 from stream.errors import ConfigError
 from stream.pair_rule import Matches
 from stream.partitions import Partition
-from stream.pipeline import Matcher
+from stream.pipeline import SLICE_CANDIDATES, Matcher
 from stream.table import COUNTERS, NO_TIME
 from workers.stages.transaction import record_bytes
 from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
-_METADATA_VERSION = 1
+# Version 1 has no row: it is 0.
+_METADATA_VERSIONS = (1, 2)
 # Messages are matched together until they have this many documents: the keys of more would leave the second cache.
 _TOGETHER_DOCUMENTS = 2_000
 # The counts of a table that are metrics.
@@ -43,26 +50,49 @@ COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "po
 
 
 class Window(NamedTuple):
-    """Where a window begins: the offset of its first message, the stream time before it (microseconds, or none)."""
+    """Where a window begins: the offset of its first message, the stream time before it (microseconds, or none). And
+    how many rows of the message at the committed offset are in the table."""
 
     start: int
     stream_time: int | None
     fingerprint: str
+    row: int = 0
 
 
 class Applied(NamedTuple):
-    """What messages did: the pairs to publish, the ids removed after them, and how many messages and documents."""
+    """What a slice of messages leads to: the pairs to publish, the ids removed after them; how many messages it ends,
+    how many documents and candidates it has."""
 
     matches: Matches
     removed: list[bytes]
     messages: int
     documents: int
+    candidates: int
 
 
 class _Mark(NamedTuple):
     offset: int
     slot_end: int
-    stream_time: int | None
+    stream_time: int
+
+
+class _Place(NamedTuple):
+    """Where a table stands: ``row`` rows of the message at ``offset`` are in it; stream time now and before it."""
+
+    offset: int
+    row: int
+    time: int
+    time_before: int
+
+
+class _Part(NamedTuple):
+    """Rows of a message that are to come, all or those from a row on; the times of those that are still to come."""
+
+    offset: int
+    batch: Batch
+    times: npt.NDArray[np.int64]
+    is_cut: bool  # the message has rows after these, which stay out
+    removed: list[bytes]
 
 
 class PartitionTable:
@@ -73,81 +103,133 @@ class PartitionTable:
         self.matcher = Matcher(config, partition)
         self._marks: deque[_Mark] = deque()
         self._added = 0
-        self._next = self._next_before = window.start if window else 0
+        time = int(NO_TIME) if window is None or window.stream_time is None else window.stream_time
+        if time != NO_TIME:
+            self.matcher.table.set_stream_time(time)
+        self._place = self._place_before = _Place(window.start if window else 0, 0, time, time)
         self._open = False
         self._told = dict.fromkeys(COUNTED, 0)
-        if window is not None and window.stream_time is not None:
-            self.matcher.table.set_stream_time(window.stream_time)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
-        """Take one message of ``bands``; see ``apply_all``."""
-        (applied,) = self.apply_all([record], publish=publish)
+        """Take one message of ``bands`` in one slice; see ``apply_all``."""
+        (applied,) = self.apply_all([record], publish=publish, candidates_max=UNBOUNDED)
         return applied
 
     def apply_all(
-        self, records: Sequence[Record], *, publish: bool, together_bytes: int = UNBOUNDED
+        self,
+        records: Iterable[Record],
+        *,
+        publish: bool,
+        together_bytes: int = UNBOUNDED,
+        candidates_max: int = SLICE_CANDIDATES,
     ) -> Iterator[Applied]:
         """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
 
-        Messages are matched together until they have ``together_bytes``: what comes out of several is what each of them
-        would do by itself, in the same order.
+        Messages are matched together until they have ``together_bytes``, and in slices of about ``candidates_max``
+        candidates: all slices together lead to what each message leads to by itself, in the same order. A slice is
+        taken when the caller asks for it. A message of which rows are in the table already goes on after them.
         Raises ``WireError`` for a message that is not of this generation.
         """
-        together: dict[int, BandMessage] = {}  # by offset
+        together: list[_Part] = []
         documents = size = 0
         for record in records:
-            if record.refused is not None:
-                raise WireError(refused_batch_sentence(record, "bands"))
-            assert record.value is not None, "a message of bands without a value"
-            message = together[record.offset] = decode(record.value, self.config.signing_fingerprint)
-            documents += message.batch.size
+            part = self._part(record)
+            together.append(part)
+            documents += part.batch.size
             size += record_bytes(record)
-            is_full = documents >= _TOGETHER_DOCUMENTS or size >= together_bytes
-            if message.removed or is_full or record is records[-1]:
-                yield self._apply(together, documents, publish=publish)
-                together, documents, size = {}, 0, 0
+            if part.removed or documents >= _TOGETHER_DOCUMENTS or size >= together_bytes:
+                yield from self._apply(together, publish, candidates_max)
+                together, documents, size = [], 0, 0
+        if together:
+            yield from self._apply(together, publish, candidates_max)
 
-    def _apply(self, messages: dict[int, BandMessage], documents: int, *, publish: bool) -> Applied:
-        """Take messages by their offsets; removals only in the last of them."""
+    def replay(self, records: Sequence[Record], end: int, row: int) -> Iterator[Applied]:
+        """Take consecutive messages before the offset ``end``, and ``row`` rows of the one at ``end``, unpublished."""
+        yield from self.apply_all([record for record in records if record.offset < end], publish=False)
+        for record in records:
+            if record.offset == end and row > self._place.row:
+                part = self._part(record, row)
+                yield from self._apply([part], publish=False, candidates_max=UNBOUNDED)
+
+    def _part(self, record: Record, end: int | None = None) -> _Part:
+        """The rows of a message that are not in the table, up to ``end``; removals belong to its last row."""
+        if record.refused is not None:
+            raise WireError(refused_batch_sentence(record, "bands"))
+        assert record.value is not None, "a message of bands without a value"
+        batch, removed = decode(record.value, self.config.signing_fingerprint)
+        size = batch.size
+        first = self._place.row if record.offset == self._place.offset else 0
+        if first or end is not None:
+            batch = select(batch, np.arange(first, size if end is None else end))
+        is_cut = end is not None and end < size
+        return _Part(record.offset, batch, batch.times, is_cut, [] if is_cut else removed)
+
+    def _apply(self, together: list[_Part], publish: bool, candidates_max: int) -> Iterator[Applied]:
+        """Take parts of messages in slices; removals only in the last of them."""
         table = self.matcher.table
+        removed, parts, first = together[-1].removed, deque(together), 0
+        batch = concatenate([part.batch for part in together])
         if not self._open:
             table.begin()
-            self._open, self._added, self._next_before = True, 0, self._next
-        time, slot_end = table.stream_time, table.slot_end
-        matches = self.matcher.match(concatenate([one.batch for one in messages.values()]), probe=publish)
-        for offset, message in messages.items():
-            slot_end += message.batch.size
-            self._marks.append(_Mark(offset, slot_end, None if time == NO_TIME else time))
-            time = max(time, int(message.batch.times.max(initial=NO_TIME)))
-            self._next = offset + 1
-        assert (slot_end, time) == (table.slot_end, table.stream_time), "every item takes a slot and has its time"
-        self._added += len(messages)
-        for id_ in message.removed:
-            self.matcher.remove(id_)
-        return Applied(matches, message.removed, len(messages), documents)
+            self._open, self._added, self._place_before = True, 0, self._place
+        for part in self.matcher.slices(batch, probe=publish, candidates_max=candidates_max):
+            is_last = part.end == batch.size
+            ended = self._advance(parts, part.end - first)
+            assert (self._place.time, not parts) == (table.stream_time, is_last), "every item takes a slot"
+            for id_ in removed if is_last else ():
+                self.matcher.remove(id_)
+            yield Applied(part.matches, removed if is_last else [], ended, part.end - first, part.candidates)
+            first = part.end
+
+    def _advance(self, parts: deque[_Part], rows: int) -> int:
+        """Note that the next rows of these parts are in the table; returns how many messages that ends."""
+        slot_end, ended = self.matcher.table.slot_end - rows, 0
+        while parts:
+            part, place = parts.popleft(), self._place
+            if place.row == 0:
+                place = _Place(part.offset, 0, place.time, place.time)
+            assert place.offset == part.offset, "a message is begun and not ended"
+            count = min(rows, len(part.times))
+            if count:
+                slot_end, rows = slot_end + count, rows - count
+                time = max(place.time, int(part.times[:count].max()))
+                self._marks.append(_Mark(part.offset, slot_end, place.time_before))
+                self._added += 1
+                place = place._replace(row=place.row + count, time=time)
+            if part.is_cut or count < len(part.times):
+                self._place = place
+                if count < len(part.times):
+                    parts.appendleft(part._replace(times=part.times[count:]))
+                break
+            self._place = _Place(part.offset + 1, 0, place.time, place.time)
+            ended += 1
+        return ended
 
     @property
     def stream_time(self) -> int | None:
         """The greatest event time seen, in microseconds; none before the first."""
-        time = self.matcher.table.stream_time
-        return None if time == NO_TIME else time
+        return _known(self.matcher.table.stream_time)
 
     def position(self) -> Committed:
-        """What to commit: the next offset, with the beginning of the window as metadata."""
-        oldest = self.matcher.table.oldest
+        """What to commit: the offset to go on at, with the beginning of the window and the row as metadata."""
+        oldest, place = self.matcher.table.oldest, self._place
         first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
-        start = first.offset if first else self._next
-        time = first.stream_time if first else self.stream_time
-        return Committed(self._next, encode_window(Window(start, time, self.config.matching_fingerprint)))
+        start, time = (first.offset, first.stream_time) if first else (place.offset, place.time)
+        window = Window(start, _known(time), self.config.matching_fingerprint, place.row)
+        return Committed(place.offset, encode_window(window))
 
     @property
-    def next(self) -> int:
-        """The offset of the next message to take."""
-        return self._next
+    def next(self) -> tuple[int, int]:
+        """The offset of the next message to take, and how many of its rows are in the table already."""
+        return self._place.offset, self._place.row
 
-    def seek(self, offset: int) -> None:
-        """The log goes on at ``offset``: what lies before it was taken, or holds no record."""
-        self._next = offset
+    def seek(self, offset: int, row: int = 0) -> None:
+        """The log goes on at ``offset``: what lies before it was taken, or holds no record; ``row`` rows of the message
+        there were taken."""
+        if offset != self._place.offset:
+            assert self._place.row == 0, "a message is begun and not ended"
+            self._place = self._place._replace(offset=offset)
+        assert self._place.row == row, "the log lacks the message of which rows are in the table"
 
     def commit(self) -> None:
         """End the step: what it did stays."""
@@ -172,7 +254,7 @@ class PartitionTable:
             return
         self.matcher.table.undo()
         self._open = False
-        self._next = self._next_before
+        self._place = self._place_before
         for _ in range(self._added):
             self._marks.pop()
 
@@ -188,12 +270,17 @@ class PartitionTable:
         return self.position() == committed
 
 
+def _known(time: int) -> int | None:
+    return None if time == NO_TIME else time
+
+
 def encode_window(window: Window) -> str:
     """The metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
     fields = {
-        "version": _METADATA_VERSION,
+        "version": _METADATA_VERSIONS[-1],
         "from": window.start,
         "time": window.stream_time,
+        "row": window.row,
         "fingerprint": window.fingerprint,
     }
     return orjson.dumps(fields).decode()
@@ -203,9 +290,10 @@ def decode_window(metadata: str) -> Window:
     """The window that a committed offset names; raises ``ConfigError`` for metadata of another program."""
     try:
         fields = orjson.loads(metadata)
-        if fields["version"] != _METADATA_VERSION:
+        if fields["version"] not in _METADATA_VERSIONS:
             raise ValueError
-        return Window(fields["from"], fields["time"], fields["fingerprint"])
+        row = fields["row"] if fields["version"] > 1 else 0
+        return Window(fields["from"], fields["time"], fields["fingerprint"], row)
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
             f"the group has committed an offset with metadata {metadata[:80]!r}, which no matcher wrote: "

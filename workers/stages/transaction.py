@@ -4,7 +4,9 @@
 polled with the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` says what a crash after
 each of them leaves behind, ``workers.transport.kafka.producer`` what the client would do otherwise.
 
-A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends.
+A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends. A matcher
+bounds its pairs as well. The client keeps some kilobytes for each record until the broker has it, and each flush has a
+deadline, so a step is sent and flushed in slices of ``_FLUSH_MESSAGES``.
 
 What comes back is one of three: the step happened; it is known not to have happened (``AbortedError``: undo, seek back,
 go on); nobody knows, or somebody else has taken over (``OutcomeUnknownError``, ``FencedError``: start anew from the
@@ -36,6 +38,10 @@ _OUTCOMES: dict[type[TransportError], str] = {
     FencedError: "fenced",
     OutcomeUnknownError: "unknown",
 }
+
+
+# Records that are sent before a flush waits for them: larger slices are no faster.
+_FLUSH_MESSAGES = 4_000
 
 
 class Message(NamedTuple):
@@ -101,10 +107,12 @@ def _publish(
     try:
         with stage(observer, "send"):
             producer.begin()
-            for message in messages:
-                producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
-        with stage(observer, "flush"):
-            producer.flush()
+        for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
+            with stage(observer, "send"):
+                for message in messages[first : first + _FLUSH_MESSAGES]:
+                    producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
+            with stage(observer, "flush"):
+                producer.flush()
         with stage(observer, "commit"):
             started = time.perf_counter()
             producer.send_offsets(topic, offsets, membership)
