@@ -165,6 +165,13 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds
         )
         self.report.tell(summary)
+        if counts["truncated"]:
+            limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
+            named = " or ".join(f"{name} ({value:,})" for name, value in limits.items() if value)
+            self.report.say(
+                f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
+                "allows; a higher limit finds more and takes longer"
+            )
         write_summary(self.job.summary_json, summary)
         return ended
 
