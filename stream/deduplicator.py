@@ -11,10 +11,11 @@ import numpy as np
 from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
-from stream.documents import Document, Pair, Refusal
+from stream.documents import Document, Pair, Refusal, Verdict
 from stream.pipeline import Matcher, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window
+from stream.verdicts.decider import Decider
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
@@ -48,6 +49,7 @@ class Deduplicator:
         self.refusals: list[Refusal] = []
         self.refused = 0
         self._lock = Lock()
+        self._decider = Decider(self.matcher)
 
     def process(self, documents: Iterable[Document]) -> list[Pair]:
         """Probe with each document, then add it.
@@ -70,11 +72,51 @@ class Deduplicator:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
         return self._run(documents, add=False)
 
+    def decide(self, documents: Iterable[Document]) -> list[Verdict]:
+        """Add each document and decide whether to keep it.
+
+        A document is dropped only if its content was compared with that of an original in its window, and their
+        similarity reaches the least score of a pair. Verdicts are final, and do not depend on how the documents are
+        divided into calls. Documents that ``process`` added before the first call count for nothing.
+
+        Args:
+            documents: in order of arrival.
+
+        Returns:
+            One verdict for each document, in order.
+
+        Raises:
+            ConfigError: documents were processed between two calls, or the deduplicator reports candidates.
+            Exception: whatever the iterable raises; its attribute ``verdicts`` has those of the documents before.
+
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> [verdict.status for verdict in dedup.decide([Document("a", text), Document("b", text + "!")])]
+        ['original', 'duplicate']
+        """
+        verdicts: list[Verdict] = []
+        refusals: list[Refusal] = []
+        try:
+            for chunk in chunks(documents):
+                signed = self.signer.sign(chunk)
+                refusals += [refusal._replace(place=len(verdicts) + refusal.place) for refusal in signed.refusals]
+                with self._lock:
+                    self.refused += len(signed.refusals)
+                    verdicts += self._decider.decide(chunk, signed)
+        except BaseException as error:
+            error.__dict__["verdicts"] = verdicts
+            raise
+        finally:
+            self.refusals = refusals
+        return verdicts
+
     def remove(self, id_: str) -> int:
         """Remove every version of an id: it is never reported again. Returns how many versions there were."""
         # An id with a lone surrogate was never added, so its bytes are those of no id.
+        id_bytes = id_.encode("utf-8", "surrogatepass")
         with self._lock, step(self.matcher.table):
-            return self.matcher.remove(id_.encode("utf-8", "surrogatepass"))
+            self._decider.remove(id_bytes)
+            return self.matcher.remove(id_bytes)
 
     def counts(self) -> dict[str, int]:
         """What has happened so far, by the names of ``stream.table.COUNTERS``, and ``refused``."""

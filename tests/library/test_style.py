@@ -42,7 +42,7 @@ LAYERS: list[set[str]] = [
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
-    {"texts.url_tokens"},
+    {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},
     {"theory.shingle_length"},
     {"signatures"},
@@ -69,6 +69,9 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
+    {"verdicts", "verdicts.rule"},
+    {"verdicts.decisions"},
+    {"verdicts.decider"},
     {"deduplicator"},
     {""},
 ]

@@ -33,7 +33,7 @@ from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
+from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
@@ -161,12 +161,6 @@ class Cluster:
             self.events["crash in a call"] += 1
         except UnreachableError:
             self.events["unreachable"] += 1
-        except OffsetGoneError:
-            if not place.abandoned:
-                raise
-            # What a zombie goes on to read may be trimmed by its successor; either error is its end.
-            self.events["OffsetGoneError of a zombie"] += 1
-            self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
             kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
@@ -229,7 +223,7 @@ class Cluster:
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
                 # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
-                if place.worker is not None and place.consumer._replaced:
+                if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)
             quiet = 0 if moved or not self.is_done() else quiet + 1

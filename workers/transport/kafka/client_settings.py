@@ -162,7 +162,9 @@ def is_producer_fenced(error: BaseException | None) -> bool:
 
 def is_passing(error: BaseException) -> bool:
     """Whether trying again may help: the broker is away, busy or moving, or its response did not come."""
-    return isinstance(error, client_errors.RetriableError | OSError) or _NO_RESPONSE in str(error)
+    # An answer named a node as leader that is no longer, or not yet, among the brokers: it died, or has just come back.
+    passing = (client_errors.RetriableError, client_errors.UnknownBrokerIdError, OSError)
+    return isinstance(error, passing) or _NO_RESPONSE in str(error)
 
 
 def as_transport_error(what: str, error: BaseException) -> TransportError:
