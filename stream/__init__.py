@@ -2,7 +2,7 @@
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
-from stream.documents import Document, Pair, Refusal
+from stream.documents import Document, Pair, Refusal, Verdict
 from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.pipeline import Matcher, Signer
 
@@ -17,4 +17,5 @@ __all__ = [
     "Pair",
     "Refusal",
     "Signer",
+    "Verdict",
 ]

@@ -170,6 +170,13 @@ def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray
     return np.frombuffer(b"".join(ids), np.uint8), starts
 
 
+def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The 64-bit hashes of n ids by which table and verdicts know them, ``uint64[n]``."""
+    hashes = np.empty(len(starts) - 1, np.uint64)
+    hash_strings(ids, starts, _ID_SEED, hashes)
+    return hashes
+
+
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Event times in microseconds, ``NO_TIME`` for none, and which of them are times that can be kept: ``int64[n]``,
     ``bool[n]``."""
@@ -211,12 +218,11 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
     Of the bucket keys, those that the partition owns; before them content and id, which every partition keeps.
     """
     number, of = map(np.uint64, partition)
-    id_hashes = np.empty(batch.size, np.uint64)
-    hash_strings(batch.ids, batch.id_starts, _ID_SEED, id_hashes)
+    hashes = id_hashes(batch.ids, batch.id_starts)
     values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     starts = np.zeros(batch.size + 1, np.int64)
-    _fill_keys(batch.contents, id_hashes, *keys, number, of, values, payloads, starts)
+    _fill_keys(batch.contents, hashes, *keys, number, of, values, payloads, starts)
     return Items(
         keys=values[: starts[-1]],
         key_starts=starts,

@@ -60,6 +60,30 @@ class Pair(NamedTuple):
     buckets: int
 
 
+class Verdict(NamedTuple):
+    """The decision about one document, made once.
+
+    Attributes:
+        id: the id of the document.
+        status: ``original`` (keep it), ``duplicate`` (drop it: its content was compared with that of an original),
+            ``unchanged`` (the latest version of its id has the same content) or ``refused``.
+        duplicate_of: the id of the original, of a duplicate and of an unchanged version of one; ``None`` if that
+            original has left the window meanwhile.
+        similarity: to that original, in [0, 1].
+        cluster: the place of the original: the number of documents that were decided before it.
+        related: for an original, the cluster of the most similar document that it was compared with.
+        previous: the place of the latest version of the same id in the window.
+    """
+
+    id: str
+    status: str
+    duplicate_of: str | None = None
+    similarity: float | None = None
+    cluster: int | None = None
+    related: int | None = None
+    previous: int | None = None
+
+
 class Refusal(NamedTuple):
     """A document that cannot be used.
 

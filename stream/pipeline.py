@@ -124,10 +124,16 @@ class Signer:
 
 
 class Slice(NamedTuple):
-    """Consecutive items of a batch that were matched: their pairs, the place of the item after them, and the number of
-    their candidates."""
+    """Consecutive items of a batch that were matched.
+
+    ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
+    order of arrival: the place in the batch, and the number in the table. ``end`` is the place of the item after them,
+    ``candidates`` how many candidates they met.
+    """
 
     matches: Matches
+    items: npt.NDArray[np.int32]
+    slots: npt.NDArray[np.int64]
     end: int
     candidates: int
 
@@ -180,14 +186,16 @@ class Matcher:
         while True:
             met = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
             end = met.end
-            yield Slice(self._judged(batch, keys, met), end, len(met.items))
+            yield Slice(*self._judged(batch, keys, met), end, len(met.items))
             if end == batch.size:
                 return
 
-    def _judged(self, batch: Batch, keys: Keys, met: Candidates) -> Matches:
-        """The candidates that are pairs and that the partition owns."""
+    def _judged(
+        self, batch: Batch, keys: Keys, met: Candidates
+    ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """The candidates that are pairs and that the partition owns, with their places and slots."""
         if not len(met.items):
-            return NO_MATCHES
+            return NO_MATCHES, met.items, met.slots
         common = self._common(batch, met)
         judged = judge(common, met.identical, self.score_min, self.config.buckets_shared_min)
         emitted = judged.is_pair
@@ -200,7 +208,7 @@ class Matcher:
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
             judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
-        return orient(arrived, ties_by_id=self._ties_by_id)
+        return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
     def _common(self, batch: Batch, met: Candidates) -> Common:
         """What items have in common with what they met; a part at a time, for evidence may be large."""

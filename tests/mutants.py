@@ -81,6 +81,12 @@ MUTANTS = (
         (TURNS,),
     ),
     Mutant(
+        "a zombie takes what others trimmed for a gap", "simulation", MATCHER,
+        "                if committed is not None and committed.offset > position:\n",
+        "                if False:\n",
+        (TURNS,),
+    ),
+    Mutant(
         "a restore forgets the oldest slots", "simulation", TABLE,
         "        first = next((mark for mark in self._marks if mark.slot_end > oldest), None)\n",
         "        first = next((mark for mark in self._marks if mark.slot_end > oldest + 3), None)\n",
@@ -88,14 +94,20 @@ MUTANTS = (
     ),
     Mutant(
         "a restore begins one message late", "simulation", MATCHER,
-        "stretches = self.transport.read(topic, partition, window.start, end)",
-        "stretches = self.transport.read(topic, partition, min(window.start + 1, end), end)",
+        "stretches = self.transport.read(topic, partition, window.start, end + (window.row > 0))",
+        "stretches = self.transport.read(topic, partition, min(window.start + 1, end), end + (window.row > 0))",
         (SCHEDULES,),
     ),
     Mutant(
         "a restore does not restore stream time", "simulation", TABLE,
-        "        if window is not None and window.stream_time is not None:\n",
-        "        if window is None:\n",
+        "            self.matcher.table.set_stream_time(time)\n",
+        "            pass\n",
+        (SCHEDULES,),
+    ),
+    Mutant(
+        "a restore forgets the row inside a message", "simulation", TABLE,
+        "self.config.matching_fingerprint, place.row)",
+        "self.config.matching_fingerprint, 0)",
         (SCHEDULES,),
     ),
     Mutant(

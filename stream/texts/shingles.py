@@ -23,8 +23,9 @@ from stream.documents import Features
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.normalize import CodePoints
+from stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from stream.texts.url_tokens import url_grams, url_rules, url_stops
-from stream.texts.words import is_stop, stop_rules, stop_table, token_hashes, word_rules, word_table
+from stream.texts.words import is_stop, stop_rules, stop_table, word_rules, word_table
 
 _ONE = np.uint64(1)
 
@@ -118,7 +119,7 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
     buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
-    _words(*buffers, k, word_table(), stops, scratch, values, starts)
+    _words(*buffers, k, word_tables(), word_scratch(), stops, scratch, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -177,14 +178,14 @@ def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):
 
 
 @kernel
-def _words(narrow, wide, firsts, lengths, is_wide, k, table, stops, scratch_rows, values, starts):
+def _words(narrow, wide, firsts, lengths, is_wide, k, tables, block, stops, scratch_rows, values, starts):
     tokens, scratch = scratch_rows[0], scratch_rows[1]
     for i in range(len(firsts)):
         first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
         if is_wide[i]:
-            found = token_hashes(wide[first:end], table, tokens)
+            found = word_hashes(wide[first:end], tables, block, tokens)
         else:
-            found = token_hashes(narrow[first:end], table, tokens)
+            found = word_hashes(narrow[first:end], tables, block, tokens)
         if len(stops) == 0:
             starts[i + 1] = at + _kgrams(tokens[:found], k, scratch, values[at:])
             continue

@@ -41,6 +41,7 @@ import stop_words
 from stream.errors import ConfigError
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
+from stream.texts.unicode_table import code_points_of
 
 Codes: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -62,7 +63,10 @@ _HEBREW_QUOTE, _FLAG_WHOLE = 19, 20
 
 _CLASS_MASK, _PICTOGRAPHIC, _WORDLIKE = 0x1F, 0x20, 0x40  # the bits of a table entry
 WORD_CLASS, WORDLIKE, NUMERIC = _CLASS_MASK, _WORDLIKE, _NUMERIC  # the same for other cuts of text
-_PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
+PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
+# The entries of code points between which words stand, and of those that only bridge; for ``stream.texts.plain_words``.
+HARD_ENTRIES = (0, _CR, _LF, _NEWLINE, _SPACE)
+BRIDGES = (_SINGLE, _DOUBLE, _MIDNUMLET, _MIDLETTER, _MIDNUM)
 
 
 def _bits(*classes: int) -> int:
@@ -171,8 +175,8 @@ def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int
         word = entry & _WORDLIKE
         h = _step(np.uint64(0), codes[i])
         i += 1
-        if entry == _PLAIN_LETTER:  # WB5, the common case kept short
-            while i < n and table[codes[i]] == _PLAIN_LETTER:
+        if entry == PLAIN_LETTER:  # WB5, the common case kept short
+            while i < n and table[codes[i]] == PLAIN_LETTER:
                 h = _step(h, codes[i])
                 i += 1
         if i < n and (_STICKS[state] >> (table[codes[i]] & _CLASS_MASK)) & 1:
@@ -234,7 +238,7 @@ def _rest_of_segment(
 
 def _hashes_of(text: str) -> Hashes:
     """The hashes of the words of ``text``: ``uint64[k]``."""
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4").astype(np.uint32)
+    codes = code_points_of(text)
     out = np.empty(len(codes), np.uint64)
     return out[: token_hashes(codes, word_table(), out)]
 

@@ -230,8 +230,12 @@ class Broker:
 
     def start(self) -> Self:
         """Start Kafka and return when it serves; a second call on a running broker does nothing."""
-        if self.running:
-            return self
+        if not self.running:
+            self.wait_until_started(self.launch())
+        return self
+
+    def launch(self) -> int:
+        """Start the process of a broker that does not run, and do not wait; returns where its log goes on."""
         classpath, java = str(resolve_jars() / "*"), find_java()
         for port in (self.port, self.proxied_port, self.controller_port):
             if not is_free(port):
@@ -253,12 +257,7 @@ class Broker:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C in the terminal reaches us alone, and we stop it in order
             )
-        try:
-            self._wait_until_started(log, read_from)
-        except BaseException:
-            self.kill()
-            raise
-        return self
+        return read_from
 
     def stop(self) -> None:
         """End the process by SIGTERM, which flushes and closes, and by SIGKILL when that takes too long."""
@@ -309,9 +308,7 @@ class Broker:
             self.process = None
 
     def _format(self, java: str, classpath: str) -> None:
-        assert self.folder is not None
-        properties = self.folder / "server.properties"
-        properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        properties = self.write_properties()
         command = [java, SHORT_LIVED, "-XX:+UseSerialGC", "-cp", classpath]
         command += [f"-Dlog4j.configurationFile={HERE / 'log4j2.properties'}", "kafka.tools.StorageTool"]
         command += ["format", "--cluster-id", CLUSTER_ID, "--config", str(properties)]
@@ -329,6 +326,13 @@ class Broker:
                 raise BrokerUnavailableError(f"{java} is too old for Kafka 4: install Java 17 or newer")
             raise BrokerFailedError(f"the storage could not be formatted:\n{tail(output)}")
 
+    def write_properties(self) -> Path:
+        """Write server.properties; returns its path."""
+        assert self.folder is not None
+        properties = self.folder / "server.properties"
+        properties.write_text("".join(f"{name}={value}\n" for name, value in self._properties().items()))
+        return properties
+
     def _properties(self) -> dict[str, str]:
         listeners = {
             "PLAINTEXT": self.port,
@@ -344,8 +348,17 @@ class Broker:
         }
         return {**SETTINGS, **own, **self.settings}
 
-    def _wait_until_started(self, log: Path, read_from: int) -> None:
-        deadline = time.monotonic() + START_SECONDS_MAX
+    def wait_until_started(self, read_from: int) -> None:
+        """Return when the launched process serves, by its log from there on; kill it when it does not come to that."""
+        try:
+            self._wait(read_from)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _wait(self, read_from: int) -> None:
+        assert self.folder is not None
+        log, deadline = self.folder / "broker.log", time.monotonic() + START_SECONDS_MAX
         while True:
             with log.open("rb") as lines:
                 lines.seek(read_from)

@@ -19,7 +19,7 @@ from make_topic import MakeTopic
 from proxy import Api, Proxy
 
 from stream.errors import ConfigError
-from workers.transport.kafka.client_settings import is_fenced
+from workers.transport.kafka.client_settings import is_fenced, is_passing
 from workers.transport.kafka.transport import KafkaSettings, TopicSpec
 from workers.transport.protocol import (
     AbortedError,
@@ -198,6 +198,14 @@ def test_waits_that_do_not_nest_are_refused() -> None:
     """A flush that outlasts the transaction is refused with both values."""
     with pytest.raises(ConfigError, match=r"flush_timeout_seconds is 20.*transaction_timeout_seconds is 15"):
         KafkaSettings("localhost:1", flush_timeout_seconds=20)
+
+
+def test_a_leader_that_is_no_broker_any_more_is_asked_for_again() -> None:
+    """Metadata may name a node that has just died: asked again, it names another, or the node when it is back."""
+    from kafka import errors
+
+    assert is_passing(errors.UnknownBrokerIdError(1))
+    assert not is_passing(errors.InvalidTopicError())
 
 
 def test_being_fenced_is_known_from_the_text_alone() -> None:

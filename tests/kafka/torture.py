@@ -1,20 +1,26 @@
 """Torture of the stream workers on a real broker: ``python tests/kafka/torture.py --documents 50000 --seed 7``.
 
-Theory of operation. A broker of its own, topics, signers and matchers as processes. One thread loads documents at a
-pace, in transactions; the main thread goes through a schedule that the seed gives, by the number of documents loaded:
+Theory of operation. Brokers of its own (``--nodes``), topics, signers and matchers as processes. One thread loads the
+documents (``torture_documents``) at a pace, in transactions; the main thread goes through a schedule that the seed
+gives, by the number of documents loaded:
 
 - *kill*: SIGKILL to a worker, and a new one of its name after a moment;
 - *stop*: SIGSTOP to a worker for longer than its session, now and then longer than its transaction too, then SIGCONT:
   a zombie, whose partitions others have by then;
 - *scale*: one worker more of a role, or the one more asked to go: rebalances;
-- *broker*: SIGKILL to the broker, and its start on the same data.
+- *broker*: SIGKILL to nodes, one, two or all, and their start on the same data;
+- *freeze*: SIGSTOP to nodes, one, two or all, for some seconds;
+- *outage*: SIGKILL to all signers; the loader runs ahead by several times ``lateness_seconds``; then they start again;
+- *burst*: the loader runs ahead as far while the signers work;
+- *grow*: partitions are added to ``documents``, once, and used;
+- *hot*: SIGKILL to all matchers while many near-copies of one text come; then they start again.
 
 The run ends when all logs stand still for longer than session and transaction timeout together, no transaction is open
-and nothing is left to read; then ``torture_oracle`` compares what is committed.
+and nothing is left to read; then ``torture_oracle`` compares what is committed, as librdkafka reads it.
 
-Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 76 the same, but the broker's own log
-says that it dropped transaction markers (``torture_cluster.DROPPED_MARKERS``), so nothing follows for the workers; 77
-this machine cannot run a broker.
+Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 76 the same, but the log of a single
+broker says that it dropped transaction markers (``torture_cluster.DROPPED_MARKERS``), so nothing follows for the
+workers; 77 this machine cannot run a broker.
 """
 
 from __future__ import annotations
@@ -27,20 +33,25 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
-import orjson
-from broker import BrokerUnavailableError, tail
+from broker import Broker, BrokerUnavailableError, tail
 from torture_cluster import (
+    DOCUMENTS_PARTITIONS,
+    DOCUMENTS_PARTITIONS_GROWN,
     OVERDUE_SECONDS,
     ROLES,
     SESSION_SECONDS,
     TRANSACTION_SECONDS,
     Cluster,
-    Loader,
     TortureError,
+    patient,
 )
+from torture_documents import hot_at, items
+from torture_loader import Loader
 from torture_oracle import Verdict, judge
+from torture_reader import committed_records
 
 from workers.process.exits import Exit
 from workers.service.supervisor import FINAL
@@ -48,8 +59,13 @@ from workers.service.supervisor import FINAL
 QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
 # Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.
 QUIET_OPEN_SECONDS = QUIET_SECONDS + OVERDUE_SECONDS
-SETTLE_SECONDS_MAX = 240.0
+SETTLE_SECONDS_MAX = 300.0
+# An outage or a burst spans so many times the lateness.
+AHEAD_LATENESSES = 5
 VOID, UNAVAILABLE = 76, 77
+NEVER = float("inf")
+# What a run must have seen of each kind, or its verdict says nothing of that.
+KINDS = ("promised", "links", "forbidden", "late", "poison", "removals", "versions")
 
 
 class VoidError(Exception):
@@ -71,21 +87,27 @@ class Torture:
         self.done: Counter[str] = Counter()
         self.marks: list[float] = []  # when it began, when all was done, when all was at rest
         self.endings: Counter[str] = Counter()  # of workers that ended by themselves
+        self.later: list[tuple[Callable[[], bool], Callable[[], None]]] = []  # what is done once something is so
+        self.moves: set[tuple[str, int, int]] = set()  # topic, partition, and a node that led it
         actions = ["kill"] * given.kills + ["stop"] * given.stops + ["scale"] * given.scales
+        actions += ["broker"] * given.brokers + ["freeze"] * given.freezes
         places = sorted(self.chance.uniform(0.03, 0.95) for _ in actions)
         self.chance.shuffle(actions)
         schedule = list(zip(places, actions, strict=True))
-        schedule += [((i + 1) / (given.brokers + 1), "broker") for i in range(given.brokers)]
+        ahead = ["outage"] * given.outages + ["burst"] * given.bursts
+        schedule += [((i + 1) / (len(ahead) + 1), action) for i, action in enumerate(ahead)]
+        schedule += [(0.45, "grow")] if given.grow else []
+        schedule += [(hot_at(cluster.shape) / given.documents, "hot")] if given.hot else []
         self.schedule = [(round(place * given.documents), action) for place, action in sorted(schedule)]
 
     def run(self) -> None:
         """Until everything is loaded, the schedule is over, and all logs stand still."""
-        while not all(self.cluster.committed(role) for role in ROLES):  # at first, of no document
+        while not all(self._has_begun(role) for role in ROLES):  # at the end of nothing, so that all is read
             self._tend()
             time.sleep(0.2)
         self.marks.append(time.monotonic())
         self.loader.start()
-        while self.loader.is_alive() or self.schedule:
+        while self.loader.is_alive() or self.schedule or self.later:
             while self.schedule and self.schedule[0][0] <= self.loader.loaded:
                 self._act(self.schedule.pop(0)[1])
             self._tend()
@@ -96,31 +118,91 @@ class Torture:
         self._settle()
         self.marks.append(time.monotonic())
 
+    def _has_begun(self, role: str) -> bool:
+        topics = self.cluster.names.topics
+        topic = topics.documents if role == "sign" else topics.bands
+        return self.cluster.committed(role).keys() == self.cluster.bounds(topic).keys()
+
     def _act(self, action: str) -> None:
         running = [one for one in self.cluster.workers if one.process is not None and one.wakes is None]
         running = [one for one in running if not one.leaving]
-        now = time.monotonic()
-        if action == "broker":
-            self.cluster.broker.kill()
-            time.sleep(self.chance.uniform(0.5, 3.0))
-            self.cluster.broker.start()
-        elif action == "scale":
-            self._scale(self.chance.choice(ROLES))
-        elif not running:  # all are down or stopped: when one is back
+        if action in ("kill", "stop") and not running:  # all are down or stopped: when one is back
             self.schedule.insert(0, (self.loader.loaded, action))
             self._tend()
             time.sleep(0.1)
             return
-        elif action == "kill":
+        self.done[action] += 1
+        now = time.monotonic()
+        if action == "kill":
             worker = self.chance.choice(running)
             worker.kill()
             worker.due = now + self.chance.choice((0.0, 0.5, 1.0, SESSION_SECONDS + 1))
-        else:
+        elif action == "stop":
             worker = self.chance.choice(running)
             worker.signal(signal.SIGSTOP)
             over = self.chance.choice((0.0, 0.0, TRANSACTION_SECONDS))
             worker.wakes = now + SESSION_SECONDS + 1 + over + self.chance.uniform(0.0, 1.0)
-        self.done[action] += 1
+        else:
+            {
+                "scale": lambda: self._scale(self.chance.choice(ROLES)), "broker": self._kill_nodes,
+                "freeze": self._freeze_nodes, "outage": lambda: self._end_all("sign", self._ahead()),
+                "burst": self._ahead, "grow": self._grow,
+                "hot": lambda: self._end_all("match", self.loader.loaded + self.cluster.shape.hot),
+            }[action]()  # fmt: skip
+
+    def _some_nodes(self) -> list[Broker]:
+        """One node, two or all; more often one."""
+        nodes = list(self.cluster.brokers.nodes)
+        self.chance.shuffle(nodes)
+        return nodes[: self.chance.choice((1, 1, 1, 2, 2, len(nodes)))]
+
+    def _kill_nodes(self) -> None:
+        nodes = self._some_nodes()
+        for node in nodes:
+            node.kill()
+        time.sleep(self.chance.uniform(0.5, 3.0))
+        if len(nodes) == 1:
+            self._note_leaders()
+        self.cluster.brokers.start()
+
+    def _freeze_nodes(self) -> None:
+        nodes, until = self._some_nodes(), time.monotonic() + self.chance.uniform(1.0, 8.0)
+        for node in nodes:
+            self.cluster.brokers.freeze(node)
+        self.later.append((lambda: time.monotonic() > until, lambda: self._thaw(nodes)))
+
+    def _thaw(self, nodes: list[Broker]) -> None:
+        if len(nodes) == 1:
+            self._note_leaders()
+        for node in nodes:
+            self.cluster.brokers.thaw(node)
+
+    def _note_leaders(self) -> None:
+        if self.given.nodes > 1:  # with one dead or frozen, the others have a quorum
+            self.moves.update((topic, p, node) for (topic, p), node in self.cluster.leaders().items())
+
+    def _ahead(self) -> int:
+        """Let the loader run ahead; returns up to which item."""
+        count = round(AHEAD_LATENESSES * self.cluster.shape.lateness / self.cluster.shape.stride)
+        self.loader.burst_until = min(self.given.documents, self.loader.loaded + count)
+        return self.loader.burst_until
+
+    def _end_all(self, role: str, until: int) -> None:
+        """No worker of a role runs until so many items are loaded."""
+        mine = [worker for worker in self.cluster.workers if worker.role == role]
+        for worker in mine:
+            worker.kill()
+            worker.due = NEVER
+
+        def start() -> None:
+            for worker in mine:
+                worker.due = 0.0
+
+        self.later.append((lambda: self.loader.loaded >= min(until, self.given.documents), start))
+
+    def _grow(self) -> None:
+        self.cluster.grow()
+        self.loader.partitions = DOCUMENTS_PARTITIONS_GROWN
 
     def _scale(self, role: str) -> None:
         mine = [worker for worker in self.cluster.workers if worker.role == role and not worker.leaving]
@@ -134,6 +216,9 @@ class Torture:
 
     def _tend(self) -> None:
         """Wake and start whose time has come; note who ended by itself."""
+        for one in [one for one in self.later if one[0]()]:
+            self.later.remove(one)
+            one[1]()
         now = time.monotonic()
         for worker in list(self.cluster.workers):
             if worker.wakes is not None and now >= worker.wakes:
@@ -170,15 +255,35 @@ class Torture:
             time.sleep(0.3)
 
     def verdict(self) -> Verdict:
+        """What the oracle says; and faults of a run that did not hold what it is for."""
         topics = self.cluster.names.topics
-        rows = [orjson.loads(record.value or b"") for record in self.cluster.records(topics.documents)]
-        rows.sort(key=lambda row: int(row["id"][1:]))
-        values = [record.value or b"" for record in self.cluster.records(topics.candidates)]
-        out = judge(rows, values, self.cluster.settings)
-        dead = len(self.cluster.records(topics.dead))
-        out.fault("wrong", f"{dead} dead letters", dead)
-        out.fault("lost", "documents that the loader counted", self.given.documents - out.documents)
+        self._note_leaders()
+        documents, candidates, dead = (
+            patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
+            for topic in (topics.documents, topics.candidates, topics.dead)
+        )
+        out = judge(documents, candidates, dead, self.cluster.settings)
+        keys = {record.key for record in documents}
+        out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
+            (key or b"").decode() for key in keys}))  # fmt: skip
+        for kind in (*KINDS, *(("hot",) if self.given.hot >= self.cluster.settings.bucket_candidates_max else ())):
+            out.fault("wrong", f"the run held nothing of the kind {kind!r}", int(not out.seen[kind]))
+        untrimmed = [p for p, (first, _) in self.cluster.bounds(topics.bands).items() if first == 0]
+        out.fault("wrong", f"partitions of bands never trimmed: {untrimmed}", len(untrimmed))
         return out
+
+    def story(self, started: float) -> str:
+        """What happened, for the reader of the log."""
+        loader, cluster = self.loader, self.cluster
+        trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.bands).values()]
+        led = Counter((topic, partition) for topic, partition, _ in self.moves)
+        return (
+            f"done: {dict(self.done)}; ended by themselves: {dict(self.endings)}; loaded: {loader.loaded:,}, "
+            f"{loader.aborted} transactions aborted, {loader.unknown} in doubt; bands trimmed to {trimmed}; "
+            f"{cluster.brokers.controllers} terms of controllers, {sum(n > 1 for n in led.values())} of {len(led)} "
+            f"partitions had several leaders; markers dropped by the broker: {cluster.dropped_markers()}; "
+            f"began, done, at rest after {[round(mark - started) for mark in self.marks]} s"
+        )
 
 
 def run(given: argparse.Namespace, folder: Path) -> bool:
@@ -187,7 +292,9 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
     cluster = Cluster(given, folder)
     try:
         cluster.start()
-        torture = Torture(cluster, Loader(cluster))
+        pace, shape = given.documents / given.seconds, cluster.shape
+        topic, made = cluster.names.topics.documents, items(shape, given.seed)
+        torture = Torture(cluster, Loader(cluster.brokers.bootstrap, topic, DOCUMENTS_PARTITIONS, shape, made, pace))
         try:
             torture.run()
             verdict = torture.verdict()
@@ -196,24 +303,15 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
                 raise VoidError from error
             raise
         finally:
-            trimmed = [first for first, _ in cluster.bounds(cluster.names.topics.bands).values()]
+            tell(torture.story(started))
             dropped = cluster.dropped_markers()
-            tell(
-                f"done: {dict(torture.done)}; ended by themselves: {dict(torture.endings)}; loaded: "
-                f"{torture.loader.loaded:,}, {torture.loader.unknown} transactions in doubt, waited "
-                f"{torture.loader.waited} times for signers; bands trimmed to {trimmed}; "
-                f"markers dropped by the broker: {dropped}; "
-                f"began, done, at rest after {[round(mark - started) for mark in torture.marks]} s"
-            )
     finally:
         cluster.close()
     for example in verdict.examples:
         tell(example)
+    done = ", ".join(f"{count} {action}" for action, count in sorted(torture.done.items()))
     tell(
-        f"seed {given.seed}: {verdict.documents:,} documents, {torture.done['kill']} kills, "
-        f"{torture.done['stop']} stops, {torture.done['scale']} scales, {torture.done['broker']} broker kills; "
-        f"{verdict.expected:,} pairs and {verdict.links:,} links promised, {verdict.forbidden:,} pairs forbidden, "
-        f"{verdict.undecided:,} undecided, {verdict.published:,} published: "
+        f"seed {given.seed}, {given.nodes} nodes: {done}; {dict(verdict.seen)}: "
         f"lost {verdict.lost}, repeated {verdict.repeated}, wrong {verdict.wrong}; {time.monotonic() - started:.0f} s"
     )
     if not verdict.good and dropped:
@@ -223,11 +321,19 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--nodes", type=int, default=1, help="brokers; with three, every partition has three replicas")
     parser.add_argument("--documents", type=int, default=50_000)
     parser.add_argument("--kills", type=int, default=30, help="kill -9 of a worker")
     parser.add_argument("--stops", type=int, default=10, help="SIGSTOP of a worker for longer than its session")
     parser.add_argument("--scales", type=int, default=6, help="workers added or removed")
-    parser.add_argument("--brokers", type=int, default=1, help="kill -9 of the broker")
+    parser.add_argument("--brokers", type=int, default=1, help="kill -9 of nodes")
+    parser.add_argument("--freezes", type=int, default=0, help="SIGSTOP of nodes")
+    parser.add_argument("--outages", type=int, default=2, help="phases without signers, while the loader runs ahead")
+    parser.add_argument("--bursts", type=int, default=2, help="phases in which the loader runs ahead of the signers")
+    parser.add_argument("--hot", type=int, default=400, help="near-copies of one text while no matcher runs")
+    parser.add_argument("--grow", type=int, default=1, help="whether partitions are added to documents")
+    parser.add_argument("--window", type=float, default=300.0, help="window_seconds")
+    parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds")
     parser.add_argument("--signers", type=int, default=2)
     parser.add_argument("--matchers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if nobody has to wait")

@@ -33,7 +33,7 @@ from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import FencedError, OffsetGoneError, OutcomeUnknownError, Record, UnreachableError
+from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
@@ -161,12 +161,6 @@ class Cluster:
             self.events["crash in a call"] += 1
         except UnreachableError:
             self.events["unreachable"] += 1
-        except OffsetGoneError:
-            if not place.abandoned:
-                raise
-            # What a zombie goes on to read may be trimmed by its successor; either error is its end.
-            self.events["OffsetGoneError of a zombie"] += 1
-            self.crash(place)
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
             kept = place.worker.hand_over() if isinstance(place.worker, MatchWorker) else {}

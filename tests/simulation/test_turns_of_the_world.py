@@ -112,6 +112,24 @@ def test_tables_that_others_have_gone_past_are_restored(fault: str, goes_on: boo
         assert cluster.pairs() == (["fox near fox", "owl owl 2"] if goes_on else ["fox near fox"])
 
 
+def test_a_zombie_that_reads_what_others_have_trimmed_is_fenced() -> None:
+    """It slept while its successor matched on and trimmed: no part of the log is missing, so it starts anew."""
+    cluster = Turned()
+    with cluster.limits():
+        cluster.feed.document("fox", FOX)
+        cluster.go_on()
+        cluster.abandon(cluster.matcher)
+        (zombie,) = cluster.zombies
+        for name in ("owl", "near owl"):
+            cluster.hour()
+            cluster.feed.document(name, OWL)
+            cluster.go_on()
+        cluster.trim(cluster.matcher)
+        cluster.turn(zombie)
+        assert cluster.events["FencedError of a zombie"] == 1
+        assert cluster.pairs() == []
+
+
 @pytest.mark.parametrize("call", ["begin", "send_offsets", "commit"])
 @pytest.mark.parametrize("commits", [True, False], ids=["the heir committed", "the heir only restored"])
 def test_a_matcher_of_older_settings_that_wakes_up_trims_nothing(call: str, commits: bool) -> None:

@@ -162,7 +162,7 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
 
 
 def spare_collector() -> None:
-    """Freeze start-up objects, and collect seldom; workers create few reference cycles."""
+    """Freeze start-up objects, kernels included, and collect seldom; workers create few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)

@@ -46,8 +46,10 @@ from workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,
+    FencedError,
     Membership,
     OffsetGoneError,
+    Polled,
     Producer,
     Record,
     Transport,
@@ -140,7 +142,7 @@ class MatchWorker:
         """
         with stage(self.observer, "poll"):
             timeout = 0.0 if self.restoring or self.hand else timeout_seconds
-            polled = self.consumer.poll(timeout, records_max, self.plan.step_bytes_max)
+            polled = self._poll(timeout, records_max)
         self.membership, self.joined = polled.membership, polled.membership.generation >= 0
         for partition in polled.revoked:
             self.waiting.discard(partition)
@@ -173,6 +175,23 @@ class MatchWorker:
         elif self._holds_back:
             self.consumer.resume(list(self.tables))
         self._holds_back = bool(self.hand)
+
+    def _poll(self, timeout_seconds: float, records_max: int) -> Polled:
+        """Poll; raises ``FencedError`` where records are gone because other owners have matched and trimmed them.
+
+        A member that slept longer than its session reads on before it learns that its partitions have moved.
+        """
+        try:
+            return self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
+        except OffsetGoneError as gone:
+            for partition, position in self.consumer.positions().items():
+                committed = self.consumer.committed(partition)
+                if committed is not None and committed.offset > position:
+                    raise FencedError(
+                        f"others have matched partition {partition} of {self.plan.topics.bands} up to offset "
+                        f"{committed.offset}, this member up to {position}: start anew from the committed offsets"
+                    ) from gone
+            raise
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.

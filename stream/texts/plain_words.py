@@ -1,0 +1,162 @@
+"""Words of plain letters without the automaton: the same hashes as ``token_hashes`` gives, sooner.
+
+Most words are a run of plain letters between blanks or punctuation. A code point belongs to one of four groups:
+
+- *hard*: blanks, line ends and most punctuation. What stands before one does not change what follows it, so the text
+  between two hard code points (a stretch) can be split alone.
+- *letter*: the plain letters of alphabetic scripts.
+- *bridge*: apostrophe, full stop, comma and the like. It joins two letters or digits and is no part of a word else.
+- *other*: digits, marks, ideographs, emoji, and so on.
+
+A stretch of letters, with bridges before or after it, is one word. All other stretches go to the automaton.
+
+The hash of a word is a polynomial with base B. With S(t) = sum of (code point + 1) B^-p over the places p before t, the
+word from place s to e has the hash (S(e) - S(s)) B^(e-1) modulo 2^64, because B is odd and has an inverse. So one pass
+without a branch makes S and the places where the group changes. It works in blocks; a block begins with a letter after
+a hard code point.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels.compile import raw_kernel
+from stream.kernels.hashing import BASE, mix64
+from stream.texts.words import BRIDGES, HARD_ENTRIES, PLAIN_LETTER, token_hashes, word_table
+
+# Code points of a block: what a block needs stays in the first cache.
+_BLOCK = 1024
+_HARD, _LETTER, _BRIDGE, _OTHER = range(4)
+_GROUP_BITS, _GROUP = 2, 3
+_ONE = np.uint64(1)
+
+
+class WordTables(NamedTuple):
+    """What ``word_hashes`` reads: the entry and the group of every code point (``uint8[0x110000]`` each), and the
+    powers of the base and of its inverse from 0 on (``uint64[block]`` each). All are read-only."""
+
+    entries: npt.NDArray[np.uint8]
+    groups: npt.NDArray[np.uint8]
+    powers: npt.NDArray[np.uint64]
+    inverses: npt.NDArray[np.uint64]
+
+
+class WordScratch(NamedTuple):
+    """What ``word_hashes`` writes: partial sums (``uint64``) and places (``int64``) of one block."""
+
+    sums: npt.NDArray[np.uint64]
+    edges: npt.NDArray[np.int64]
+
+
+@functools.cache
+def word_tables() -> WordTables:
+    """The tables, built at the first call."""
+    kinds = np.full(256, _OTHER, np.uint8)
+    kinds[list(HARD_ENTRIES)] = _HARD
+    kinds[list(BRIDGES)] = _BRIDGE
+    kinds[PLAIN_LETTER] = _LETTER
+    inverse = pow(int(BASE), -1, 1 << 64)
+    tables = WordTables(word_table(), kinds[word_table()], _powers(int(BASE)), _powers(inverse))
+    for table in tables:
+        table.flags.writeable = False
+    return tables
+
+
+def word_scratch() -> WordScratch:
+    """New scratch for one thread."""
+    return WordScratch(np.empty(_BLOCK + 1, np.uint64), np.empty(_BLOCK + 1, np.int64))
+
+
+def _powers(base: int) -> npt.NDArray[np.uint64]:
+    factors = np.full(_BLOCK, base, np.uint64)
+    factors[0] = 1
+    return np.asarray(np.multiply.accumulate(factors))
+
+
+@raw_kernel
+def word_hashes(codes, tables, scratch, out):
+    """Write the hash of each word of one document into ``out``, in order, and return how many there are.
+
+    Arguments and results are those of ``token_hashes``: ``codes`` is ``uint8[n]`` or ``uint32[n]``, ``out`` is
+    ``uint64[m]`` with m >= n.
+    """
+    groups = tables.groups
+    n = len(codes)
+    count = 0
+    first = 0
+    while first < n:
+        end = min(first + _BLOCK, n)
+        while end > first and not _is_end(codes, end, groups):
+            end -= 1
+        if end == first:  # no end within a block, as in texts without letters of an alphabet
+            end = first + _BLOCK
+            while not _is_end(codes, end, groups):
+                end += 1
+            count += token_hashes(codes[first:end], tables.entries, out[count:])
+        else:
+            count += _block_hashes(codes[first:end], tables, scratch, out[count:])
+        first = end
+    return count
+
+
+@raw_kernel
+def _is_end(codes, end, groups):
+    """Whether a block may end before place ``end``: at the end of the text, or between a hard one and a letter."""
+    if end == len(codes):
+        return True
+    return groups[codes[end]] == _LETTER and groups[codes[end - 1]] == _HARD
+
+
+@raw_kernel
+def _block_hashes(codes, tables, scratch, out):
+    """The same for a block: it ends with a hard code point or with the text."""
+    sums, edges = scratch.sums, scratch.edges
+    runs = _scan(codes, tables.groups, tables.inverses, sums, edges)
+    count = 0
+    run = 0
+    if runs and edges[0] & _GROUP == _HARD:
+        run = 1
+    while run < runs:  # each turn takes the stretch that begins with this run; the end of the text is a hard run
+        word = run + (edges[run] & _GROUP == _BRIDGE)
+        if edges[word] & _GROUP == _HARD:
+            run = word + 1
+            continue
+        after = word + 1
+        after += edges[after] & _GROUP == _BRIDGE
+        if edges[word] & _GROUP == _LETTER and edges[after] & _GROUP == _HARD:
+            start, end = edges[word] >> _GROUP_BITS, edges[word + 1] >> _GROUP_BITS
+            out[count] = mix64((sums[end] - sums[start]) * tables.powers[end - 1])
+            count += 1
+        else:
+            while edges[after] & _GROUP != _HARD:
+                after += 1
+            # With the hard run before it: a joiner takes the code point before it into a word ("ℹ" after a joiner).
+            stretch = codes[edges[max(run - 1, 0)] >> _GROUP_BITS : edges[after] >> _GROUP_BITS]
+            count += token_hashes(stretch, tables.entries, out[count:])
+        run = after + 1
+    return count
+
+
+@raw_kernel
+def _scan(codes, groups, inverses, sums, edges):
+    """Make the partial sums, and an edge for each run of one group: its place << 2 | the group. A hard edge ends them.
+
+    Returns how many runs.
+    """
+    runs = 0
+    before = np.uint8(255)
+    total = np.uint64(0)
+    sums[0] = total
+    for i in range(len(codes)):
+        group = groups[codes[i]]
+        edges[runs] = i << _GROUP_BITS | np.int64(group)
+        runs += group != before
+        before = group
+        total += (np.uint64(codes[i]) + _ONE) * inverses[i]
+        sums[i + 1] = total
+    edges[runs] = len(codes) << _GROUP_BITS | _HARD
+    return runs

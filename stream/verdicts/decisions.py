@@ -1,0 +1,201 @@
+"""The state of the decisions of a stream: what was decided in the window, in columns, with steps.
+
+Theory of operation. Rows are decided documents in order of arrival (see ``rule``). Every call of ``decide`` belongs to
+a step: ``begin``, any number of ``decide``, then ``commit`` or ``undo``.
+
+- ``decide`` adds rows. To a row before it changes only two things: its head, when a later version stands in for it, and
+  its mark of removal.
+- ``commit`` lets the rows go that have left the window, and gives back their pages.
+- ``undo`` cuts the rows of the step off, takes back what they did to the rows before them, and fills the maps again.
+  It reads every row of the window; steps are seldom undone.
+
+A row leaves when stream time (the greatest event time decided) exceeds its own time by window and lateness, or when
+``rows`` newer ones push it out. Rows leave in order of arrival, but one that is past its time counts for nothing from
+then on. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and steps.
+
+A row takes 56 bytes, and 4 in each of two maps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.table import NO_TIME
+from stream.table.pages import Pages, grow
+from stream.verdicts import rule
+from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+
+# A map has at least so many entries, a power of two, and is filled again when three quarters of them are taken.
+_ENTRIES_MIN = 1 << 10
+
+
+class Arrivals(NamedTuple):
+    """n arrivals in order, as columns.
+
+    ``places`` (``int64[n]``) name them for the caller, ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL`` or
+    ``REFUSAL``, ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
+    ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared. A removal has an id, a refusal a
+    place only.
+    """
+
+    places: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.uint8]
+    ids: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+
+
+class Found(NamedTuple):
+    """m pairs of arrivals with documents that are decided before them, in order of the arrivals.
+
+    ``rows`` (``int64[m]``) are places in the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of the
+    decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
+    """
+
+    rows: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
+class Verdicts(NamedTuple):
+    """What was decided of n arrivals, as columns.
+
+    ``statuses`` (``uint8[n]``) are those of ``rule``; ``clusters``, ``related`` and ``previous`` (``int64[n]``) are
+    places, -1 for none; ``originals`` (``int64[n]``) is the number of the row that stands for the original, -1 for
+    an original and for one that has left the window; ``similarities`` (``float32[n]``) are those to the original, 0
+    without.
+    """
+
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    related: npt.NDArray[np.int64]
+    previous: npt.NDArray[np.int64]
+
+
+class VerdictLimits(NamedTuple):
+    """Window and lateness in microseconds, the most rows, and whether equal contents are duplicates of each other."""
+
+    window: int
+    lateness: int
+    rows: int
+    by_content: bool = True
+
+
+class Decisions:
+    """The decisions of one stream; see the module for the steps. Not for several threads at a time."""
+
+    def __init__(self, limits: VerdictLimits) -> None:
+        self._rules = rule.Rules(*limits)
+        self._pages = Pages(rule.ROW_PAGE_BITS)
+        state = np.zeros(rule.STATE_FIELDS, np.int64)
+        state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
+        self._columns = rule.Columns(
+            page_map=self._pages.map,
+            times=np.empty(0, np.int64),
+            contents=np.empty(0, np.uint64),
+            ids=np.empty(0, np.uint64),
+            places=np.empty(0, np.int64),
+            clusters=np.empty(0, np.int64),
+            heads=np.empty(0, np.int32),
+            versions=np.empty(0, np.uint32),
+            similarities=np.empty(0, np.float32),
+            removed=np.empty(0, np.uint32),
+            content_map=np.zeros(_ENTRIES_MIN, np.uint32),
+            id_map=np.zeros(_ENTRIES_MIN, np.uint32),
+            state=state,
+        )
+        self._before: npt.NDArray[np.int64] | None = None
+
+    @property
+    def end(self) -> int:
+        """The number that the next decided document will have."""
+        return int(self._columns.state[END])
+
+    @property
+    def first(self) -> int:
+        """The number of the oldest row that is kept."""
+        return int(self._columns.state[FIRST])
+
+    @property
+    def ignored(self) -> int:
+        """How many pairs were ignored because a document of theirs was not decided, or no longer in the window."""
+        return int(self._columns.state[IGNORED])
+
+    def begin(self) -> None:
+        """Open a step."""
+        assert self._before is None, "a step is open"
+        self._columns.state[STEP] += 1
+        self._before = self._columns.state.copy()
+
+    def decide(self, arrivals: Arrivals, found: Found) -> Verdicts:
+        """Decide arrivals in their order.
+
+        Args:
+            arrivals: the next arrivals of the stream.
+            found: their pairs with documents that are decided, or stand before them in ``arrivals``.
+
+        Returns:
+            The verdict of each arrival.
+        """
+        assert self._before is not None, "no step is open"
+        n = len(arrivals.places)
+        self._make_room(n)
+        verdicts = Verdicts(
+            np.empty(n, np.uint8), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.float32),
+            np.empty(n, np.int64), np.empty(n, np.int64),
+        )  # fmt: skip
+        rule.decide(self._columns, self._rules, arrivals, found, verdicts)
+        return verdicts
+
+    def commit(self) -> None:
+        """Close the step, and let what has left the window go."""
+        assert self._before is not None, "no step is open"
+        self._before = None
+        self._pages.release(int(rule.drop(self._columns, self._rules)))
+
+    def undo(self) -> None:
+        """Close the step as if it had never been opened."""
+        assert self._before is not None, "no step is open"
+        before, self._before = self._before, None
+        rule.take_back(self._columns, before[END], before[STEP])
+        self._columns.state[:] = before
+        self._fill_maps(len(self._columns.content_map))
+
+    def forget(self, before: int) -> None:
+        """Let the rows with smaller numbers go, whose documents the caller no longer has; between steps."""
+        assert self._before is None, "a step is open"
+        state = self._columns.state
+        state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
+        self._pages.release(int(state[FIRST]))
+
+    def memory_bytes(self) -> tuple[int, int]:
+        """Bytes in use by the rows of the window, and bytes allocated."""
+        arrays = [a for name, a in self._columns._asdict().items() if name not in ("page_map", "state")]
+        per_row = sum(a.itemsize for a in arrays)  # those of the two maps as well: one entry a row
+        return (self.end - self.first) * per_row, sum(a.nbytes for a in arrays)
+
+    def _make_room(self, rows: int) -> None:
+        """Pages for more rows, and maps of which no more than three quarters will be taken."""
+        columns = self._columns
+        end = int(columns.state[END])
+        self._pages.extend(end + rows)
+        places = self._pages.physical_pages << rule.ROW_PAGE_BITS
+        for name, array in columns._asdict().items():
+            if name not in ("page_map", "content_map", "id_map", "state"):
+                grow(array, places)
+        self._columns = columns._replace(page_map=self._pages.map)
+        taken = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
+        if 4 * taken > 3 * len(columns.content_map):
+            live = end - int(columns.state[FIRST]) + rows
+            self._fill_maps(max(_ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
+
+    def _fill_maps(self, entries: int) -> None:
+        self._columns = self._columns._replace(
+            content_map=np.zeros(entries, np.uint32), id_map=np.zeros(entries, np.uint32)
+        )
+        rule.rebuild(self._columns, self._columns.state[END])

@@ -1,0 +1,155 @@
+"""Laws of verdicts, for every scheme: one for each document, none dropped without an original, equal to the model."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+from cases import CASES, Case, every_case
+from verdict_model import Event, VerdictModel
+
+from stream import ConfigError, Deduplicator, Document, Pair, Verdict
+from stream.batches import MICROSECONDS
+from stream.schemes import SCHEMES
+
+TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
+
+
+def stream_of(case: Case, seed: int, size: int = 150) -> list[Document]:
+    """Documents with an event time each, a minute apart."""
+    documents = case.stream(random.Random(seed), size)
+    return [document._replace(timestamp=60.0 * n) for n, document in enumerate(documents)]
+
+
+def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: set[int]) -> list[Verdict]:
+    """What the model decides from the pairs that ``process`` finds; ids are those of one document each."""
+    config = case.config(window_seconds=3600.0)
+    place = {document.id: n for n, document in enumerate(documents)}
+    met: dict[int, list[tuple[int, float]]] = {}
+    for pair in pairs:
+        earlier, later = sorted((place[pair.older], place[pair.newer]))
+        met.setdefault(later, []).append((earlier, pair.similarity))
+    signer = Deduplicator(config).signer
+    model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content)
+    out = []
+    for n, document in enumerate(documents):
+        if n in refused:
+            out.append(Verdict(document.id, "refused"))
+            continue
+        content = int(signer.sign([document]).batch.contents[0, 0])
+        event = Event(n, content, round(document.timestamp or 0.0) * MICROSECONDS, tuple(met.get(n, ())))
+        decision = model.decide(n, event)
+        original = None if decision.original is None else documents[decision.original].id
+        out.append(
+            Verdict(
+                document.id, decision.status, original, decision.similarity or None, decision.cluster, decision.related
+            )
+        )
+    return out
+
+
+@every_case
+def test_verdicts_are_those_of_the_model(case: Case) -> None:
+    """Over the pairs that ``process`` finds in the same documents."""
+    documents = stream_of(case, 1)
+    config = case.config(window_seconds=3600.0)
+    processed = Deduplicator(config)
+    pairs = processed.process(documents)
+    refused = {refusal.place for refusal in processed.refusals}
+    found = Deduplicator(config).decide(documents)
+    expected = modelled(case, documents, pairs, refused)
+    assert [v._replace(similarity=None) for v in found] == [v._replace(similarity=None) for v in expected]
+    assert [v.similarity or 0 for v in found] == pytest.approx([v.similarity or 0 for v in expected], abs=1e-6)
+    assert {verdict.status for verdict in found} >= {"original", "duplicate"}
+
+
+@every_case
+def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(case: Case) -> None:
+    """Contents, not documents, are compared: a copy of either will do."""
+    documents = stream_of(case, 2)
+    config = case.config(window_seconds=3600.0)
+    pairs = Deduplicator(config).process(documents)
+    signer = Deduplicator(config).signer
+    verdicts = Deduplicator(config).decide(documents)
+    assert [verdict.id for verdict in verdicts] == [document.id for document in documents]
+    content = {
+        document.id: signer.sign([document]).batch.contents.tobytes()
+        for document, verdict in zip(documents, verdicts, strict=True)
+        if verdict.status != "refused"
+    }
+    compared = {frozenset((content[pair.older], content[pair.newer])) for pair in pairs}
+    status = {verdict.id: verdict.status for verdict in verdicts}
+    times = {document.id: document.timestamp or 0.0 for document in documents}
+    for verdict in verdicts:
+        if verdict.status == "duplicate":
+            assert verdict.duplicate_of is not None
+            assert status[verdict.duplicate_of] == "original"
+            assert abs(times[verdict.id] - times[verdict.duplicate_of]) <= 3600.0
+            assert (verdict.similarity or 0.0) >= config.tuning.score_min - 1e-6
+            assert frozenset((content[verdict.id], content[verdict.duplicate_of])) in compared
+
+
+@every_case
+def test_a_batch_is_decided_as_its_documents_one_by_one(case: Case) -> None:
+    """With versions, copies and expiry."""
+    documents = stream_of(case, 3)
+    rng = random.Random(3)
+    documents = [
+        document._replace(id=documents[rng.randrange(n)].id) if n and rng.random() < 0.2 else document
+        for n, document in enumerate(documents)
+    ]
+    whole, single = (Deduplicator(case.config(window_seconds=3600.0)) for _ in range(2))
+    assert whole.decide(documents) == [verdict for document in documents for verdict in single.decide([document])]
+
+
+def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_version() -> None:
+    """``unchanged`` repeats the decision before; a new version names the version before."""
+    dedup = Deduplicator()
+    found = dedup.decide([Document("a", TEXT), Document("a", TEXT), Document("a", "Something else entirely.")])
+    assert found == [
+        Verdict("a", "original", cluster=0),
+        Verdict("a", "unchanged", cluster=0, previous=0),
+        Verdict("a", "original", cluster=2, previous=1),
+    ]
+
+
+def test_a_removed_original_leaves_a_cluster_without_one() -> None:
+    """Its duplicate stays dropped; what is near the duplicate is kept, and related."""
+    dedup = Deduplicator(case_config := CASES["one_permutation chars"].config())
+    assert case_config.threshold <= 0.8
+    dedup.decide([Document("a", TEXT), Document("b", TEXT + ".")])
+    dedup.remove("a")
+    (found,) = dedup.decide([Document("c", TEXT + "!")])
+    assert (found.status, found.related) == ("original", 0)
+
+
+def test_refused_documents_have_verdicts_too() -> None:
+    """And places, so that a verdict's cluster is the number of a line."""
+    found = Deduplicator().decide([Document("a", ""), Document("b", TEXT), Document("c", TEXT)])
+    assert [(verdict.status, verdict.cluster) for verdict in found] == [
+        ("refused", None), ("original", 1), ("duplicate", 1),
+    ]  # fmt: skip
+
+
+def test_documents_are_not_processed_between_two_decisions() -> None:
+    """A document without a decision would hide an original."""
+    dedup = Deduplicator()
+    dedup.decide([Document("a", TEXT)])
+    dedup.process([Document("b", TEXT)])
+    with pytest.raises(ConfigError, match="1 documents were processed and not decided"):
+        dedup.decide([Document("c", TEXT)])
+
+
+def test_an_exception_of_the_iterable_carries_the_verdicts_before_it() -> None:
+    """Nothing decided is lost."""
+
+    def documents():  # type: ignore[no-untyped-def]
+        yield Document("a", TEXT)
+        raise OSError("the disk is gone")
+
+    dedup = Deduplicator()
+    with pytest.raises(OSError, match="gone") as caught:
+        dedup.decide(documents())
+    assert caught.value.verdicts == [Verdict("a", "original", cluster=0)]  # type: ignore[attr-defined]
+    assert dedup.decide([Document("b", TEXT)])[0].duplicate_of == "a"

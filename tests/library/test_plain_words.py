@@ -1,0 +1,67 @@
+"""Words of plain letters: the same hashes as the automaton gives, for any text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from stream.texts.plain_words import word_hashes, word_scratch, word_tables
+from stream.texts.unicode_table import code_points_of
+from stream.texts.words import token_hashes, word_table
+
+PARTS = st.sampled_from(
+    ["word", "слово", "كلمة", "don't", "l’été", "3.14", "a.b", ".", "'", '"', ":", ",", " ", "\r", "\n", "\u3000", "!",
+     "“", "_", "\u0301", "\u200d", "\u00ad", "😀", "🇩🇪", "漢字", "カナ", "ไทย", "א\"ב", "a:b", "x_1", "7", "\u2028"]
+)  # fmt: skip
+
+
+def both(text: str) -> tuple[list[int], list[int]]:
+    """The hashes by runs, and those of the automaton."""
+    codes = code_points_of(text)
+    found = []
+    for values in [codes.astype(np.uint8)] if text.isascii() else [codes]:
+        fast, slow = np.empty(len(codes), np.uint64), np.empty(len(codes), np.uint64)
+        found += [fast[: word_hashes(values, word_tables(), word_scratch(), fast)].tolist()]
+        found += [slow[: token_hashes(values, word_table(), slow)].tolist()]
+    return found[0], found[1]
+
+
+@given(st.lists(PARTS, max_size=60).map("".join), st.integers(0, 1100))
+@example("", 0)
+@example("a" * 3000, 0)
+@example("word's " * 400 + "漢" * 1500 + "。" + "don't" * 700, 1019)
+def test_runs_give_the_hashes_of_the_automaton(text: str, shift: int) -> None:
+    """Whatever is mixed, and wherever a block ends."""
+    fast, slow = both("x" * (shift % 7) + " " * shift + text)
+    assert fast == slow
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=80))
+def test_runs_give_the_hashes_of_the_automaton_for_any_code_points(text: str) -> None:
+    """From all of Unicode."""
+    fast, slow = both(text)
+    assert fast == slow
+
+
+def test_every_pair_of_classes_is_cut_alike() -> None:
+    """Between letters and blanks: three code points, one for each entry of the property table."""
+    entries, places = np.unique(word_table(), return_index=True)
+    some = [chr(place) for place, entry in zip(places, entries, strict=True) if not 0xD800 <= place < 0xE000]
+    for a in some:
+        fast, slow = both("".join(f" x{a}{b}{c}y{a}{b} {b}{c}x " for b in some for c in some))
+        assert fast == slow, hex(ord(a))
+
+
+@pytest.mark.parametrize("name", ["itn_multilingual", "licence_texts"])
+def test_real_texts_are_cut_alike(name: str, real_data: Callable[[str], Path]) -> None:
+    """News in 55 languages, and licences."""
+    lines = (real_data(name) / "docs.jsonl").read_text(encoding="utf-8").rstrip("\n").split("\n")
+    fast, slow = both("\n".join(json.loads(line)["text"] for line in lines).casefold())
+    assert len(slow) > 10_000
+    assert fast == slow

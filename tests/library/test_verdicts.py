@@ -1,0 +1,248 @@
+"""Verdicts: the kernel against the model, the steps, and the sequences that broke simpler rules."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from verdict_model import Decision, Event, VerdictModel
+
+from stream.kernels.hashing import GOLDEN, mix64
+from stream.table import NO_WINDOW
+from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from stream.verdicts.rule import DOCUMENT, REMOVAL
+
+STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")
+
+
+def hashed(value):
+    """A number as a hash of 64 bits."""
+    return mix64(np.uint64(value + 1))
+
+
+def run(decisions, events, first_place=0):
+    """Decide events in one call; returns decisions in the words of the model."""
+    numbers = {}
+    count = decisions.end
+    for i, event in enumerate(events):
+        if event.time is not None:
+            numbers[first_place + i] = count
+            count += 1
+    decisions.numbers.update(numbers)
+    arrivals = Arrivals(
+        np.arange(first_place, first_place + len(events)),
+        np.array([DOCUMENT if event.time is not None else REMOVAL for event in events], np.uint8),
+        np.array([hashed(event.id) for event in events], np.uint64),
+        np.array([event.time or 0 for event in events], np.int64),
+        np.array([hashed(event.content) for event in events], np.uint64),
+    )
+    pairs = [(i, decisions.numbers.get(other, -1), s) for i, event in enumerate(events) for other, s in event.pairs]
+    rows, others, similarities = zip(*pairs, strict=True) if pairs else ((), (), ())
+    found = Found(np.array(rows, np.int64), np.array(others, np.int64), np.array(similarities, np.float32))
+    verdicts = decisions.decide(arrivals, found)
+    places = {number: place for place, number in decisions.numbers.items()}
+    out = []
+    for i, status in enumerate(verdicts.statuses):
+        original, related, previous = (int(c[i]) for c in (verdicts.originals, verdicts.related, verdicts.previous))
+        out.append(
+            Decision(
+                STATUSES[status], int(verdicts.clusters[i]), None if original < 0 else places[original],
+                float(verdicts.similarities[i]), None if related < 0 else related, None if previous < 0 else previous,
+            )
+        )  # fmt: skip
+    return out
+
+
+class Named(Decisions):
+    """Decisions that know which number each place has."""
+
+    def __init__(self, limits):
+        super().__init__(limits)
+        self.numbers = {}
+
+
+def decided(*events, window=100, lateness=50):
+    """All events in one step."""
+    decisions = Named(VerdictLimits(window, lateness, 1 << 20))
+    decisions.begin()
+    out = run(decisions, events)
+    decisions.commit()
+    return out
+
+
+@st.composite
+def schedules(draw):
+    """Events whose pairs name any earlier document, with few ids, contents and times, so that they meet."""
+    events = []
+    for place in range(draw(st.integers(1, 25))):
+        if draw(st.integers(0, 9)) == 0:
+            events.append(Event(draw(st.integers(0, 5)), 0, None))
+            continue
+        others = draw(st.lists(st.integers(0, max(0, place - 1)), max_size=3, unique=True)) if place else []
+        pairs = tuple((other, draw(st.sampled_from([0.5, 0.75, 1.0]))) for other in others)
+        time = draw(st.integers(0, 40)) + place * draw(st.sampled_from([0, 5]))
+        events.append(Event(draw(st.integers(0, 5)), draw(st.integers(0, 4)), time, pairs))
+    return events
+
+
+@settings(max_examples=400)
+@given(schedules(), st.integers(5, 60), st.integers(0, 20), st.booleans(), st.data())
+def test_the_kernel_decides_as_the_model(events, window, lateness, by_content, data):
+    """In any cut of the stream into calls and steps, with steps undone between."""
+    model = VerdictModel(window, lateness, by_content)
+    expected = [model.decide(place, event) for place, event in enumerate(events)]
+    decisions = Named(VerdictLimits(window, lateness, 1 << 20, by_content))
+    found = []
+    while len(found) < len(events):
+        count = data.draw(st.integers(1, len(events) - len(found)))
+        if data.draw(st.booleans()):
+            decisions.begin()
+            run(decisions, events[len(found) : len(found) + data.draw(st.integers(1, 8))], len(found))
+            decisions.undo()
+        decisions.begin()
+        half = data.draw(st.integers(0, count))
+        for first, end in ((0, half), (half, count)):
+            at = len(found)
+            found += run(decisions, events[at : at + end - first], at)
+        decisions.commit()
+    assert found == expected
+    assert decisions.ignored == model.ignored
+
+
+def statuses(decisions):
+    """Of each decision: its status, and the place of its cluster."""
+    return [(decision.status, decision.cluster) for decision in decisions]
+
+
+def test_a_pair_with_a_copy_of_an_original_is_a_pair_with_that_original():
+    """x1, its copy x2, then y near x: the table pairs y with x2 only, and y is a duplicate of x1."""
+    found = decided(Event(1, 7, 0), Event(2, 7, 1, ((0, 1.0),)), Event(3, 8, 2, ((1, 0.9),)))
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
+    assert found[2].original == 0
+    assert found[2].similarity == np.float32(0.9)
+
+
+def test_copies_are_one_cluster_whatever_order_a_partition_saw_them_in():
+    """Arrivals x1, x2, x3, pairs (x1, x3) and (x3, x2): x3 is undecided when x2 is, and there is one original."""
+    found = decided(Event(1, 7, 0), Event(2, 7, 1), Event(3, 7, 2, ((0, 1.0), (1, 1.0))))
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
+
+
+def test_copies_of_a_duplicate_are_duplicates_of_its_original():
+    """Arrivals y, x1, x2, and the only pair of x1 and y was found by x2: both are duplicates of y."""
+    found = decided(Event(1, 8, 0), Event(2, 7, 1, ((0, 0.8),)), Event(3, 7, 2))
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]
+    assert found[2].similarity == np.float32(0.8)
+
+
+def test_a_pair_with_a_document_that_was_never_decided_counts_for_nothing():
+    """It is ignored, and counted."""
+    decisions = Named(VerdictLimits(100, 50, 1 << 20))
+    decisions.begin()
+    assert statuses(run(decisions, [Event(1, 7, 0, ((99, 1.0),))])) == [("original", 0)]
+    assert decisions.ignored == 1
+
+
+def test_a_document_that_has_left_the_window_of_the_state_is_ignored():
+    """Another table may still pair with it."""
+    decisions = Named(VerdictLimits(100, 50, 1 << 20))
+    decisions.begin()
+    found = run(decisions, [Event(1, 7, 0), Event(2, 8, 151), Event(3, 9, 60, ((0, 0.9),))])
+    assert statuses(found)[2] == ("original", 2)
+    assert found[2].related is None
+    assert decisions.ignored == 1
+
+
+def test_a_document_near_an_unchanged_duplicate_is_related_to_its_cluster():
+    """An unchanged version of a duplicate is no original: what is near it alone is kept."""
+    found = decided(
+        Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(2, 8, 2, ((0, 0.8),)), Event(3, 9, 3, ((2, 0.8),))
+    )
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("unchanged", 0), ("original", 3)]
+    assert (found[2].previous, found[2].original, found[3].related) == (1, 0, 0)
+
+
+def test_a_document_near_an_unchanged_original_is_its_duplicate():
+    """The version that came last stands for the cluster, and the cluster keeps its name."""
+    found = decided(Event(1, 7, 0), Event(1, 7, 80), Event(2, 8, 150, ((1, 0.9),)))
+    assert statuses(found) == [("original", 0), ("unchanged", 0), ("duplicate", 0)]
+    assert found[2].original == 1
+
+
+def test_a_content_that_comes_back_is_not_unchanged():
+    """X, Y, X of one id: the last X is compared with the first, as any document would be."""
+    found = decided(Event(1, 7, 0), Event(1, 8, 1), Event(1, 7, 2))
+    assert statuses(found) == [("original", 0), ("original", 1), ("duplicate", 0)]
+    assert [decision.previous for decision in found] == [None, 0, 1]
+
+
+def test_a_new_version_of_an_original_leaves_it_an_original():
+    """What is near the old content is a duplicate of the old version."""
+    found = decided(Event(1, 7, 0), Event(1, 8, 1), Event(2, 9, 2, ((0, 0.9),)))
+    assert statuses(found) == [("original", 0), ("original", 1), ("duplicate", 0)]
+
+
+def test_the_same_page_again_and_again_is_unchanged_time_after_time():
+    """Every .8 windows, for ten windows: each version is in the window of the next."""
+    found = decided(*(Event(1, 7, 80 * i) for i in range(13)))
+    assert statuses(found) == [("original", 0), *[("unchanged", 0)] * 12]
+
+
+def test_copies_under_other_ids_begin_a_new_cluster_when_the_original_has_left():
+    """Every .8 windows: the original must lie in the window of its duplicate."""
+    found = decided(*(Event(i, 7, 80 * i, ((i - 1, 1.0),) if i else ()) for i in range(5)))
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("original", 2), ("duplicate", 2), ("original", 4)]
+    assert (found[2].related, found[4].related) == (0, 2)
+
+
+def test_what_pairs_with_a_member_of_a_cluster_without_original_is_an_original():
+    """A removal takes the original away; its duplicate stays, and the next one is related to its cluster."""
+    found = decided(
+        Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(1, 0, None), Event(3, 7, 2, ((0, 1.0),)),
+        Event(4, 9, 3, ((1, 0.8),)),
+    )  # fmt: skip
+    assert statuses(found) == [
+        ("original", 0), ("duplicate", 0), ("removed", 2), ("original", 3), ("original", 4),
+    ]  # fmt: skip
+    assert (found[3].related, found[4].related) == (None, 0)
+
+
+def test_chains_do_not_form():
+    """With A near B and B near C but not A near C, A and C are kept."""
+    found = decided(Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(3, 9, 2, ((1, 0.8),)))
+    assert statuses(found) == [("original", 0), ("duplicate", 0), ("original", 2)]
+    assert found[2].related == 0
+
+
+def test_the_most_similar_original_wins_and_of_equal_ones_the_first():
+    """Whatever order the pairs come in."""
+    originals = [Event(i, i, 0) for i in range(4)]
+    found = decided(*originals, Event(9, 9, 1, ((3, 0.9), (2, 0.9), (1, 0.95), (0, 0.8))))
+    assert found[4].original == 1
+    found = decided(*originals, Event(9, 9, 1, ((3, 0.9), (2, 0.9), (0, 0.8))))
+    assert found[4].original == 2
+
+
+def test_records_that_are_equal_are_two_unless_a_pair_says_otherwise():
+    """Where equal contents may be two entities, content decides nothing."""
+    decisions = Named(VerdictLimits(NO_WINDOW, 0, 1 << 20, by_content=False))
+    decisions.begin()
+    found = run(decisions, [Event(1, 7, 0), Event(2, 7, 1), Event(3, 7, 2, ((0, 0.9),))])
+    assert statuses(found) == [("original", 0), ("original", 1), ("duplicate", 0)]
+
+
+def test_memory_follows_the_window():
+    """64 bytes a row, and rows that have left are given back."""
+    decisions = Decisions(VerdictLimits(1000, 0, 1 << 20))
+    n, sizes = 5_000, []
+    for first in range(0, 20 * n, n):
+        numbers = np.arange(first, first + n, dtype=np.uint64)
+        decisions.begin()
+        columns = np.arange(first, first + n), np.zeros(n, np.uint8), numbers * GOLDEN, np.arange(first, first + n)
+        none = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
+        decisions.decide(Arrivals(*columns, (numbers + np.uint64(1 << 40)) * GOLDEN), none)
+        decisions.commit()
+        sizes.append(decisions.memory_bytes())
+    assert sizes[-1][0] == 64 * 1001
+    assert sizes[-1][1] <= sizes[2][1] * 2
+    assert decisions.end - decisions.first == 1001
