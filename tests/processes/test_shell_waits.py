@@ -101,7 +101,7 @@ def test_a_partition_that_waits_for_another_signer_is_not_taken_for_a_client_tha
             bench.cluster.append(topic, 1, b'{"text": "one more"}', b"more")
         return next(looks) > 400
 
-    bench.run("sign", has_waited, stall_seconds_max=30.0)
+    bench.run("sign", has_waited, stall_seconds_max=30.0, step_documents_max=2)
     signer = bench.metrics["sign"]
     assert (signer.value("documents"), bench.stuck) == (0, [])
     assert max(signer.value("lag_records", partition) for partition in ("0", "1")) > 10
