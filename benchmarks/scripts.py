@@ -33,6 +33,8 @@ _REPEATS: dict[Size, int] = {"smoke": 1, "default": 7, "large": 7}
 _PEERS = ("rensa", "datasketch-fastest", "fastsketchlsh")
 _RATIO_MAX, _RATIO_MAX_MARKS = 1.5, 3.0
 _NEWS = "itn_multilingual"
+# Languages with fewer blurbs than fill so many texts would give near-duplicates only.
+_NEWS_TEXTS_MIN = 4
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -104,7 +106,7 @@ def real(name: str, count: int) -> list[Document]:
         return []
     rows = map(json.loads, path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
     blurbs = [row["text"] for row in rows if row["lang"] == language]
-    if sum(map(len, blurbs)) < _CODE_POINTS:
+    if sum(map(len, blurbs)) < _NEWS_TEXTS_MIN * _CODE_POINTS:
         return []
     rng = np.random.default_rng(SEED)
     out = []

@@ -12,6 +12,7 @@ u32 (only if there is any), fixed evidence, ragged evidence, ids, removed ids.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,6 +23,7 @@ from stream.errors import NeardupError
 from stream.scheme_interface import Evidence
 
 _MAGIC, _VERSION = b"NDUP", 2
+_WINDOW_MAGIC, _WINDOW_HEADER, _LENGTH = b"NDUPWIN1", struct.Struct("<8sq"), struct.Struct("<I")
 _HEADER = struct.Struct("<4sB3x16sIIIIII")
 
 
@@ -87,6 +89,36 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     gone = columns.read("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
     return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
+
+
+def encode_window(messages: Iterable[BandMessage], stream_time: int, fingerprint: str) -> Iterator[bytes]:
+    """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
+
+    A magic number and the stream time just before the first document (i64, microseconds, ``NO_TIME`` for none), then
+    messages in order of arrival, each after its length (u32).
+    """
+    yield _WINDOW_HEADER.pack(_WINDOW_MAGIC, stream_time)
+    for message in messages:
+        data = encode(message, fingerprint)
+        yield _LENGTH.pack(len(data)) + data
+
+
+def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | int]:
+    """What ``encode_window`` wrote: the stream time, then every message.
+
+    ``read`` returns the next bytes, as many as asked for except at the end. Raises ``WireError`` for what is no window,
+    is truncated or was signed otherwise.
+    """
+    header = read(_WINDOW_HEADER.size)
+    if len(header) < _WINDOW_HEADER.size or not header.startswith(_WINDOW_MAGIC):
+        raise WireError("it holds no window")
+    yield int(_WINDOW_HEADER.unpack(header)[1])
+    while length := read(_LENGTH.size):
+        size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else -1
+        message = read(size) if size >= 0 else b""
+        if len(message) != size:
+            raise WireError("it is truncated")
+        yield decode(message, fingerprint)
 
 
 class _Columns:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from threading import Lock
 
+import numpy as np
+
+from stream.bands_message import BandMessage, decode_window, encode_window
+from stream.batches import id_columns, make_batch
 from stream.config import Config
 from stream.documents import Document, Pair, Refusal, Verdict
 from stream.pipeline import Matcher, Signer, chunks, match_step, step
+from stream.scheme_interface import Evidence
+from stream.table import NO_TIME, window
 from stream.verdicts.decider import Decider
+
+# Documents in a message of a window.
+_MESSAGE_ROWS = 512
 
 
 class Deduplicator:
@@ -113,6 +123,34 @@ class Deduplicator:
         with self._lock:
             return {**self.matcher.table.counts(), "refused": self.refused}
 
+    def save(self) -> bytes:
+        """The window as bytes, to continue from with ``load``: the signed documents, no text.
+
+        The format is that of ``neardup run --keep``. The counts are not part of it.
+        """
+        with self._lock:
+            time, messages = window_of(self.matcher)
+            return b"".join(encode_window(messages, time, self.config.signing_fingerprint))
+
+    def load(self, data: bytes) -> None:
+        """Hold the window that ``save`` wrote, as if its documents had been processed here.
+
+        Raises:
+            WireError: the bytes are no window, are truncated, or were signed under another configuration.
+            ValueError: documents were processed before.
+        """
+        if self.counts()["items"]:
+            raise ValueError("a window is loaded before any document is processed: load it into a new Deduplicator")
+        with self._lock:
+            at = 0
+
+            def read(size: int) -> bytes:
+                nonlocal at
+                at += size
+                return data[at - size : at]
+
+            fill(self.matcher, read)
+
     def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
         pairs: list[Pair] = []
         refusals: list[Refusal] = []
@@ -131,3 +169,48 @@ class Deduplicator:
         finally:
             self.refusals = refusals
         return pairs
+
+
+def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
+    """The window of a matcher: the stream time just before its first document, and its documents in order of arrival.
+
+    A table that is filled with them (``fill``) finds what this one finds. Removed documents are among them, for they
+    count in the limits; each id is removed again after the last of its removed versions.
+    """
+    table = matcher.table
+    slots, contents, counted, removed = window.window_of(table)
+    times, ids = table.times(slots), table.ids(slots)
+    untimed = np.flatnonzero(times == NO_TIME)
+    # Documents without a time have that of the stream when they came, so the time before the first must lead to it.
+    first = int(untimed[0]) if len(untimed) else len(slots)
+    known = int(counted[first]) if len(untimed) else table.stream_time
+    passed = int(times[:first].max(initial=NO_TIME))
+    removals = {ids[row]: row for row in np.flatnonzero(removed).tolist()}
+    ends = sorted({*range(_MESSAGE_ROWS, len(slots), _MESSAGE_ROWS), len(slots), *(r + 1 for r in removals.values())})
+
+    def messages() -> Iterator[BandMessage]:
+        for begin, end in pairwise([0, *ends]):
+            rows = slots[begin:end]
+            evidence = Evidence(table.fixed(rows), *table.ragged(rows))
+            columns = id_columns([id_.encode() for id_ in ids[begin:end]])
+            batch = make_batch(*columns, times[begin:end], contents[begin:end], evidence)
+            gone = begin < end and removals.get(ids[end - 1]) == end - 1
+            yield BandMessage(batch, [ids[end - 1].encode()] if gone else [])
+
+    return known if known > passed else int(NO_TIME), messages()
+
+
+def fill(matcher: Matcher, read: Callable[[int], bytes]) -> None:
+    """Add the documents of a window to an empty matcher, without looking for pairs among them.
+
+    ``read`` returns the next bytes of what ``encode_window`` wrote. Raises ``WireError``.
+    """
+    for part in decode_window(read, matcher.config.signing_fingerprint):
+        if isinstance(part, int):
+            if part != NO_TIME:
+                matcher.table.set_stream_time(part)
+            continue
+        with step(matcher.table):
+            matcher.match(part.batch, probe=False)
+            for id_ in part.removed:
+                matcher.remove(id_)

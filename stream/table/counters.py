@@ -22,7 +22,7 @@ COUNTERS: dict[str, Counter] = {
     "copies": Counter("documents", "Documents that met an identical content in the window.", "identical copies"),
     "late": Counter(
         "documents",
-        "Documents that came later than lateness_seconds: outside of what is promised.",
+        "Documents that came later than lateness_seconds where there is a window: outside of what is promised.",
         "too late for the window",
     ),
     "expired": Counter("documents", "Documents that left the window by age.", "left the window by age"),
@@ -42,4 +42,5 @@ COUNTERS: dict[str, Counter] = {
         "limits of candidates reached",
     ),
     "removed": Counter("documents", ""),
+    "versions": Counter("documents", "", "new versions of ids in the window"),
 }

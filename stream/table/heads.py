@@ -29,8 +29,8 @@ from numba.core import cgutils
 from stream.kernels.compile import inlined, machine_code, raw_kernel
 from stream.table.pages import grow
 
-_SEGMENT_BITS = 9
-SEGMENTS = 1 << _SEGMENT_BITS
+SEGMENT_BITS = 9
+SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
 _PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
@@ -43,8 +43,8 @@ _GROWTH = 1.5
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
-_SEGMENT_SHIFT = np.uint64(64 - _SEGMENT_BITS)
-_TAG_SHIFT = np.uint64(32 - _SEGMENT_BITS)
+_SEGMENT_SHIFT = np.uint64(64 - SEGMENT_BITS)
+_TAG_SHIFT = np.uint64(32 - SEGMENT_BITS)
 
 # What ``rebuild`` answers.
 DONE, NEEDS_PAGES = 0, 1
@@ -115,6 +115,12 @@ def _home(tag, places):
 @inlined
 def _place(heads, segment, position):
     return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
+
+
+@inlined
+def entry_at(heads, segment, position):
+    """The entry at a position of a segment: 0 if the place is free, else tag and posting."""
+    return heads.entries[_place(heads, segment, position)]
 
 
 @machine_code

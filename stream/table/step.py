@@ -25,6 +25,7 @@ from stream.table.chains import (
     FIRST_TIME,
     GROUP_BITS,
     HEADS_FULL,
+    ID,
     ITEMS,
     JOURNAL_FULL,
     KEYS,
@@ -39,6 +40,7 @@ from stream.table.chains import (
     SUPERSEDED,
     TRUNCATED,
     UNTIMED,
+    VERSIONS,
     byte_place,
     eligible_copy,
     event_time,
@@ -106,6 +108,7 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
             )  # fmt: skip
         state[TRUNCATED] += state[CUTS] > cuts
         if add:
+            state[VERSIONS] += has_version(store, items, i, scratch.targets[ID], live, kept)
             if top != NONE and (copy != NONE or not probe):
                 unlink(store, limits, top, len(keys), live, kept, journal, scratch)
             append(store, items, i, keys, time, untimed, kept, journal, scratch)
@@ -132,7 +135,7 @@ def pass_time(store, limits, time, size):
             state[STREAM_TIME] = time
         elif time > state[STREAM_TIME]:
             state[STREAM_TIME] = time
-        elif time < state[STREAM_TIME] - limits.lateness:
+        elif limits.window != NO_WINDOW and time < state[STREAM_TIME] - limits.lateness:
             state[LATE] += 1
     if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
         horizon = state[STREAM_TIME] - limits.window - limits.lateness
@@ -147,6 +150,16 @@ def pass_time(store, limits, time, size):
     ):
         state[OLDEST] += 1
         state[EVICTED] += 1
+
+
+@inlined
+def has_version(store, items, i, posting, live, kept):
+    """Whether the window holds an item with the id of item ``i``, removed or not."""
+    while posting != NONE:
+        if same_id(store, slot_place(store, slot_of(store, posting, kept)), items, i):
+            return True
+        posting = older(store, posting, live)
+    return False
 
 
 @inlined

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 
+from kafka import KafkaAdminClient
 from make_topic import MakeTopic
 
 from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
@@ -27,8 +28,16 @@ def quick_settings(bootstrap_servers: str, **changes: object) -> KafkaSettings:
         "commit_timeout_seconds": 5.0,
         "committed_timeout_seconds": 1.5,
         "read_timeout_seconds": 10.0,
+        "metadata_age_seconds": 1.0,
     }
     return KafkaSettings(bootstrap_servers, **{**settings, **changes})  # type: ignore[arg-type]
+
+
+def add_partitions(settings: KafkaSettings, topic: str, count: int) -> None:
+    """Give the topic ``count`` more partitions, as Kafka's tools do."""
+    with KafkaAdminClient(**settings.options()) as admin:
+        partitions = admin.describe_topics([topic])[0]["partitions"]
+        admin.create_partitions({topic: len(partitions) + count})
 
 
 class KafkaHarness:
@@ -46,6 +55,9 @@ class KafkaHarness:
 
     def make_topic(self, partitions: int) -> str:
         return self._make_topic("law", partitions)
+
+    def add_partitions(self, topic: str, count: int) -> None:
+        add_partitions(self._settings, topic, count)
 
     def transport(self) -> KafkaTransport:
         made = _Noting(self._settings, self._closing)

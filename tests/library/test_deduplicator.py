@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from datetime import datetime
 from threading import Thread
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from stream import Config, Deduplicator, Document, Pair, Refusal
+from stream.bands_message import WireError
 from stream.documents import REASONS
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
@@ -91,3 +93,48 @@ def test_threads_share_one_deduplicator():
         thread.join()
     assert len(found) == 1599
     assert dedup.counts()["items"] == 1600
+
+
+def stream_of(rng: random.Random, count: int) -> list[Document]:
+    """Copies, versions, near-duplicates and strangers, in and out of order, some without a time."""
+    stories = [f"{STORY} {rng.random()} {i}" for i in range(8)]
+    documents = []
+    for n in range(count):
+        text = rng.choice(stories)
+        text = text if rng.random() < 0.4 else text.replace("quick", rng.choice(["quiet", "slow", "red"]))
+        time = None if rng.random() < 0.3 else float(n + rng.randint(-9, 9))
+        documents.append(Document(f"d{rng.randrange(count)}", text, time))
+    return documents
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("scheme", ["one_permutation", "prefix", "identical"])
+def test_a_loaded_window_goes_on_as_the_saved_one_does(seed, scheme):
+    """The same pairs for whatever comes, with copies, versions, removals, and documents without a time."""
+    rng = random.Random(seed)
+    config = Config(scheme=scheme, threshold=0.6, window_seconds=rng.choice([None, 40.0]), lateness_seconds=5,
+                    window_documents=rng.choice([30, 1000]))  # fmt: skip
+    documents = stream_of(rng, 160)
+    saved = Deduplicator(config)
+    saved.process(documents[:100])
+    if seed % 3 == 0:
+        saved.remove(documents[99].id)
+    loaded = Deduplicator(config)
+    loaded.load(saved.save())
+    assert loaded.process(documents[100:]) == saved.process(documents[100:])
+    assert loaded.save() == saved.save()
+
+
+def test_a_window_of_another_configuration_or_none_is_refused():
+    """And none is loaded into a deduplicator that has documents."""
+    dedup = Deduplicator()
+    dedup.process([Document("a", STORY)])
+    data = dedup.save()
+    for wrong, config in ((data, Config(seed=2)), (data[:-1], None), (b"text", None), (data[:30], None)):
+        with pytest.raises(WireError):
+            Deduplicator(config).load(wrong)
+    with pytest.raises(ValueError, match="into a new Deduplicator"):
+        dedup.load(data)
+    empty = Deduplicator()
+    empty.load(Deduplicator().save())
+    assert empty.process([Document("a", STORY)]) == []

@@ -33,6 +33,7 @@ LAYERS: list[set[str]] = [
     {"table.chains"},
     {"table.step", "table.views"},
     {"table.band_table"},
+    {"table.window"},
     {"table"},
     {"kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
     {"texts.unicode_fold"},

@@ -30,6 +30,9 @@ class MemoryHarness:
         self.cluster.create(topic, partitions)
         return topic
 
+    def add_partitions(self, topic: str, count: int) -> None:
+        self.cluster.add_partitions(topic, count)
+
     def transport(self) -> Transport:
         return MemoryTransport(self.cluster)
 

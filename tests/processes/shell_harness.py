@@ -67,6 +67,7 @@ class Bench:
         self.metrics = {role: Metrics(role) for role in ROLES}
         self.health = {role: Health(120) for role in ROLES}
         self.stuck: list[str] = []
+        self.collected: list[str] = []  # calls about the garbage collector, in order
         self.stop: Until | None = None
 
     def add(self, *documents, **fields) -> None:
@@ -82,6 +83,7 @@ class Bench:
         outside = Outside(
             connect or (lambda: MemoryTransport(self.cluster)), self.metrics[role], self.health[role], Watchdog(),
             self.stop, lambda: float(next(ticks)), self.stuck.append,
+            lambda: self.collected.append("loaded"), lambda: self.collected.append("collect"),
         )  # fmt: skip
         return Shell(ROLES[role], self.settings.model_copy(update=changes), outside).run()
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import ast
+import gc
 import importlib.metadata
 import socket
 import tomllib
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from kafka import errors as client_errors
+from kafka.future import Future
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.producer.transaction_manager import TransactionManager
 
@@ -133,3 +137,28 @@ def test_one_connection_reads_otherwise_and_its_class_does_not(is_fast: bool) ->
         connection.abort()
         client.close()
     assert [kind.__dict__["_sock_recv"] for kind in (KafkaTCPTransport, KafkaSSLTransport)] == of_classes
+
+
+def test_a_wait_that_timed_out_holds_nothing_of_its_callers() -> None:
+    """No reference cycle is left: what the callers held is free when they return, without a run of the collector."""
+
+    class Held:
+        pass
+
+    def wait() -> weakref.ref[Held]:
+        held, pending = Held(), Future()
+        with pytest.raises(client_errors.KafkaTimeoutError, match="Timed out after 1 ms"):
+            client._net.run(client._manager.wait_for, pending, 1)
+        return weakref.ref(held)
+
+    client = connections.connections(True)(bootstrap_servers="127.0.0.1:9")
+    client._net.start()
+    gc.collect()
+    gc.disable()
+    try:
+        assert [wait()() for _ in range(20)] == [None] * 20
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
+        client._net.stop()
+        client.close()

@@ -304,3 +304,33 @@ def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(ne
     assert b"in.csv:1: the table has no column" in done.stderr
     assert b"(it has: key,body)" in done.stderr
     assert b"refused: 1\n" in done.stderr
+
+
+def test_a_run_continues_from_the_window_that_another_one_kept(neardup, tmp_path):
+    """Stopped and begun again, it finds what one long run finds."""
+    (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", "something else entirely")))
+    (tmp_path / "new.jsonl").write_bytes(lines(doc("c", NEARLY), doc("d", "something else entirely")))
+    assert neardup("run", "old.jsonl", "--keep", "window", "-q").returncode == Exit.SUCCESS
+    done = neardup("run", "new.jsonl", "--window-from", "window", "-q")
+    whole = neardup("run", "old.jsonl", "new.jsonl", "-q")
+    assert done.stdout == whole.stdout != b""
+
+
+def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(neardup):
+    """With the number of documents and the setting that decides; without truncation there is no warning."""
+    stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)), doc("11", TEXT), doc("11", NEARLY))
+    done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
+    warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
+    assert len(warnings) == 1
+    assert "documents had more candidates than bucket_candidates_max (2) allows" in warnings[0]
+    assert "new versions of ids in the window: 2" in done.stderr.decode().splitlines()
+    assert b"warning" not in neardup("run", stdin=stdin).stderr
+
+
+def test_no_document_is_late_where_there_is_no_window(neardup):
+    """Nothing that it could meet has left."""
+    stdin = lines(doc("a", timestamp=1e9), doc("b", timestamp=5.0), doc("c", NEARLY, timestamp=1.0))
+    done = neardup("run", stdin=stdin)
+    assert len(pairs(done.stdout)) == 2
+    assert b"too late" not in done.stderr
+    assert b"too late for the window: 2" in neardup("run", "--window-seconds", "1", stdin=stdin).stderr

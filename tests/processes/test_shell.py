@@ -331,6 +331,12 @@ def test_the_log_is_trimmed_to_the_beginning_of_the_window():
     assert bench.metrics["match"].value("expired") == 3
 
 
+def test_start_up_objects_are_frozen_once_and_cycles_are_collected_at_intervals(bench):
+    """When the kernels are loaded, so that they are frozen too; then in the first turn, and each minute."""
+    bench.run("sign", lambda: bench.collected.count("collect") == 3)
+    assert bench.collected == ["loaded", *["collect"] * 3]
+
+
 def test_the_waits_grow_to_a_limit_and_differ_between_workers():
     """The same for the same name and try, so that a run can be repeated."""
     waits = [backoff_seconds(attempt, "sign-0") for attempt in range(1, 40)]

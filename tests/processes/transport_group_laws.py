@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 from transport_harness import RECORDS_MAX, Harness, Member, joined, publish, send, settled
 
-from workers.transport.protocol import AbortedError, Committed, FencedError, Membership
+from workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Record
 
 PARTITIONS = 5
 
@@ -116,6 +116,45 @@ def law_pause_stops_records_and_keeps_the_place(harness: Harness) -> None:
     member.consumer.resume([0])
     harness.wait_until(lambda: len(member.values()) == 2, "the paused record is read")
     assert member.values() == [b"before", b"meanwhile"]
+
+
+def law_a_partition_that_was_paused_is_read_on(harness: Harness) -> None:
+    """With records of several partitions on their way, and whatever was read in between: none is lost or repeated."""
+    topic = harness.make_topic(3)
+    member = joined(harness, topic)
+    for partition in range(3):
+        publish(harness, topic, [b"%d" % i for i in range(40)], partition)
+    records: list[Record] = []
+
+    def all_came(partitions: Sequence[int], count: int) -> bool:
+        records.extend(member.consumer.poll(harness.poll_seconds, 7).records)
+        return sum(record.partition in partitions for record in records) >= count
+
+    harness.wait_until(lambda: all_came((0, 1, 2), 7), "some are read")
+    for held in ((0,), (1, 2), (0, 2)):
+        member.consumer.pause(held)
+        free = [partition for partition in range(3) if partition not in held]
+        before = sum(record.partition in free for record in records)
+        wanted = min(before + 20, 40 * len(free))
+        harness.wait_until(lambda free=free, wanted=wanted: all_came(free, wanted), "the others are read")  # type: ignore[misc]
+        member.consumer.resume(held)
+    harness.wait_until(lambda: all_came((0, 1, 2), 120), "all are read")
+    for partition in range(3):
+        values = [record.value for record in records if record.partition == partition]
+        assert values == [b"%d" % i for i in range(40)]
+
+
+def law_a_partition_that_is_added_is_assigned(harness: Harness) -> None:
+    """A member learns it by itself, keeps what it has, and reads what is written there."""
+    topic = harness.make_topic(1)
+    publish(harness, topic, [b"old"])
+    member = joined(harness, topic)
+    harness.wait_until(lambda: member.values() == [b"old"], "the first partition is read")
+    harness.add_partitions(topic, 1)
+    harness.wait_until(lambda: member.owns(0, 1), "the member owns the new one too")
+    publish(harness, topic, [b"new"], partition=1)
+    harness.wait_until(lambda: member.values(1) == [b"new"], "the new one is read")
+    assert member.values() == [b"old"]
 
 
 def law_seek_goes_back(harness: Harness) -> None:

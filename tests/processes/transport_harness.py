@@ -24,6 +24,9 @@ class Harness(Protocol):
     def make_topic(self, partitions: int) -> str:
         """A new empty topic; returns its name."""
 
+    def add_partitions(self, topic: str, count: int) -> None:
+        """Give the topic ``count`` more partitions."""
+
     def transport(self) -> Transport:
         """A new client of the one broker, as another process would have."""
 

@@ -193,6 +193,44 @@ def law_committed_waits_for_a_pending_transaction(harness: Harness) -> None:
     assert member.consumer.committed(0) is None
 
 
+def law_offsets_of_a_group_are_had_without_waiting(harness: Harness) -> None:
+    """While a transaction holds an offset, what was committed before it counts; an unknown group has none."""
+    topic, group = harness.make_topic(3), harness.name("group")
+    assert harness.transport().group_offsets(harness.name("unknown"), topic) == {}
+    member = joined(harness, topic, group)
+    producer = harness.transport().producer(harness.name("worker"))
+    producer.begin()
+    producer.send_offsets(topic, {0: Committed(0, "a"), 2: Committed(0, "c")}, member.present())
+    producer.commit()
+    expected = {0: Committed(0, "a"), 2: Committed(0, "c")}
+    harness.wait_until(lambda: harness.transport().group_offsets(group, topic) == expected, "the offsets are there")
+    producer.begin()
+    producer.send_offsets(topic, {1: Committed(0, "b"), 2: Committed(0, "d")}, member.present())
+    assert harness.transport().group_offsets(group, topic) == expected
+    producer.abort()
+    assert harness.transport().group_offsets(group, topic) == expected
+
+
+def law_ends_are_where_a_committed_reader_stops(harness: Harness) -> None:
+    """They are known once the partition was read, and an open transaction does not count."""
+    topic = harness.make_topic(2)
+    publish(harness, topic, [b"a", b"b"])
+    member = joined(harness, topic)
+
+    def stands_at(partition: int, end: int) -> bool:
+        member.step()
+        at_end = member.consumer.positions()[partition] == end
+        return at_end and member.consumer.ends().get(partition) == end
+
+    harness.wait_until(lambda: stands_at(0, 3) and stands_at(1, 0), "both are read to their ends")
+    producer = harness.transport().producer(harness.name("writer"))
+    send(producer, topic, [b"c"])
+    assert member.values() == [b"a", b"b"]
+    harness.wait_until(lambda: stands_at(0, 3), "nothing came")
+    producer.commit()
+    harness.wait_until(lambda: stands_at(0, 5), "record and control record are read")
+
+
 def law_read_gives_the_committed_records_of_a_range(harness: Harness) -> None:
     """Exactly those, in order, also when the range begins or ends in control or aborted records."""
     topic = harness.make_topic(1)

@@ -143,7 +143,7 @@ class Cluster:
             ends = self.memory.group(MATCHERS, topic).offsets.values()
             self.events["starts inside a message"] += any(decode_window(end.metadata).row for end in ends)
             place.worker = MatchWorker(transport, consumer, producer, self.match_plan, Silent())
-            place.worker.take(place.kept)
+            place.worker.inherit(place.kept)
             place.kept = {}
 
     def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
@@ -163,7 +163,7 @@ class Cluster:
             self.events["unreachable"] += 1
         except (FencedError, OutcomeUnknownError) as error:
             self.events[type(error).__name__ + (" of a zombie" if place.abandoned else "")] += 1
-            kept = place.worker.leave() if isinstance(place.worker, MatchWorker) else {}
+            kept = place.worker.hand_over() if isinstance(place.worker, MatchWorker) else {}
             if self.rng.random() < 0.5:
                 place.producer.close()
                 place.consumer.close()

@@ -144,7 +144,8 @@ class Model:
     first: int | None = None
     counts: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(
-            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "truncated", "removed"], 0
+            ["items", "candidates", "copies", "late", "expired", "evicted", "cuts", "truncated", "removed", "versions"],
+            0,
         )
     )
 
@@ -167,6 +168,7 @@ class Model:
             self.counts["copies" if copy else "candidates"] += len(found)
             self.counts["truncated"] += self.counts["cuts"] > cuts
         if add:
+            self.counts["versions"] += any(entry.item.id == x.id for entry in self.live)
             size = len(x.id.encode())
             if self.byte_end % 2**16 + size > 2**16:
                 self.byte_end += -self.byte_end % 2**16
@@ -183,7 +185,7 @@ class Model:
         if time is not None:
             self.first = time if self.first is None else self.first
             self.stream = time if self.stream is None else max(self.stream, time)
-            self.counts["late"] += time < self.stream - self.limits.lateness
+            self.counts["late"] += self.limits.window != NO_WINDOW and time < self.stream - self.limits.lateness
         while self.live and self.stream is not None and self.limits.window != NO_WINDOW:
             if self._time(self.live[0]) >= self.stream - self.limits.window - self.limits.lateness:
                 break

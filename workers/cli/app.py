@@ -50,6 +50,10 @@ SettingsFile = Annotated[
         "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
     ),
 ]
+KeepFile = Annotated[
+    str | None,
+    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
+]
 Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
 RejectsFile = Annotated[
@@ -86,8 +90,9 @@ def run_command(
     ] = False,
     window_from: Annotated[
         str | None,
-        typer.Option("--window-from", metavar="FILE", help="begin with the window that batch --keep wrote, as if read"),
+        typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
     ] = None,
+    keep: KeepFile = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -95,7 +100,7 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from,
+        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
@@ -125,10 +130,7 @@ def batch_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
-    keep: Annotated[
-        str | None,
-        typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
-    ] = None,
+    keep: KeepFile = None,
     memory_max: Annotated[
         str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
     ] = "1GB",

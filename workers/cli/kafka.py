@@ -175,6 +175,7 @@ def _failures() -> Iterator[None]:
 
 def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, config: str | None) -> None:
     """One worker until a signal."""
+    import gc
     import logging
     from importlib.metadata import version
 
@@ -213,6 +214,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
             settings.lateness_seconds,
             LATENESS_SECONDS_MIN,
         )
-    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop)
-    spare_collector()
+    outside = Outside(
+        lambda: connect(settings), metrics, health, watchdog, stop, loaded=spare_collector, collect=gc.collect
+    )
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -17,7 +17,7 @@ from stream.json_lines import encode_matches
 from stream.pipeline import Matcher, Signer, match_steps
 from workers.commands.output import standard_output, write_pairs
 from workers.commands.session import Job, Session
-from workers.commands.window_file import fill
+from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
 from workers.sources.compression import COMPRESSED_ENDINGS
@@ -40,6 +40,7 @@ class RunJob(Job):
     candidates: bool = False
     follow: bool = False
     window_from: str | None = None
+    keep: str | None = None
 
 
 def run(job: RunJob, settings: Settings) -> Exit:
@@ -59,6 +60,8 @@ def run(job: RunJob, settings: Settings) -> Exit:
                 if matches.older:
                     session.report.pairs += len(matches.older)
                     write_pairs(output, encode_matches(matches))
+    if job.keep is not None:
+        keep(job.keep, matcher)
     return session.end(matcher.table.counts())
 
 

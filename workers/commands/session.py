@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from workers.commands.compiling import Compiling
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.exits import Exit, Failure
@@ -83,15 +84,18 @@ class Session:
             total=total,
             bar=bar,
         )
+        self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
         self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill)
 
     def __enter__(self) -> Session:
         self.stop.install()
+        self.compiling.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
+        self.compiling.__exit__()
         self.report.end_bar()
         self.rejects.close()
         if isinstance(error, BrokenPipeError):
@@ -158,11 +162,22 @@ class Session:
             return Exit.SUCCESS
         ended = self.ended
         summary: dict[str, Any] = self.report.summary(
-            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower()
+            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds
         )
         self.report.tell(summary)
+        if counts["truncated"]:
+            limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
+            named = " or ".join(f"{name} ({value:,})" for name, value in limits.items() if value)
+            self.report.say(
+                f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
+                "allows; a higher limit finds more and takes longer"
+            )
         write_summary(self.job.summary_json, summary)
         return ended
+
+
+def _silent(text: str) -> None:
+    """Say nothing: a log needs no progress."""
 
 
 def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:

@@ -15,7 +15,7 @@ from stream.json_lines import escape_unprintable
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
-from workers.stages.signer import told_offset
+from workers.stages.signer import start_offset
 from workers.topics.messages import refused_batch_sentence
 from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect
@@ -65,7 +65,7 @@ def follow(
         left = _RECORDS_MAX if lines_max is None else min(_RECORDS_MAX, lines_max - lines)
         polled = consumer.poll(_POLL_SECONDS, left)
         for partition in polled.assigned:
-            consumer.seek(partition, told_offset(lambda: transport.bounds(topic), partition, start))
+            consumer.seek(partition, start_offset(lambda: transport.bounds(topic), partition, start))
         consumer.resume(polled.assigned)
         for record in polled.records:
             if record.refused is not None:

@@ -134,8 +134,8 @@ def _matcher(
         waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
-        hand_over=worker.leave,
-        inherit=worker.take,
+        hand_over=worker.hand_over,
+        inherit=worker.inherit,
     )
 
 
@@ -162,7 +162,7 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
 
 
 def spare_collector() -> None:
-    """Freeze start-up objects, and collect seldom; workers create few reference cycles."""
+    """Freeze start-up objects, kernels included, and collect seldom; workers create few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)

@@ -84,6 +84,9 @@ _OBSERVE_SECONDS = 1.0
 _OVERDUE_SECONDS = 10.0
 # A check asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
+# The client's objects refer to one another, so a client that was closed is freed only by a collection. So is a worker
+# that failed: its error leads to the frames that raised it. A collection takes some milliseconds.
+_COLLECT_SECONDS = 60.0
 
 
 class Stopping(Protocol):
@@ -105,11 +108,13 @@ class Outside(NamedTuple):
     stop: Stopping
     now: Callable[[], float] = time.monotonic
     stuck: Callable[[str], None] = end_process
+    loaded: Callable[[], None] = lambda: None  # called once, when the kernels are loaded
+    collect: Callable[[], object] = lambda: None  # frees what reference cycles hold; called at intervals
 
 
 class _Chore(NamedTuple):
     every_seconds: float
-    run: Callable[[], None]
+    run: Callable[[], object]
 
 
 class Shell:
@@ -135,6 +140,7 @@ class Shell:
         with _endings():
             started = time.monotonic()
             warm(self.settings, self.settings.bands_partitions)
+            outside.loaded()
             _log.info("%s: kernels loaded after %.1f s", self.name, time.monotonic() - started)
             while not outside.stop.signal:
                 try:
@@ -254,6 +260,7 @@ class Shell:
             _Chore(_OBSERVE_SECONDS, observe),
             _Chore(_CHECK_SECONDS, check),
             _Chore(self.settings.trim_interval_seconds, made.trim),
+            _Chore(_COLLECT_SECONDS, self.outside.collect),
         ]
 
     def _check_waits(self, worker: Worker, begun: set[int]) -> None:

@@ -30,7 +30,7 @@ from collections.abc import Callable
 
 from stream.pipeline import Signer
 from workers.stages.alignment import RENEW_SECONDS, SPAN_SHARE, Alignment, Step
-from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, told_offset
+from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, start_offset
 from workers.stages.transaction import Message, in_turns, transact
 from workers.telemetry.observer import Observer, stage
 from workers.transport.protocol import (
@@ -185,7 +185,7 @@ class SignWorker:
         if others:
             first = {partition: Committed(bounds[partition][0], "")}
         else:
-            first = {each: Committed(told_offset(lambda: bounds, each, self.plan.start), "") for each in bounds}
+            first = {each: Committed(start_offset(lambda: bounds, each, self.plan.start), "") for each in bounds}
             if partition != min(bounds):
                 return None
         transact(self.producer, [], topic, first, membership, self.observer)

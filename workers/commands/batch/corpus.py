@@ -21,6 +21,7 @@ from typing import IO
 import numpy as np
 import numpy.typing as npt
 
+from stream.bands_message import BandMessage
 from stream.batches import Batch, bucket_keys
 from stream.json_lines import encode_matches
 from stream.pair_rule import Matches, judge, orient
@@ -144,7 +145,8 @@ class Corpus:
             horizon = self._stream_time - limits.window - limits.lateness
             first = max(first, batch_join.window_begin(self._database, horizon))
         time = int(NO_TIME) if self._first_time == NO_TIME else batch_join.stream_time_before(self._database, first)
-        window_file.write(path, self._batches(first, count), time, self.settings.signing_fingerprint)
+        messages = (BandMessage(batch, []) for batch in self._batches(first, count))
+        window_file.write(path, messages, time, self.settings.signing_fingerprint)
 
     def _arrive(self) -> None:
         """Tell the database of every row. Those without a time have that of the stream when they came; those before the

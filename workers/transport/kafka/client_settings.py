@@ -64,6 +64,8 @@ class KafkaSettings:
     committed_timeout_seconds: float = 5.0
     connect_timeout_seconds: float = 10.0
     read_timeout_seconds: float = 30.0  # without progress
+    # A partition that is added to a topic is noticed after this, and read after the rebalance that follows.
+    metadata_age_seconds: float = 15.0
     close_timeout_seconds: float = 2.0
     # Longer than a step needs to send its records; otherwise the client would transmit the first ones at the same time,
     # in the same interpreter. flush does not wait for it.
@@ -122,6 +124,7 @@ class KafkaSettings:
             "bootstrap_servers": self.bootstrap_servers,
             "bootstrap_timeout_ms": milliseconds(self.connect_timeout_seconds),
             "request_timeout_ms": milliseconds(self.request_timeout_seconds),
+            "metadata_max_age_ms": milliseconds(self.metadata_age_seconds),
             "reconnect_backoff_max_ms": _RECONNECT_BACKOFF_MILLISECONDS_MAX,
         }
 

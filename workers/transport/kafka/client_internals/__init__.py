@@ -7,7 +7,7 @@ package. Each docstring says what the function needs from the client and links t
 Nothing is replaced for the whole process. What the client does differently here, it does for one object:
 
 - ``connections``: a connection hands out the bytes that came before its end, so that the reason of a refused login is
-  read. A fast one reads 256 kB at a time.
+  read. A fast one reads 256 kB at a time. The loop of a client raises each timeout as an error that no cycle holds.
 - ``fetches``: one consumer gives each batch of a fetch to our own reader, and fetches while the worker is busy.
 - ``groups``: one member keeps a join that completed between two polls, and shows what the client knows of its place.
 - ``transactions``: the requests of the client's own calls, which wait without a limit (rule 5), with a deadline.

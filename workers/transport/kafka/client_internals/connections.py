@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from kafka import errors as client_errors
 from kafka.net import manager as connection_manager
 from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
@@ -25,10 +26,27 @@ def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
     """
 
     def connect(**options: Any) -> KafkaNetClient:
-        net = NetworkSelector(**options)
+        net = _Loop(**options)
         return KafkaNetClient(net=net, manager=_ConnectionManager(is_fast, net, **options), **options)
 
     return connect
+
+
+class _Loop(NetworkSelector):  # type: ignore[misc]  # the client has no types
+    """Raises each timeout as an error that only the caller holds.
+
+    The client stores the error that it raises in a future and in a variable of ``run``. The traceback of the error
+    leads back to both, so each poll that finds nothing leaves a reference cycle. The traceback also leads to the frames
+    of all callers, so the cycle holds the records of the poll until the garbage collector runs.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/selector.py#L332
+    """
+
+    def run(self, coro: Any, *args: Any) -> Any:
+        try:
+            return super().run(coro, *args)
+        except client_errors.KafkaTimeoutError as error:
+            error.__traceback__ = None
+            raise type(error)(*error.args) from None
 
 
 class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the client has no types

@@ -1,0 +1,65 @@
+"""The window of a band table as columns, to be held by another one: slots, contents, counted times."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels.compile import raw_kernel
+from stream.table import views
+from stream.table.band_table import BandTable
+from stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
+from stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
+
+_LOW32, _U32 = np.uint64(0xFFFFFFFF), np.uint64(32)
+# Where the segment and the tag of a key stand in its 64 bits.
+_SEGMENT_SHIFT, _TAG_SHIFT = np.uint64(64 - SEGMENT_BITS), np.uint64(32 - SEGMENT_BITS)
+
+
+class Window(NamedTuple):
+    """The documents of a window in order of arrival; ``removed`` (``bool[m]``) says which were removed.
+
+    ``slots`` (``int64[m]``); ``contents`` (``uint64[m, 2]``), of whose first halves only the 41 bits are known that the
+    table compares, the others are 0; ``counted_times`` (``int64[m]``, microseconds): of a document without a time, the
+    stream time when it came.
+    """
+
+    slots: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    counted_times: npt.NDArray[np.int64]
+    removed: npt.NDArray[np.bool_]
+
+
+def window_of(table: BandTable) -> Window:
+    """The window of a table; no step may be open."""
+    slots = np.arange(table.oldest, table.slot_end)
+    store, kept = table._store, table._kept
+    keys, places = np.zeros(len(slots), np.uint64), np.empty(len(slots), np.int64)
+    _content_keys(store, table.oldest, kept, keys)
+    views.places(store, slots, places)
+    contents = np.stack([keys, store.contents[places]], axis=1)
+    return Window(slots, contents, store.times[places], (store.flags[places] & REMOVED) != 0)
+
+
+@raw_kernel
+def _content_keys(store, first, kept, out):
+    """The keys of the contents of the slots from ``first`` on, ``uint64[m]``: the 41 bits of each that the heads keep.
+
+    A slot does not store the key of its content: it is that of the bucket whose chain holds the slot's first posting.
+    """
+    heads = store.heads
+    live = first_posting(store, first, kept)
+    for segment in range(SEGMENTS):
+        for position in range(heads.places[segment]):
+            entry = entry_at(heads, segment, position)
+            posting = read_back(entry & _LOW32, kept)
+            if entry == np.uint64(0) or posting < live or posting >= store.state[POSTING_END]:
+                continue
+            key = (np.uint64(segment) << _SEGMENT_SHIFT) | ((entry >> _U32) << _TAG_SHIFT)
+            while posting != NONE:
+                slot = slot_of(store, posting, kept)
+                if posting == first_posting(store, slot, kept) + CONTENT:
+                    out[slot - first] = key
+                posting = older(store, posting, live)

@@ -1,0 +1,325 @@
+"""The alignment of signers: which records may be signed, told from plain values."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.stages.alignment import (
+    CLAIM_SECONDS,
+    RENEW_SECONDS,
+    SETTLE_SECONDS,
+    Alignment,
+    Claim,
+    decode_claim,
+    encode_claim,
+)
+from workers.transport.protocol import Committed, Record
+
+SPAN_MS = 30_000
+NOW_MS = 1_700_000_000_000
+# A backlog: long before now.
+OLD_MS = NOW_MS - 40_000_000
+ALL = 1 << 30
+
+
+def record(partition: int, offset: int, timestamp_ms: int, size: int = 10) -> Record:
+    return Record(partition, offset, timestamp_ms, b"", b"x" * size)
+
+
+def own(*partitions: int, of: int | None = None, wait_seconds_max: float | None = None) -> Alignment:
+    """Lanes of these partitions, begun at offset 0; ``of``: how many partitions the topic has."""
+    alignment = Alignment(SPAN_MS, wait_seconds_max)
+    alignment.partitions = frozenset(range(len(partitions) if of is None else of))
+    for partition in partitions:
+        alignment.start(partition, Committed(0, ""), 0.0)
+    return alignment
+
+
+def poll(alignment: Alignment, at: float, *records: Record, ends: dict[int, int], now_ms: int = NOW_MS) -> None:
+    """Records came, and the client stands behind them; ``ends`` are those of the logs."""
+    alignment.add(records, now_ms, at)
+    positions = {partition: lane.offset + len(lane.hand) for partition, lane in alignment.lanes.items()}
+    alignment.see(positions, ends, at)
+
+
+def taken(alignment: Alignment, at: float, records_max: int = ALL, now_ms: int = NOW_MS) -> list[tuple[int, int]]:
+    """Partition and offset of what may be signed."""
+    step = alignment.take(records_max, ALL, now_ms, at)
+    return [(one.partition, one.offset) for one in step.records]
+
+
+def claims(**given: Claim) -> dict[int, Committed]:
+    """``p1=Claim(...)``: what the owner of partition 1 has committed."""
+    return {int(name[1:]): Committed(0, encode_claim(claim)) for name, claim in given.items()}
+
+
+def test_records_are_taken_in_order_of_time_whatever_partition_was_polled_first() -> None:
+    """The merge of the lanes, each in its own order."""
+    alignment = own(0, 1)
+    poll(alignment, 0, *(record(0, i, OLD_MS + 1_000 * i) for i in range(3)), ends={0: 3, 1: 3})
+    assert taken(alignment, 0) == []  # partition 1 has a backlog of which nothing has come
+    poll(alignment, 1, *(record(1, i, OLD_MS + 1_000 * i + 500) for i in range(3)), ends={0: 3, 1: 3})
+    assert taken(alignment, 1) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
+
+
+def test_nothing_runs_ahead_of_a_lane_that_has_run_dry() -> None:
+    """Up to the span behind its last record; its next one may be as early as that."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(1, 0, OLD_MS), ends={0: 3, 1: 9})
+    poll(alignment, 0, *(record(0, i, OLD_MS + i * SPAN_MS) for i in range(3)), ends={0: 3, 1: 9})
+    assert taken(alignment, 0) == [(0, 0), (1, 0), (0, 1)]
+    assert alignment.held() == {0: 1}
+    assert alignment.dry() == [1]
+
+
+def test_a_lane_that_is_caught_up_holds_back_no_live_record() -> None:
+    """Whatever comes there is as new."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, NOW_MS - 10), ends={0: 1, 1: 0})
+    assert taken(alignment, 0) == [(0, 0)]
+
+
+def test_an_old_record_waits_until_an_empty_lane_had_time_to_show_its_siblings() -> None:
+    """A producer writes an archive to several partitions at once, and they become visible one after the other."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS + 1), ends={0: 1, 1: 0})
+    assert taken(alignment, 0) == []
+    poll(alignment, SETTLE_SECONDS / 2, record(1, 0, OLD_MS), ends={0: 1, 1: 1})
+    assert taken(alignment, SETTLE_SECONDS / 2) == [(1, 0), (0, 0)]
+    poll(alignment, 10, record(0, 1, OLD_MS + 2), ends={0: 2, 1: 1})
+    assert taken(alignment, 10) == [(0, 1)]  # within the span of the last record of the other
+    poll(alignment, 20, record(0, 2, OLD_MS + 2 * SPAN_MS), ends={0: 3, 1: 1})
+    assert taken(alignment, 20) == []
+    poll(alignment, 20 + SETTLE_SECONDS, ends={0: 3, 1: 1})
+    assert taken(alignment, 20 + SETTLE_SECONDS) == [(0, 2)]
+
+
+def test_a_backlog_waits_once_for_an_empty_lane_not_for_every_record() -> None:
+    """The end of the log tells what was there already."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), ends={0: 3, 1: 0})
+    poll(alignment, SETTLE_SECONDS, *(record(0, i, OLD_MS + i * 9_000_000) for i in (1, 2)), ends={0: 3, 1: 0})
+    assert taken(alignment, SETTLE_SECONDS) == [(0, 0), (0, 1), (0, 2)]
+
+
+@pytest.mark.parametrize("timestamp_ms", [-1, NOW_MS + 1, NOW_MS + 10**12])
+def test_a_record_without_a_time_or_from_the_future_inherits_the_time_before_it(timestamp_ms: int) -> None:
+    """It neither pauses its partition nor moves its clock."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, timestamp_ms), record(0, 2, OLD_MS + 2), ends={0: 3, 1: 2})
+    poll(alignment, 0, record(1, 0, OLD_MS + 1), record(1, 1, OLD_MS + 3), ends={0: 3, 1: 2})
+    assert taken(alignment, 0) == [(0, 0), (0, 1), (1, 0), (0, 2), (1, 1)]
+
+
+def test_a_record_of_1970_does_not_set_the_clock_back() -> None:
+    """The clock is a running maximum, so the others need not wait for decades."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, 0), ends={0: 9, 1: 1})
+    poll(alignment, 0, record(1, 0, OLD_MS + SPAN_MS), ends={0: 9, 1: 1})
+    assert taken(alignment, 0) == [(0, 0), (0, 1), (1, 0)]
+
+
+def test_a_step_ends_at_its_records_and_at_its_bytes() -> None:
+    """With the record that reaches the bytes; the next step goes on behind it."""
+    alignment = own(0)
+    poll(alignment, 0, *(record(0, i, OLD_MS, size=100) for i in range(6)), ends={0: 6})
+    assert taken(alignment, 0, records_max=2) == [(0, 0), (0, 1)]
+    assert [one.offset for one in alignment.take(ALL, 101, NOW_MS, 0).records] == [2, 3]
+    assert alignment.hand_bytes == 200
+
+
+def test_what_is_put_back_is_taken_again() -> None:
+    """In the same order, and the claims are those before it."""
+    alignment = own(0, 1)
+    poll(alignment, 0, *(record(i % 2, i // 2, OLD_MS + i) for i in range(8)), ends={0: 4, 1: 4})
+    alignment.take(3, ALL, NOW_MS, 0)
+    before = alignment.commits(1)
+    step = alignment.take(3, ALL, NOW_MS, 0)
+    assert alignment.commits(1) != before
+    alignment.put_back(step)
+    assert alignment.commits(1) == before
+    assert alignment.take(3, ALL, NOW_MS, 0) == step
+
+
+def test_a_partition_that_is_dropped_takes_its_records_with_it() -> None:
+    """Its next owner begins at the committed offset."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), record(1, 0, OLD_MS + 1), ends={0: 1, 1: 1})
+    alignment.drop([0])
+    alignment.partitions = frozenset({1})
+    assert taken(alignment, 0) == [(1, 0)]
+
+
+def test_claims_say_what_stands_after_the_step() -> None:
+    """The clock is that of the next record, or of the last; caught up is who has none left."""
+    alignment = own(0, 1)
+    poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, OLD_MS + 5), record(1, 0, OLD_MS + 1), ends={0: 2, 1: 1})
+    alignment.take(2, ALL, NOW_MS, 0)
+    found = alignment.commits(77)
+    assert {partition: at.offset for partition, at in found.items()} == {0: 1, 1: 1}
+    assert decode_claim(found[0].metadata) == Claim(OLD_MS + 5, False, 77)
+    assert decode_claim(found[1].metadata) == Claim(OLD_MS + 1, True, 77)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "no claim", "[]", "{}", '{"clock_ms": "x", "caught_up": true, "stamp": 1}', "null", "\u6f22"]
+)
+def test_other_metadata_is_no_claim(text: str) -> None:
+    """As an older version, or other hands, may have left it."""
+    assert decode_claim(text) == Claim()
+
+
+def test_a_clock_outlives_its_signer() -> None:
+    """The next owner begins with the clock that was committed, before its first record has come."""
+    alignment = own(0, of=2)
+    alignment.start(1, Committed(5, encode_claim(Claim(OLD_MS, False, 1))), 0.0)
+    poll(alignment, 0, record(0, 0, OLD_MS + SPAN_MS), record(0, 1, OLD_MS + SPAN_MS + 1), ends={0: 2, 1: 9})
+    assert taken(alignment, 0) == [(0, 0)]
+
+
+# Others.
+
+
+def test_nothing_is_signed_before_the_first_view_of_the_others() -> None:
+    """Nor before the partitions of the topic are known."""
+    alignment = own(0, of=2)
+    poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
+    assert taken(alignment, 0) == []
+    alignment.look(claims(p1=Claim(NOW_MS - 5, False, 1)), 1)
+    assert taken(alignment, 1) == [(0, 0)]
+
+
+def test_a_partition_without_a_claim_holds_back_everything() -> None:
+    """Its owner commits one as soon as it has started it."""
+    alignment = own(0, of=2)
+    poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
+    for at in (1, 2, 30):
+        alignment.look({}, at)
+        assert taken(alignment, at) == []
+
+
+def test_the_horizon_is_the_slowest_clock_and_the_span() -> None:
+    """To the millisecond; it moves with the claims of the slowest."""
+    alignment = own(0, of=3)
+    poll(alignment, 0, *(record(0, i, OLD_MS + SPAN_MS + i) for i in range(3)), ends={0: 3})
+    alignment.look(claims(p1=Claim(OLD_MS, False, 1), p2=Claim(NOW_MS, False, 1)), 0)
+    assert taken(alignment, 0) == [(0, 0)]
+    alignment.look(claims(p1=Claim(OLD_MS + 1, False, 2), p2=Claim(NOW_MS, False, 1)), 1)
+    assert taken(alignment, 1) == [(0, 1)]
+    assert alignment.wait_seconds(1) == 0
+    assert taken(alignment, 2) == []
+    assert alignment.wait_seconds(9) == 7
+
+
+def test_a_claim_from_before_an_outage_counts_for_nothing() -> None:
+    """It says caught up, but nobody renews it: the clock counts."""
+    alignment = own(0, of=2)
+    poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
+    for at in range(10):
+        alignment.look(claims(p1=Claim(OLD_MS, True, 1)), at)
+        assert taken(alignment, at) == []
+
+
+def test_a_claim_that_is_renewed_counts_for_a_while() -> None:
+    """For live records once, and until the owner has been silent for too long."""
+    alignment = own(0, of=2)
+    alignment.look(claims(p1=Claim(OLD_MS, True, 1)), 0)
+    alignment.look(claims(p1=Claim(OLD_MS, True, 2)), RENEW_SECONDS)
+    late = RENEW_SECONDS + CLAIM_SECONDS
+    poll(alignment, late, record(0, 0, NOW_MS), ends={0: 1})
+    assert taken(alignment, late) == [(0, 0)]
+    poll(alignment, late + 0.1, record(0, 1, NOW_MS), ends={0: 2})
+    assert taken(alignment, late + 0.1) == []
+
+
+def test_an_old_record_passes_a_claim_made_after_it_was_in_the_log() -> None:
+    """Claim 3 was made after claim 2 was visible, and the read before that one was after the record had settled."""
+    alignment = own(0, of=2)
+    poll(alignment, 0, record(0, 0, OLD_MS + 2 * SPAN_MS), ends={0: 1})
+    for at, stamp in ((0, 1), (SETTLE_SECONDS, 1), (2, 2)):
+        alignment.look(claims(p1=Claim(OLD_MS, True, stamp)), at)
+        poll(alignment, at, ends={0: 1})
+        assert taken(alignment, at) == []
+    alignment.look(claims(p1=Claim(OLD_MS, True, 3)), 3)
+    assert taken(alignment, 3) == [(0, 0)]
+
+
+def test_a_partition_that_moves_away_has_to_renew_its_claim_first() -> None:
+    """What this signer committed of it itself proves nothing of its next owner."""
+    alignment = own(0, 1)
+    alignment.drop([1])
+    alignment.look(claims(p1=Claim(OLD_MS, True, 5)), 0)
+    poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
+    assert taken(alignment, 0) == []
+    alignment.look(claims(p1=Claim(OLD_MS, True, 6)), 1)
+    assert taken(alignment, 1) == [(0, 0)]
+
+
+def test_after_the_longest_wait_the_others_go_on_and_that_is_counted() -> None:
+    """The partition holds back again as soon as it advances."""
+    alignment = own(0, of=2, wait_seconds_max=60)
+    alignment.look(claims(p1=Claim(OLD_MS, False, 1)), 0)
+    records = [record(0, i, OLD_MS + SPAN_MS * (i + 1)) for i in range(4)]
+    poll(alignment, 0, *records[:3], ends={0: 4})
+    assert taken(alignment, 0) == [(0, 0)]
+    assert taken(alignment, 1) == []
+    assert taken(alignment, 61) == []
+    step = alignment.take(ALL, ALL, NOW_MS, 61.1)
+    assert (len(step.records), step.unaligned) == (2, 2)
+    alignment.look(claims(p1=Claim(OLD_MS + 1, False, 2)), 62)
+    poll(alignment, 62, records[3], ends={0: 4})
+    assert taken(alignment, 62) == []
+
+
+def test_how_far_partitions_are_behind_is_told_for_those_with_a_backlog() -> None:
+    """In seconds, from the next record; nothing for those that are caught up."""
+    alignment = own(0, 1, 2)
+    poll(alignment, 0, record(0, 0, NOW_MS - 9_000), ends={0: 1, 1: 0, 2: 4})
+    assert alignment.behind_seconds(NOW_MS) == {0: 9.0, 1: 0.0, 2: 0.0}
+
+
+@given(st.integers(0, 2**32))
+def test_whatever_is_polled_when_signed_records_are_aligned(seed: int) -> None:
+    """No record is signed more than a span after one that comes later, and each partition keeps its order.
+
+    Two signers share partitions with backlogs of any shape, poll what they like, and see each other's claims late.
+    """
+    chance = random.Random(seed)
+    count = chance.randint(1, 4)
+    logs = []
+    for partition in range(count):
+        times = sorted(chance.randrange(SPAN_MS * 8) for _ in range(chance.choice([0, 1, 5, 40])))
+        logs.append([record(partition, i, OLD_MS + time) for i, time in enumerate(times)])
+    owners = [Alignment(SPAN_MS), Alignment(SPAN_MS)]
+    read = [0] * count
+    committed: dict[int, Committed] = {}
+    signed: list[Record] = []
+    for partition in range(count):
+        owners[partition % 2].start(partition, Committed(0, ""), 0.0)
+    for turn in range(1, 4_000):
+        at = turn / 10
+        alignment = chance.choice(owners)
+        alignment.partitions = frozenset(range(count))
+        for partition in alignment.lanes:
+            some = logs[partition][read[partition] : read[partition] + chance.choice([0, 0, 1, 7])]
+            read[partition] += len(some)
+            alignment.add(some, NOW_MS, at)
+        ends = {partition: len(logs[partition]) for partition in alignment.lanes}
+        alignment.see({partition: read[partition] for partition in alignment.lanes}, ends, at)
+        if chance.random() < 0.7:
+            alignment.look(committed, at)
+        signed += alignment.take(chance.choice([1, 5, 100]), ALL, NOW_MS, at).records
+        committed.update(alignment.commits(turn))
+        if len(signed) == sum(map(len, logs)):
+            break
+    assert len(signed) == sum(map(len, logs))
+    greatest = 0
+    for one in signed:
+        greatest = max(greatest, one.timestamp_ms)
+        assert greatest - one.timestamp_ms <= SPAN_MS
+    for partition in range(count):
+        assert [one for one in signed if one.partition == partition] == logs[partition]

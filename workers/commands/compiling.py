@@ -1,0 +1,65 @@
+"""Watches the compiler: a first run says what it waits for, and the time is not counted as reading.
+
+The kernels of the library are compiled when they are first called, and kept on disk: a second run loads them. The
+compiler reports the beginning and the end of each function, on whatever thread calls it; one may be compiled inside of
+another.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from numba.core import event
+
+_EVENT = "numba:compile"
+# Functions after which the progress is reported again.
+_STEP_FUNCTIONS = 20
+# Functions of the default scheme, counted once: how far the compiler is, about.
+_FUNCTIONS_USUAL = 63
+# The compiler's own package declares no types.
+_register: Callable[[str, event.Listener], None] = event.register
+_unregister: Callable[[str, event.Listener], None] = event.unregister
+
+
+class Compiling(event.Listener):
+    """Counts compiled functions, as a context; ``seconds`` is the time in which at least one was compiled."""
+
+    def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
+        self.functions = 0
+        self.seconds = 0.0
+        self._say, self._now = say, now
+        self._lock = threading.Lock()
+        self._depth = 0
+        self._since = 0.0
+
+    def __enter__(self) -> Compiling:
+        _register(_EVENT, self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        _unregister(_EVENT, self)
+
+    def on_start(self, event: Any) -> None:
+        """A function begins to be compiled."""
+        with self._lock:
+            self._depth += 1
+            if self._depth > 1:
+                return
+            self._since = self._now()
+            if not self.functions:
+                self._say(
+                    "compiling the program for this machine, once: 10 to 20 seconds on an idle one; later runs load it"
+                )
+
+    def on_end(self, event: Any) -> None:
+        """A function is compiled."""
+        with self._lock:
+            self._depth -= 1
+            self.functions += 1
+            if self.functions % _STEP_FUNCTIONS == 0:
+                self._say(f"compiled {self.functions} functions of some {max(_FUNCTIONS_USUAL, self.functions)}")
+            if not self._depth:
+                self.seconds += self._now() - self._since
