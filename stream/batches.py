@@ -222,7 +222,7 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
     values = np.empty(len(keys.values) + 2 * batch.size, np.uint64)
     payloads = np.empty(len(values) if len(keys.payloads) else 0, np.uint64)
     starts = np.zeros(batch.size + 1, np.int64)
-    _fill_keys(batch.contents, hashes, *keys, number, of, values, payloads, starts)
+    _fill_keys(batch.contents, hashes, keys, number, of, values, payloads, starts)
     return Items(
         keys=values[: starts[-1]],
         key_starts=starts,
@@ -238,17 +238,17 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
 
 
 @kernel
-def _fill_keys(contents, ids, keys, key_starts, key_payloads, number, of, values, payloads, starts):
+def _fill_keys(contents, ids, keys, number, of, values, payloads, starts):
     at = 0
     for i in range(len(ids)):
         values[at], values[at + 1] = contents[i, 0], ids[i]
         if len(payloads):
             payloads[at], payloads[at + 1] = np.uint64(0), np.uint64(0)
         at += 2
-        for j in range(key_starts[i], key_starts[i + 1]):
-            if of == np.uint64(1) or partition_of(keys[j], of) == number:
-                values[at] = keys[j]
+        for j in range(keys.starts[i], keys.starts[i + 1]):
+            if of == np.uint64(1) or partition_of(keys.values[j], of) == number:
+                values[at] = keys.values[j]
                 if len(payloads):
-                    payloads[at] = key_payloads[j]
+                    payloads[at] = keys.payloads[j]
                 at += 1
         starts[i + 1] = at
