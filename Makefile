@@ -24,7 +24,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
-	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
+	$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
 check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
 	$(BIN)/ruff check .

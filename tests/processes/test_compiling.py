@@ -1,6 +1,6 @@
 """What a first run says while the program is compiled for the machine."""
 
-from workers.commands.compiling import Compiling
+from workers.process.compiling import Compiling
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():

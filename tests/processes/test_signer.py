@@ -97,9 +97,9 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
 
 
 def test_every_reason_that_a_signer_can_meet_is_tested() -> None:
-    """Only those of files are left, the one that has a test of its own, and those of what texts do not bring."""
+    """The others are those of files and of columns, and one that has a test of its own."""
     met = {row[3] for row in REFUSED} | set(SCHEME_REASONS)
-    assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time"}
+    assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time", "text_not_utf8"}
 
 
 def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:

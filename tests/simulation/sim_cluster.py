@@ -37,6 +37,7 @@ from workers.transport.protocol import FencedError, OutcomeUnknownError, Record,
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
+DOCUMENTS_PARTITIONS_MAX = 6
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
@@ -377,6 +378,11 @@ class Simulation(Cluster):
             self._stack.append(place)
             self.trim(place)
             self._stack.pop()
+
+    def _grow(self) -> None:
+        if self.memory.partitions(self.topics.documents) < DOCUMENTS_PARTITIONS_MAX:
+            self._tell("documents has one more partition")
+            self.memory.add_partitions(self.topics.documents, 1)
 
     def _broker_away(self) -> None:
         self._tell("the broker goes away")

@@ -93,6 +93,14 @@ def run_command(
         typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
     ] = None,
     keep: KeepFile = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the pairs to a file instead of standard output"),
+    ] = None,
+    overview: Annotated[
+        bool,
+        typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
+    ] = False,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -101,6 +109,7 @@ def run_command(
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
         ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
+        output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
