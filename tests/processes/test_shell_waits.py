@@ -31,7 +31,7 @@ class Pending(MemoryTransport):
 
 
 @pytest.mark.parametrize("role", ["sign", "match"])
-def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends_the_process(bench, role, caplog):
+def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_ends_the_process(bench, role, caplog):
     """Logged once when it is late, although every turn asks; an open transaction of its own ends with the restart."""
     with caplog.at_level(logging.INFO):
         bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
