@@ -17,7 +17,7 @@ from workers.settings.files import Settings, fields_of
 
 # Documents and characters that are read of a sample: a few seconds' work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
-# Lengths measured beside those that are advised.
+# Lengths measured on either side of the recommended ones.
 _BESIDE = 2
 
 
