@@ -1,4 +1,4 @@
-"""S10: what a limit of candidates costs, in pairs and in clusters, on real sets and on generated clusters.
+"""S12: what a limit of candidates costs, in pairs and in clusters, on real sets and on generated clusters.
 
 The reference is the same stream without a limit. Pairs lost is the fraction of its pairs that a limit leaves out.
 Clusters are the connected components of the pairs; clusters lost is 1 - the B-cubed recall of a limit's clusters
@@ -21,7 +21,7 @@ from benchmarks.texts import draw_words
 from stream import Config, Deduplicator, Document
 
 SEED = 10
-ID = "S10-truncation"
+ID = "S12-truncation"
 # Candidates of a probe, and of a bucket.
 PROBE_LIMITS, BUCKET_LIMITS = (16, 32, 64, 128), (16, 64, 256)
 # No limit is reached; the table makes no room for it beforehand.

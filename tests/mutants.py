@@ -34,11 +34,14 @@ PRODUCER = "workers/transport/kafka/producer.py"
 CONSUMER = "workers/transport/kafka/consumer.py"
 MATCHER = "workers/stages/matcher.py"
 TABLE = "workers/stages/partition_table.py"
+ALIGNMENT = "workers/stages/alignment.py"
 TRANSACTION = "workers/stages/transaction.py"
 
 SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
+CATCH_UP = "tests/simulation/test_catch_up.py"
+ALIGNED = "tests/processes/test_alignment.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 
 
@@ -109,6 +112,36 @@ MUTANTS = (
         "self.config.matching_fingerprint, place.row)",
         "self.config.matching_fingerprint, 0)",
         (SCHEDULES,),
+    ),
+    Mutant(
+        "nothing waits at the horizon", "simulation", ALIGNMENT,
+        "            if time > limits.hard:\n",
+        "            if False:\n",
+        (CATCH_UP,),
+    ),
+    Mutant(
+        "a claim of catch-up counts before it was seen renewed", "twin", ALIGNMENT,
+        "            elif seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:\n",
+        "            elif seen.claim.is_caught_up:\n",
+        (ALIGNED,),
+    ),
+    Mutant(
+        "an old record passes an empty partition at once", "twin", ALIGNMENT,
+        "            if limits.soft < time < fresh_ms and record.offset >= settled[partition]:\n",
+        "            if False:\n",
+        (ALIGNED,),
+    ),
+    Mutant(
+        "a record from the future sets the clock", "twin", ALIGNMENT,
+        "record.timestamp_ms if record.timestamp_ms <= now_ms else before",
+        "record.timestamp_ms",
+        (ALIGNED,),
+    ),
+    Mutant(
+        "records at hand outlive their partition", "twin", ALIGNMENT,
+        "        for partition in partitions:\n            self.lanes.pop(partition, None)\n",
+        "        for partition in partitions:\n",
+        (ALIGNED,),
     ),
     Mutant(
         "futures are not checked after the flush", "broker", PRODUCER,

@@ -56,7 +56,7 @@ _ONE = np.uint64(1)
 def text_hashes(codes: CodePoints) -> Hashes:
     """128-bit hashes of n texts, ``uint64[n, 2]``: of their code points, in order, and their length."""
     out = np.empty((len(codes.starts), 2), np.uint64)
-    _text_hashes(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, out)
+    _text_hashes(codes, out)
     return out
 
 
@@ -74,7 +74,7 @@ def random_positions(count: int, seed: int) -> Positions:
 def position_hashes(codes: CodePoints, positions: Positions) -> Hashes:
     """Hashes ``uint64[n]`` of the lengths of n texts and their code points at the positions."""
     out = np.empty(len(codes.starts), np.uint64)
-    _position_hashes(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, positions, out)
+    _position_hashes(codes, positions, out)
     return out
 
 
@@ -198,13 +198,13 @@ def _text_hash(codes):
 
 
 @kernel
-def _text_hashes(narrow, wide, firsts, lengths, is_wide, out):
-    for i in range(len(firsts)):
-        first, end = firsts[i], firsts[i] + lengths[i]
-        if is_wide[i]:
-            out[i, 0], out[i, 1] = _text_hash(wide[first:end])
+def _text_hashes(codes, out):
+    for i in range(len(codes.starts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            out[i, 0], out[i, 1] = _text_hash(codes.wide[first:end])
         else:
-            out[i, 0], out[i, 1] = _text_hash(narrow[first:end])
+            out[i, 0], out[i, 1] = _text_hash(codes.narrow[first:end])
 
 
 @kernel
@@ -216,14 +216,14 @@ def _random_positions(seed, out):
 
 
 @kernel
-def _position_hashes(narrow, wide, firsts, lengths, is_wide, positions, out):
-    for i in range(len(firsts)):
-        h = mix64(np.uint64(lengths[i]) + GOLDEN)
+def _position_hashes(codes, positions, out):
+    for i in range(len(codes.starts)):
+        h = mix64(np.uint64(codes.lengths[i]) + GOLDEN)
         for position in positions:
-            if position < lengths[i]:
-                at = firsts[i] + position
-                code = np.uint64(wide[at]) if is_wide[i] else np.uint64(narrow[at])
-                h = mix64(h ^ code) + GOLDEN
+            if position < codes.lengths[i]:
+                at = codes.starts[i] + position
+                unit = np.uint64(codes.wide[at]) if codes.is_wide[i] else np.uint64(codes.narrow[at])
+                h = mix64(h ^ unit) + GOLDEN
         out[i] = h
 
 

@@ -265,7 +265,7 @@ EXAMPLES: tuple[Mapping[str, object], ...] = (
 S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
 )
-# Measured on real sets (scenario S10-truncation): at threshold .6 it costs .0074 of the pairs and .0006 of the B-cubed
+# Measured on real sets (scenario S12-truncation): at threshold .6 it costs .0074 of the pairs and .0006 of the B-cubed
 # recall of the clusters at most, at .8 nothing; 64 cost .14 and .011.
 PROBE_CANDIDATES_MAX = 128
 

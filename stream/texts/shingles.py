@@ -39,7 +39,7 @@ def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    _chars(codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide, k, scratch, values, starts)
+    _chars(codes, k, scratch, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -69,8 +69,7 @@ def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
-    _urls(*buffers, k, word_table(), url_stops(), tokens, values, starts)
+    _urls(codes, k, word_table(), url_stops(), tokens, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -118,8 +117,7 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    buffers = codes.narrow, codes.wide, codes.starts, codes.lengths, codes.is_wide
-    _words(*buffers, k, word_tables(), word_scratch(), stops, scratch, values, starts)
+    _words(codes, k, word_tables(), word_scratch(), stops, scratch, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -167,25 +165,25 @@ def _kgrams(units, k, scratch, out):
 
 
 @kernel
-def _chars(narrow, wide, firsts, lengths, is_wide, k, scratch, values, starts):
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            count = _kgrams(wide[first:end], k, scratch, values[at:])
+def _chars(codes, k, scratch, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = _kgrams(codes.wide[first:end], k, scratch, values[at:])
         else:
-            count = _kgrams(narrow[first:end], k, scratch, values[at:])
+            count = _kgrams(codes.narrow[first:end], k, scratch, values[at:])
         starts[i + 1] = at + count
 
 
 @kernel
-def _words(narrow, wide, firsts, lengths, is_wide, k, tables, block, stops, scratch_rows, values, starts):
+def _words(codes, k, tables, block, stops, scratch_rows, values, starts):
     tokens, scratch = scratch_rows[0], scratch_rows[1]
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            found = word_hashes(wide[first:end], tables, block, tokens)
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            found = word_hashes(codes.wide[first:end], tables, block, tokens)
         else:
-            found = word_hashes(narrow[first:end], tables, block, tokens)
+            found = word_hashes(codes.narrow[first:end], tables, block, tokens)
         if len(stops) == 0:
             starts[i + 1] = at + _kgrams(tokens[:found], k, scratch, values[at:])
             continue
@@ -200,11 +198,11 @@ def _words(narrow, wide, firsts, lengths, is_wide, k, tables, block, stops, scra
 
 
 @kernel
-def _urls(narrow, wide, firsts, lengths, is_wide, k, table, stops, tokens, values, starts):
-    for i in range(len(firsts)):
-        first, end, at = firsts[i], firsts[i] + lengths[i], starts[i]
-        if is_wide[i]:
-            count = url_grams(wide[first:end], k, table, stops, tokens, values[at:])
+def _urls(codes, k, table, stops, tokens, values, starts):
+    for i in range(len(codes.starts)):
+        first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
+        if codes.is_wide[i]:
+            count = url_grams(codes.wide[first:end], k, table, stops, tokens, values[at:])
         else:
-            count = url_grams(narrow[first:end], k, table, stops, tokens, values[at:])
+            count = url_grams(codes.narrow[first:end], k, table, stops, tokens, values[at:])
         starts[i + 1] = at + count

@@ -1,4 +1,4 @@
-"""The steps of a matcher: how much one holds, and what is kept of it when nobody knows how it ended."""
+"""The steps of a matcher: how much one holds, and what is kept of it when its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_a_worker_that_starts_over_keeps_the_tables_that_stand_where_the_group_d
     with pytest.raises((FencedError, OutcomeUnknownError)):
         turns(one)
     two = world.worker("one")
-    two.take(one.leave())
+    two.inherit(one.hand_over())
     with mock.patch.object(two.transport, "read", refuse):
         turns(two)
     assert two.tables == one.tables
@@ -64,7 +64,7 @@ def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
     one = world.worker("one")
     turns(one)
     world.document("b", 1)
-    world.cluster.fail_next("send_offsets", raises=FencedError("put out"))
+    world.cluster.fail_next("send_offsets", raises=FencedError("fenced"))
     with pytest.raises(FencedError):
         turns(one)
     world.cluster.advance(world.cluster.session_seconds + 1)
@@ -75,7 +75,7 @@ def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
     other.consumer.close()
     world.cluster.advance(world.cluster.session_seconds + 1)
     two = world.worker("one")
-    two.take(one.leave())
+    two.inherit(one.hand_over())
     turns(two)
     assert all(two.tables[partition] is not one.tables[partition] for partition in (0, 1))
     world.document("d", 3)
@@ -91,7 +91,7 @@ def test_tables_of_partitions_that_do_not_come_back_at_once_are_let_go() -> None
     world.cluster.advance(world.cluster.session_seconds + 1)
     other, two = world.worker("other"), world.worker("two")
     turns(other)
-    two.take(one.leave())
+    two.inherit(one.hand_over())
     two.turn(0.0, 100)
     assert (two.joined, set(two.kept)) == (False, {0, 1})
     turns(other, two)

@@ -13,7 +13,7 @@ from stream.bands_message import WireError, decode
 from workers.process.exits import Exit
 from workers.service.shell import failure_of
 from workers.service.supervisor import FINAL
-from workers.stages.signer import SignWorker
+from workers.stages.sign_worker import SignWorker
 from workers.telemetry.observer import Silent
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from workers.transport.protocol import UnreadableError
@@ -31,7 +31,7 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
     transport = MemoryTransport(cluster)
     observer = mock.Mock(spec=Silent)
     consumer, producer = transport.consumer(TOPICS.documents, "signers", "0"), transport.producer("0")
-    worker = SignWorker(consumer, producer, lambda: transport.bounds(TOPICS.documents), SIGN, observer)
+    worker = SignWorker(transport, consumer, producer, SIGN, observer)
     for _ in range(3):
         worker.turn(0.0, 100)
     [letter] = [orjson.loads(record.value or b"") for record in cluster.records(TOPICS.dead)]

@@ -1,6 +1,7 @@
 """``neardup tail``: the candidates topic as it is committed, a line of JSON each, until interrupted.
 
-It reads as a member of a group of its own that commits nothing, so it disturbs nobody and leaves nothing behind.
+It reads as a member of a group of its own that commits nothing: no other reader is disturbed, and nothing is left
+behind.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from stream.json_lines import escape_unprintable
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
-from workers.stages.signer import told_offset
+from workers.stages.signer import start_offset
 from workers.topics.messages import refused_batch_sentence
 from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect
@@ -65,7 +66,7 @@ def follow(
         left = _RECORDS_MAX if lines_max is None else min(_RECORDS_MAX, lines_max - lines)
         polled = consumer.poll(_POLL_SECONDS, left)
         for partition in polled.assigned:
-            consumer.seek(partition, told_offset(lambda: transport.bounds(topic), partition, start))
+            consumer.seek(partition, start_offset(lambda: transport.bounds(topic), partition, start))
         consumer.resume(polled.assigned)
         for record in polled.records:
             if record.refused is not None:

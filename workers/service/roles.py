@@ -134,8 +134,8 @@ def _matcher(
         waiting_records=worker.waiting_records,
         observe=worker.observe,
         trim=worker.trim,
-        hand_over=worker.leave,
-        inherit=worker.take,
+        hand_over=worker.hand_over,
+        inherit=worker.inherit,
     )
 
 

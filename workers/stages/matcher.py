@@ -2,27 +2,26 @@
 
 A partition goes through these states; only this loop changes them:
 
-- *waiting*: assigned, paused, without position. Its committed offset is read, and with it where its window begins; as
-  long as it cannot be (a predecessor's transaction is pending, the broker is away), the next turn asks again.
-- *restoring*: the log from there to the committed offset is applied without publishing, one stretch at a time between
-  polls, so that the member keeps its place in the group and the other partitions go on.
-- *running*: its records are matched, and every step commits its pairs with its offsets.
-- *revoked*: its table is dropped, in whatever state; the next owner restores it from the log.
+- *waiting*: assigned, paused, without position. The worker reads its committed offset, which names the beginning of the
+  window. If that fails (a predecessor's transaction is pending, the broker is away), the next turn tries again.
+- *restoring*: the worker applies the log from there to the committed offset without publishing, one stretch at a time
+  between polls. So the member stays in the group, and the other partitions continue.
+- *running*: its records are matched, and every step commits pairs and offsets.
+- *revoked*: its table is dropped, in any state; the next owner restores it from the log.
 
-A step, and what a crash after each part leaves behind:
+A step, and the effect of a crash after each part:
 
-1. ``poll``, for the membership alone while records of an earlier poll are in hand; 2. tables take the messages, each in
-   an open step with a journal, until these and what they lead to are ``step_bytes_max``, or the pairs are
-   ``step_pairs_max``; that may be inside a message. The rest stays in hand for the next steps; 3. ``transact``
-   publishes pairs and offsets. A crash in 1 to 3 leaves nothing: the next owner restores up to the place that was
-   committed before.
+1. ``poll``, for the membership alone while records of an earlier poll remain; 2. tables add the messages, each in an
+   open step with a journal, until messages and results reach ``step_bytes_max`` or the pairs ``step_pairs_max``, maybe
+   inside a message. The rest remains for the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
+   has no effect: the next owner restores up to the last committed place.
 4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
 
-If the transaction is known to have failed, the tables undo the step, the records stay in hand, and the next step has
-half as many pairs: a step that a slow broker cannot take in time becomes one that it can. If nobody knows, or this
-member was put out, the worker starts anew, and the next one is given the tables, steps open as they are. One
-whose partition comes back at once, and which stands before or behind its step where the committed offset does, runs on;
-every other is dropped, and restored from the log.
+If the transaction is known to have failed, the tables undo the step, the records remain, and the next step has half as
+many pairs: a slow broker then gets a step that it can accept in time. If the outcome is unknown or the member was
+fenced, the worker restarts, and its successor inherits the tables with their open steps. A table continues if its
+partition is assigned again at once and the table matches the committed place, with or without its open step. Every
+other table is dropped, and restored from the log.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from stream.partitions import Partition
 from stream.pipeline import SLICE_CANDIDATES
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
-from workers.stages.signer import told_offset
+from workers.stages.signer import start_offset
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key
@@ -59,7 +58,7 @@ from workers.transport.protocol import (
 
 
 class MatchPlan(NamedTuple):
-    """What a matcher needs to know beside the records."""
+    """What a matcher needs in addition to the records."""
 
     config: Config
     topics: Topics
@@ -76,7 +75,7 @@ class MatchPlan(NamedTuple):
 _STEP_CANDIDATES_MAX = 1 << 22
 # An abort halves the pairs of the next step, down to this, and each commit adds a quarter, up to the setting.
 _STEP_PAIRS_MIN = 256
-# Newest documents of a partition whose buckets are measured each time that the worker tells of its tables.
+# Newest documents of a partition whose buckets are measured at each report.
 _SAMPLED_DOCUMENTS = 16
 # From the commit of the windows to the trim at most. Within it no other member can have taken over: the shortest
 # session lasts as long.
@@ -93,7 +92,7 @@ class _Restore(NamedTuple):
 
 
 class MatchWorker:
-    """The loop of one matcher; ``turn`` is one pass through it. See the module for the states."""
+    """The loop of a matcher; ``turn`` runs it once. See the module for the states."""
 
     def __init__(
         self,
@@ -138,7 +137,7 @@ class MatchWorker:
 
         What a step leaves stays in hand for the next turns, which poll for the membership alone.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
         """
         with stage(self.observer, "poll"):
@@ -154,7 +153,7 @@ class MatchWorker:
         if self.joined:
             self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
         for partition in in_turns(self.waiting, self._refused):
-            # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            # If the offset is not known yet, the next turn asks again: the records at hand must not be lost.
             try:
                 self._assign(partition, polled.membership)
             except (UnreachableError, AbortedError):
@@ -190,15 +189,15 @@ class MatchWorker:
                 if committed is not None and committed.offset > position:
                     raise FencedError(
                         f"others have matched partition {partition} of {self.plan.topics.bands} up to offset "
-                        f"{committed.offset}, this member up to {position}: start anew from the committed offsets"
+                        f"{committed.offset}, this member up to {position}: restart from the committed offsets"
                     ) from gone
             raise
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.
 
-        Without anything committed, where it was told to start is committed at once: the end of today is not that of
-        the next worker, if this one dies. Under other settings than the commit's, all that the log holds is replayed.
+        If nothing is committed, the requested start is committed at once. If this worker dies, its successor starts
+        there too, not at a later end of the log. If the commit has other settings, the whole log is replayed.
         """
         topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
         # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
@@ -209,7 +208,7 @@ class MatchWorker:
             self._run(partition, kept, committed.offset)
             return
         if committed is None:
-            end = told_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
+            end = start_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
             committed = Committed(end, encode_window(Window(end, None, fingerprint)))
             transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
         window, end = decode_window(committed.metadata), committed.offset
@@ -246,7 +245,7 @@ class MatchWorker:
             return
         except OffsetGoneError:
             # Trimmed under the restore. If this member slept and another trimmed by its commits, the next poll takes
-            # the partition away; if not, what is committed is read again, and a gap is told.
+            # the partition away; if not, what is committed is read again, and a gap is reported.
             del self.restoring[partition]
             self.waiting.add(partition)
             return
@@ -259,28 +258,28 @@ class MatchWorker:
         else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
             restore.table.seek(restore.end, restore.row)
-            restore.table.increments()  # of the replay, which are not told again
+            restore.table.increments()  # of the replay, which are not counted again
             self._run(partition, restore.table, restore.end)
 
     def _run(self, partition: int, table: PartitionTable, start: int) -> None:
-        """Take the records of a partition from ``start`` on."""
+        """Read the records of a partition from ``start`` on."""
         self.tables[partition] = table
         self.consumer.seek(partition, start)
         self.consumer.resume([partition])
         self.observer.set("restore_progress_ratio", 1.0, str(partition))
 
-    def leave(self) -> dict[int, PartitionTable]:
-        """The tables, for the worker that is made after this one; this one is not to be called again."""
+    def hand_over(self) -> dict[int, PartitionTable]:
+        """Return the tables for the next worker; this worker must not be used again."""
         return {**self.kept, **self.tables}
 
-    def take(self, kept: Mapping[int, PartitionTable]) -> None:
-        """Before the first turn: what the worker before this one left."""
+    def inherit(self, kept: Mapping[int, PartitionTable]) -> None:
+        """Accept the tables of the worker before this one; call it before the first turn."""
         self.kept = dict(kept)
 
     def _step(self, records: Sequence[Record], membership: Membership) -> int:
         """Match as many rows of records as a step holds, and publish; returns how many records that ends.
 
-        A step that is known to have failed ends none: the tables stand where they stood.
+        A step that is known to have failed ends none: the tables are unchanged.
         """
         messages: list[Message] = []
         touched: dict[int, PartitionTable] = {}
@@ -331,7 +330,7 @@ class MatchWorker:
                 yield partition, applied
 
     def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
-        """Tell of a step that was committed."""
+        """Report a committed step."""
         now = self.clock()
         self.observer.count("bytes", sum(len(record.value or b"") for record in records))
         for applied in done:
@@ -344,7 +343,7 @@ class MatchWorker:
                 self.observer.count(name, amount)
 
     def observe(self) -> None:
-        """Tell of the tables: what they hold, how far behind they are, how long the buckets of the newest are."""
+        """Report the tables: their contents, their lag, the buckets of their newest documents."""
         for partition, held in self.tables.items():
             table, label = held.matcher.table, str(partition)
             self.observer.set("table_documents", table.documents, label)
@@ -357,7 +356,7 @@ class MatchWorker:
         """What messages of ``bands`` lead to: their pairs, and the removals that this partition announces."""
         plan = self.plan
         out = encode_candidates(applied.matches, plan.envelope)
-        # Every partition hears of a removal; one of them tells the readers.
+        # Every partition gets a removal; one of them publishes it.
         out += [
             encode_removal(id_, plan.envelope)
             for id_ in applied.removed

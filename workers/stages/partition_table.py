@@ -3,15 +3,15 @@
 Theory of operation. A table is a deterministic function of its partition's log from ``from`` to a place, and of the
 stream time just before ``from``. A place is an offset and a row: all messages before the offset and so many rows of the
 message at the offset are in the table. ``from`` is the message of the oldest slot still in the ring. ``from``, stream
-time, row and the fingerprint of the matching settings are the metadata of every committed offset, so they are as true
-as the offset.
+time, row and the fingerprint of the matching settings are the metadata of every committed offset, so they are
+consistent with it.
 
-- ``apply_all`` takes messages inside an open step, small ones together: a call for each would cost more than the match.
+- ``apply_all`` adds messages inside an open step, small ones together: a call for each would cost more than the match.
   It goes in slices of rows, each bounded in candidates, and a caller may stop after any slice: one message can hold
-  thousands of rows that meet a hundred others each. ``position`` says what to commit for the step.
-- ``commit`` or ``undo`` end the step, after the transaction of the same step has. If the outcome of the transaction is
-  unknown, ``settle`` ends the step later, as the committed position says. It does not matter who committed it: a table
-  that stands at the committed position is the function of the log up to there.
+  thousands of rows that meet a hundred others each. ``position`` is what to commit for the step.
+- ``commit`` or ``undo`` end the step, after the transaction of the step has ended. If its outcome is unknown,
+  ``settle`` ends the step later, by the committed position. It does not matter which process committed it: a table at
+  the committed position is the function of the log up to there.
 - A new owner makes an empty table with a ``Window``, applies the log from ``from`` to the committed place by
   ``replay``, without publishing, and then holds what the old owner held when it committed.
 
@@ -96,7 +96,7 @@ class _Part(NamedTuple):
 
 
 class PartitionTable:
-    """A ``Matcher`` for one partition with the marks of its log; see the module for the steps."""
+    """A ``Matcher`` for one partition with positions in its log; see the module for the steps."""
 
     def __init__(self, config: Config, partition: Partition, window: Window | None = None) -> None:
         self.config = config
@@ -108,7 +108,7 @@ class PartitionTable:
             self.matcher.table.set_stream_time(time)
         self._place = self._place_before = _Place(window.start if window else 0, 0, time, time)
         self._open = False
-        self._told = dict.fromkeys(COUNTED, 0)
+        self._reported = dict.fromkeys(COUNTED, 0)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
         """Take one message of ``bands`` in one slice; see ``apply_all``."""
@@ -123,7 +123,7 @@ class PartitionTable:
         together_bytes: int = UNBOUNDED,
         candidates_max: int = SLICE_CANDIDATES,
     ) -> Iterator[Applied]:
-        """Take consecutive messages of ``bands``; with ``publish=False`` nothing is looked for (a replay).
+        """Add consecutive messages of ``bands``; ``publish=False`` looks for no pairs (a replay).
 
         Messages are matched together until they have ``together_bytes``, and in slices of about ``candidates_max``
         candidates: all slices together lead to what each message leads to by itself, in the same order. A slice is
@@ -232,7 +232,7 @@ class PartitionTable:
         assert self._place.row == row, "the log lacks the message of which rows are in the table"
 
     def commit(self) -> None:
-        """End the step: what it did stays."""
+        """End the step, and keep its changes."""
         if self._open:
             self.matcher.table.commit()
             self._open = False
@@ -241,15 +241,15 @@ class PartitionTable:
             self._marks.popleft()
 
     def increments(self) -> dict[str, int]:
-        """By how much each count of ``COUNTED`` has grown since this was last asked, between steps."""
+        """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
         counts = {**self.matcher.table.counts(), "postings": self.matcher.table.posting_end}
         now = {name: counts[name] for name in COUNTED}
-        grown = {name: now[name] - self._told[name] for name in COUNTED}
-        self._told = now
+        grown = {name: now[name] - self._reported[name] for name in COUNTED}
+        self._reported = now
         return grown
 
     def undo(self) -> None:
-        """End the step as if it had not been."""
+        """End the step, and undo its changes."""
         if not self._open:
             return
         self.matcher.table.undo()
@@ -275,7 +275,7 @@ def _known(time: int) -> int | None:
 
 
 def encode_window(window: Window) -> str:
-    """The metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
+    """Encode the metadata of a committed offset: compact JSON, far below the broker's limit of 4,096 characters."""
     fields = {
         "version": _METADATA_VERSIONS[-1],
         "from": window.start,
@@ -287,7 +287,7 @@ def encode_window(window: Window) -> str:
 
 
 def decode_window(metadata: str) -> Window:
-    """The window that a committed offset names; raises ``ConfigError`` for metadata of another program."""
+    """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
     try:
         fields = orjson.loads(metadata)
         if fields["version"] not in _METADATA_VERSIONS:

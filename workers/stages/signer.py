@@ -30,7 +30,7 @@ from workers.transport.protocol import Record
 
 # Bytes of a message of bands at most: well below the megabyte that brokers take by default.
 MESSAGE_BYTES_MAX = 512 << 10
-# Bytes of removed ids in it beside that, at most: together, and with the one item or id too many, still below.
+# Bytes of removed ids in addition, at most: the sum, with one item or id too many, is still below.
 REMOVED_BYTES_MAX = 256 << 10
 _MILLISECONDS = 1e3
 # First offset and end of each partition of a topic.
@@ -38,7 +38,7 @@ Bounds = Callable[[], dict[int, tuple[int, int]]]
 
 
 class SignPlan(NamedTuple):
-    """What a signer needs to know beside the records."""
+    """What a signer needs in addition to the records."""
 
     config: Config
     fields: Fields
@@ -52,7 +52,7 @@ class SignPlan(NamedTuple):
 
 
 class SignReport(NamedTuple):
-    """What a step did, for the metrics."""
+    """Counts of a step, for the metrics."""
 
     documents: int
     bytes: int
@@ -64,7 +64,7 @@ class SignReport(NamedTuple):
 
 
 class Signings(NamedTuple):
-    """What a step sends, and what it did."""
+    """The messages of a step, and its counts."""
 
     messages: list[Message]
     report: SignReport
@@ -79,8 +79,8 @@ class _Segment(NamedTuple):
     removed: dict[bytes, None]
 
 
-def told_offset(bounds: Bounds, partition: int, start: str | None) -> int:
-    """The offset that ``earliest`` or ``latest`` names; raises ``ConfigError`` for ``None``."""
+def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
+    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for ``None``."""
     first, end = bounds()[partition]
     if start is None:
         raise ConfigError(
@@ -97,7 +97,7 @@ def sign_records(
     observer: Observer = SILENT,
     now_seconds: float = math.inf,
 ) -> Signings:
-    """Everything that records of ``documents`` become; deterministic, no input or output.
+    """Sign records of ``documents``: return everything to send; deterministic, no input or output.
 
     A time far ahead of its record's is moved back, that of a record without a time when it is far ahead of
     ``now_seconds``; a document is refused when neither it nor its record has a time.
@@ -115,7 +115,7 @@ def sign_records(
 def _sign_segments(
     segments: Sequence[_Segment], signer: Signer, plan: SignPlan, messages: list[Message], refused: dict[str, int]
 ) -> tuple[int, int, int]:
-    """Sign the segments into ``messages``; returns how many documents, shingles and removals there were."""
+    """Sign the segments into ``messages``; returns the number of documents, shingles and removals."""
     documents = shingles = removals = 0
     for segment in segments:
         batches = []
@@ -176,7 +176,7 @@ def _segments(
 
 
 def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
-    """One message, or as many as its size demands, for each partition that an item or a removal goes to."""
+    """Make the messages for each partition that gets an item or a removal: one, or several if it is too long."""
     fingerprint = plan.config.signing_fingerprint
     width = plan.config.plan.width
     batch = concatenate(batches) if batches else empty_batch(width)
@@ -193,7 +193,7 @@ def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPla
 
 
 def _split(batch: Batch, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int64]]:
-    """Rows in parts of which none is longer than a message may be."""
+    """Split rows into parts that fit a message."""
     if not len(rows):
         return []
     sizes = sizes_of(batch)[rows]
@@ -203,7 +203,7 @@ def _split(batch: Batch, rows: npt.NDArray[np.int64]) -> list[npt.NDArray[np.int
 
 
 def _split_removed(removed: list[bytes]) -> list[list[bytes]]:
-    """Ids in lists of which none is longer than a message may be."""
+    """Split ids into lists that fit a message."""
     parts: list[list[bytes]] = []
     size = REMOVED_BYTES_MAX
     for id_ in removed:

@@ -1,16 +1,16 @@
 """The transaction of a step, the same for every worker, in the only order that loses nothing.
 
-1. ``begin``; 2. ``send`` everything; 3. ``flush``: all acknowledged; 4. ``send_offsets`` with the membership that was
-polled with the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` says what a crash after
-each of them leaves behind, ``workers.transport.kafka.producer`` what the client would do otherwise.
+1. ``begin``; 2. ``send`` everything; 3. ``flush``: everything is acknowledged; 4. ``send_offsets`` with the membership
+of the poll that returned the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` describes the
+effect of a crash after each call; ``workers.transport.kafka.producer`` describes the client's other orders.
 
 A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends. A matcher
 bounds its pairs as well. The client keeps some kilobytes for each record until the broker has it, and each flush has a
 deadline, so a step is sent and flushed in slices of ``_FLUSH_MESSAGES``.
 
-What comes back is one of three: the step happened; it is known not to have happened (``AbortedError``: undo, seek back,
-go on); nobody knows, or somebody else has taken over (``OutcomeUnknownError``, ``FencedError``: start anew from the
-log).
+A step has one of three outcomes. It is committed. It is known not to be committed (``AbortedError``: undo, seek back,
+continue). Or the outcome is unknown, or another process has taken over (``OutcomeUnknownError``, ``FencedError``:
+restart from the log).
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ from workers.transport.protocol import (
     TransportError,
 )
 
-# How a transaction ended that did not commit, in the words of the metrics.
+# Outcomes of a transaction that was committed: a step, or what is known already, which is no progress.
+COMMITTED, RENEWED = "committed", "renewed"
+# Error of a failed transaction -> its outcome in the metrics.
 _OUTCOMES: dict[type[TransportError], str] = {
     AbortedError: "aborted",
     FencedError: "fenced",
@@ -45,7 +47,7 @@ _FLUSH_MESSAGES = 4_000
 
 
 class Message(NamedTuple):
-    """One record to send; without a time it has that of its sending."""
+    """A record to send; without a time it gets the time of its sending."""
 
     topic: str
     partition: int
@@ -60,7 +62,7 @@ def record_bytes(record: Record) -> int:
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
-    """Let the next poll begin at the first of these records in each of their partitions."""
+    """Seek back to the first of these records in each of their partitions."""
     firsts: dict[int, int] = {}
     for record in records:
         firsts.setdefault(record.partition, record.offset)
@@ -69,7 +71,7 @@ def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
 
 
 def in_turns(waiting: Collection[int], last: int) -> list[int]:
-    """The partitions that wait, in the order to ask for them: after ``last``, the last one that could not be had."""
+    """Order waiting partitions for requests: those after ``last``, the last one that failed, come first."""
     return sorted(waiting, key=lambda partition: (partition <= last, partition))
 
 
@@ -80,18 +82,20 @@ def transact(
     offsets: Mapping[int, Committed],
     membership: Membership,
     observer: Observer = SILENT,
+    outcome: str = COMMITTED,
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
-    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError`` as the module says. Whatever failed, ``begin``
-    and ``commit`` included, leaves a transaction that must be aborted before the next one.
+    ``outcome`` is its outcome in the metrics when it is committed.
+    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any failure, also of
+    ``begin`` and ``commit``, the transaction must be aborted before the next one.
     """
     try:
         _publish(producer, messages, topic, offsets, membership, observer)
     except TransportError as error:
         observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
         raise
-    observer.count("transactions", 1, "committed")
+    observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
     observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
 
@@ -121,5 +125,5 @@ def _publish(
     except OutcomeUnknownError:
         raise
     except TransportError:
-        producer.abort()  # raises OutcomeUnknownError if even that cannot be told
+        producer.abort()  # raises OutcomeUnknownError if the state is unknown
         raise

@@ -135,7 +135,7 @@ def _as_records(number: int, records: Iterable[Any]) -> list[Record]:
 
 
 @kernel
-def _find(buffer, pos, spans):  # type: ignore[no-untyped-def]
+def _find(buffer, pos, spans):
     """Fill ``spans``, a row a record from ``pos`` on; returns where the last one ends, -1 if that is beyond the buffer.
 
     ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 6]``; the begin of a key or value that is absent is -1.
@@ -164,7 +164,7 @@ def _find(buffer, pos, spans):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _varint(buffer, pos):  # type: ignore[no-untyped-def]
+def _varint(buffer, pos):
     """A zigzag varint at ``pos`` and the place after it, which is -1 if there is none: a place below 0 stays there."""
     value = np.uint64(0)
     for i in range(10):
