@@ -133,7 +133,7 @@ def test_the_predicate_of_payloads_is_that_of_the_table():
 
 
 def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):
-    """On JSON Lines with copies, versions and refused documents; refusals are reported alike."""
+    """On JSON Lines with copies, versions and refused documents; both report the same refusals."""
     documents = CASES["one_permutation chars"].stream(random.Random(9), 200, versions=0.1, jitter=0.0)
     (tmp_path / "in.jsonl").write_bytes(lines(documents) + b"not json\n")
     options = ["in.jsonl", "--summary-json", "summary.json", "--rejects", "bad", "--window-seconds", "60"]
@@ -276,9 +276,9 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
     while not list(tmp_path.glob("neardup-*/join.duckdb")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, reported = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
-    assert b"ended: interrupted" in reported
+    assert b"ended: interrupted" in err
     assert not list(tmp_path.iterdir())
 
 

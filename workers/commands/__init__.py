@@ -1,1 +1,1 @@
-"""The commands of ``neardup`` that run once and end; workers that keep running are in ``workers.service``."""
+"""The commands of ``neardup`` that run once and end; the workers that keep running are in ``service``."""

@@ -2,7 +2,7 @@
 
 What is loaded is what ``neardup run`` reads: the same paths, formats and refusals. A line of JSON goes out as it is
 (the signers judge its text), a row of a table as the object that it is in JSON, a whole file as one of id and text. A
-transaction that is known to have failed is sent again; if its outcome is unknown, the load ends and says so. Loading
+transaction that is known to have failed is sent again; if its outcome is unknown, the load ends with a message. Loading
 twice does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
 
 A message has the time of its document, or now if that is earlier: signers align the partitions by the times of their

@@ -1,4 +1,4 @@
-"""Settings of the workers on Kafka, in addition to those of the library and of the input.
+"""Settings of the workers on Kafka, in addition to those of the library and of the input; and what they resolve to.
 
 Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; they are no option
 of the command line, which other users of the machine can read, and are refused in the settings file.

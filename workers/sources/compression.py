@@ -1,4 +1,4 @@
-"""gzip and Zstandard, recognised by their first bytes: blocks in, blocks out, each of bounded size.
+"""gzip and Zstandard, known by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
 
 Several members or frames in a row are one content, as the tools of both formats write them. Damaged or truncated data
 raises ``Corrupt`` after everything that could be read.

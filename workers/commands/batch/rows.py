@@ -1,8 +1,8 @@
 """Signed documents of a corpus in files of a folder, a column each: written from one end, read by row number.
 
-The batch reads the keys, the id and the evidence of documents by row, a few thousand rows at a time. Files that are
-mapped into memory give that without a copy of the corpus in memory: their pages belong to the system, which takes them
-back when it needs them.
+Besides keys, id and evidence, the batch reads what it needs of a document by row, a few thousand rows at a time. Files
+that are mapped into memory give that without a copy of the corpus in memory: their pages belong to
+the system, which takes them back when it wants.
 """
 
 from __future__ import annotations

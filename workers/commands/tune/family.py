@@ -25,7 +25,7 @@ from workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and beyond on either side.
 _STEPS = 4
-# The name of a step in words.
+# The name of a step in the output.
 _CALLED = {"and": "AND", "or": "OR"}
 
 
