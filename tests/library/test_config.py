@@ -186,7 +186,7 @@ def test_a_wrong_value_is_refused_with_value_rule_and_remedy(field: str, value: 
     assert message.endswith("; leave it out" if default is None else f"; the default is {default!r}")
 
 
-def test_a_value_out_of_range_is_told_the_whole_range() -> None:
+def test_a_value_out_of_range_is_refused_with_the_whole_range() -> None:
     """Both ends of it, in and out as they are."""
     with pytest.raises(
         ConfigError, match=r"^threshold=2: must be at least 0\.05 and at most 1\.0; the default is 0\.8$"
@@ -200,7 +200,7 @@ def test_a_value_out_of_range_is_told_the_whole_range() -> None:
         Config(rows_max=0)
 
 
-def test_a_wrong_choice_is_told_the_choices_and_the_nearest() -> None:
+def test_a_wrong_choice_is_refused_with_the_choices_and_the_nearest() -> None:
     """Of schemes, shingles, languages, bits."""
     with pytest.raises(ConfigError, match=r"one_permutation, minhash.* \(did you mean 'minhash'\?\)"):
         Config(scheme="minhsh")
@@ -302,7 +302,7 @@ def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> Non
     """They name generations, so they last from release to release; the Unicode version is part of them."""
     monkeypatch.setattr("stream.schemes.sets.UNICODE_VERSION", "15.0.0")
     assert Config().signing_fingerprint == "01d72357ddecc005251761e8f81241d2"
-    assert Config().matching_fingerprint == "6eb1046f8be827206edb8d79a2051300"
+    assert Config().matching_fingerprint == "c08ea92800fdd3eff6843f705e4f502d"
     monkeypatch.setattr("stream.schemes.sets.UNICODE_VERSION", "15.1.0")
     assert Config().signing_fingerprint != "01d72357ddecc005251761e8f81241d2"
 
@@ -351,3 +351,13 @@ def signed(config: Config) -> list[bytes]:
     batch = signed.batch
     keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan)
     return [np.ascontiguousarray(column).tobytes() for column in (batch.contents, *batch.evidence, keys.values)]
+
+
+def test_the_limit_of_a_probe_follows_the_scheme() -> None:
+    """Candidates of sets are mostly pairs, so a probe stops at 128; other schemes lose pairs by that."""
+    vectors = {"dimension": 8}
+    assert {Config(scheme=name).probe_limit for name in ("one_permutation", "minhash", "grouped")} == {128}
+    assert {Config(scheme=name).probe_limit for name in ("prefix", "identical", "grid")} == {None}
+    assert Config(scheme="hyperplane", **vectors).probe_limit is None
+    assert Config(probe_candidates_max=7).probe_limit == 7
+    assert Config(probe_candidates_max=128).matching_fingerprint == Config().matching_fingerprint

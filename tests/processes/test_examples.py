@@ -60,7 +60,7 @@ def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
 
 
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
-    """Mirrors are told by URLs alone; a page and its copy have few links in common before, nearly all after."""
+    """Mirrors are found by URLs alone; a page and its copy have few links in common before, nearly all after."""
     output = run("mirrors.py")
     ((precision, recall),) = numbers(output, "mirrors by their URLs")
     assert precision > 0.9

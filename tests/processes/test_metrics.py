@@ -88,7 +88,7 @@ def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role)
     assert 'neardup_transactions_total{outcome="aborted"} 0.0' in text
 
 
-def test_numbers_come_out_as_they_were_told():
+def test_numbers_come_out_as_they_were_reported():
     """Counters add up, gauges keep the last, histograms count up to each bound."""
     metrics = Metrics("match")
     metrics.count("pairs", 2)

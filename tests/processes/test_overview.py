@@ -46,6 +46,6 @@ def test_the_command_writes_pairs_to_a_file_and_ends_with_the_overview(neardup, 
     done = neardup("run", "in.jsonl", "--overview", "--output", "pairs.jsonl")
     assert (done.returncode, done.stdout) == (0, b"")
     assert len((tmp_path / "pairs.jsonl").read_text().splitlines()) == 2
-    told = done.stderr.decode().splitlines()
-    assert "       2  b" in told
-    assert told[-1] == "the pairs stand in pairs.jsonl"
+    shown = done.stderr.decode().splitlines()
+    assert "       2  b" in shown
+    assert shown[-1] == "the pairs stand in pairs.jsonl"

@@ -223,7 +223,7 @@ class Cluster:
         for _ in range(ROUNDS_MAX):
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
-                # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
+                # The twin reports no take-over of an instance; the real client raises FencedError, in time.
                 if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)

@@ -239,7 +239,7 @@ def calibrate_command(
     id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Show how many pairs of each similarity are true, told from a field that was not scored."""
+    """Show how many pairs of each similarity are true, judged by a field that was not scored."""
     from workers.commands.calibrate import Job, run
 
     run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
@@ -325,7 +325,7 @@ def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
 
 def main() -> int:
     """Run the command line and return its exit code; every foreseen failure is one sentence on standard error."""
-    if sys.stderr is None:  # closed by whoever started the process: nothing is told then
+    if sys.stderr is None:  # the parent process closed it: messages are dropped
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
     return _main()
 

@@ -93,7 +93,7 @@ class SignWorker:
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, sign what may be signed, publish it; returns the records signed.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``ConfigError`` (stop).
         """
         with stage(self.observer, "poll"):
