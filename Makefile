@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 # Real text that every machine with Python has: its standard library, and the packages installed here but for one, which
-# holds the same thousand schemas in twenty versions: 60,000 pairs that nobody would read.
+# holds the same thousand schemas in twenty versions: 60,000 pairs of no interest.
 DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
@@ -24,7 +24,7 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
-	$(BIN)/neardup run --window-documents 200000 $(DEMO_PATHS)
+	$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
 check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
 	$(BIN)/ruff check .
@@ -41,7 +41,7 @@ test: $(STAMP)  ## style, types and tests
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka
 	$(BIN)/python -m pytest tests/kafka  # real servers and real time: one at a time
 
-bench: $(STAMP)  ## speed, memory and recall, beside the peers
+bench: $(STAMP)  ## speed, memory and recall, next to the peers
 	$(BIN)/python -m pip install --quiet --group bench
 	$(BIN)/python -m benchmarks
 

@@ -213,6 +213,8 @@ def _strings(text: str) -> list[str]:
 
 
 def _byte_set(text: str) -> list[bytes]:
+    if not text.isascii():
+        return [shingle.encode() for shingle in set(_strings(text))]
     data = text.encode()
     return list(set(map(data.__getitem__, _slices(len(data) - _K + 1))))
 

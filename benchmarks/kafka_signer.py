@@ -39,7 +39,7 @@ def run(bench: Bench) -> Iterator[Result]:
     count = _DOCUMENTS[bench.size]
     settings = deployment(bench, "sign")
     size = load(settings, count, SEED)
-    yield _beside_bare(settings, bench, count, size / count)
+    yield _compared_with_bare(settings, bench, count, size / count)
     yield _two(settings, bench, count)
 
 
@@ -84,7 +84,7 @@ def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
     return *seconds, tally
 
 
-def _beside_bare(settings: StreamSettings, bench: Bench, count: int, document_bytes: float) -> Result:
+def _compared_with_bare(settings: StreamSettings, bench: Bench, count: int, document_bytes: float) -> Result:
     warm(settings, settings.bands_partitions)
     times: dict[str, list[tuple[float, float]]] = {"bare": [], "signer": []}
     stages: dict[str, float] = {}

@@ -31,7 +31,7 @@ def _say(what: object) -> None:
     sys.stdout.flush()
 
 
-def _told() -> bool:
+def _line_waits() -> bool:
     return bool(select.select([sys.stdin], [], [], 0)[0])
 
 
@@ -46,7 +46,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     worker = role.make(transport, consumer, producer, settings, tally).worker
     said = False
     spare_collector()
-    while not _told():
+    while not _line_waits():
         worker.turn(_JOIN_TURN_SECONDS, 1)
         if not said and worker.ready and len(worker.running) == partitions:
             said = True
@@ -54,7 +54,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     sys.stdin.readline()
     _say([time.monotonic(), int(tally.sums.get("documents", 0)), time.process_time()])
     wait = wait_seconds(role, settings)
-    while not _told():
+    while not _line_waits():
         started = time.monotonic()
         taken = worker.turn(wait, role.records_max(settings))
         wait = wait_seconds(role, settings, wait, time.monotonic() - started)

@@ -2,12 +2,13 @@
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
-from stream.documents import Document, Pair, Refusal, Verdict
+from stream.documents import Column, Document, Pair, Refusal, Verdict
 from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.pipeline import Matcher, Signer
 
 __all__ = [
     "CapacityError",
+    "Column",
     "Config",
     "ConfigError",
     "Deduplicator",

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from stream.documents import Column, Document, DocumentColumns
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
@@ -151,16 +151,44 @@ def _wrong_value(document: Document, kind: str) -> str | None:
     return None
 
 
-def ids_of(documents: Sequence[Document]) -> tuple[list[bytes], list[int]]:
-    """Return the ids in UTF-8, and the places of ids that UTF-8 cannot encode (a lone surrogate): those are empty."""
+def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Document]:
+    """Some documents, in the given order; columns stay columns."""
+    if not isinstance(documents, DocumentColumns):
+        return [documents[i] for i in places]
+    rows = np.array(places, np.int64)
+    ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
+    return DocumentColumns(ids, documents.times[rows], texts)
+
+
+def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
+    """Return the ids in UTF-8, and the reasons of those that have no such form, by place."""
+    if isinstance(documents, DocumentColumns):
+        return _checked(documents.ids)
     try:
-        return [document.id.encode() for document in documents], []
+        return Column(*id_columns([document.id.encode() for document in documents])), {}
     except UnicodeEncodeError:
         ids = [document.id.encode(errors="ignore") for document in documents]
         surrogates = [i for i, document in enumerate(documents) if ids[i].decode() != document.id]
         for i in surrogates:
             ids[i] = b""
-        return ids, surrogates
+        return Column(*id_columns(ids)), dict.fromkeys(surrogates, "id_surrogate")
+
+
+def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
+    """Ids that came as a column, without what stands before and after them; those that are not UTF-8 by place."""
+    first, last = ids.starts[0], ids.starts[-1]
+    ids = Column(ids.data[first:last], ids.starts - first)
+    if last == first or int(ids.data.max()) < 0x80:
+        return ids, {}
+    return ids, {i: "id_not_utf8" for i in range(len(ids.starts) - 1) if not _is_utf8(ids.at(i))}
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
@@ -180,16 +208,24 @@ def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Event times in microseconds, ``NO_TIME`` for none, and which of them are times that can be kept: ``int64[n]``,
     ``bool[n]``."""
+    if isinstance(documents, DocumentColumns):
+        missing = np.isnan(documents.times)
+        known, keepable = _microseconds(np.where(missing, 0.0, documents.times))
+        return np.where(missing, NO_TIME, known), keepable
     seconds = [document.timestamp for document in documents]
     kinds = set(map(type, seconds))
     if kinds == {NoneType}:
         return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)
     if kinds == {float}:
-        given = np.array(seconds, np.float64)
-        good = np.abs(given) < _SECONDS_MAX  # nor are infinity and what is no number
-        return np.rint(np.where(good, given, 0.0) * MICROSECONDS).astype(np.int64), good
+        return _microseconds(np.array(seconds, np.float64))
     times = list(map(_time_of, seconds))
     return np.array([time or 0 for time in times], np.int64), np.array([time is not None for time in times], np.bool_)
+
+
+def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Times in microseconds, and which of them can be kept: neither infinity nor what is no number."""
+    keepable = np.abs(seconds) < _SECONDS_MAX
+    return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
 
 
 def _time_of(seconds: float | None) -> int | None:

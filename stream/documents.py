@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +40,50 @@ class Document(NamedTuple):
     tokens: Sequence[str | int] | Mapping[str, float] | None = None
     vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
+
+
+class Column(NamedTuple):
+    """n strings as one array: string i is ``data[starts[i]:starts[i + 1]]``, in UTF-8.
+
+    ``data`` is ``uint8[m]``, ``starts`` is ``int64[n + 1]``. The data and offset buffers of an Arrow string array have
+    this form.
+    """
+
+    data: npt.NDArray[np.uint8]
+    starts: npt.NDArray[np.int64]
+
+    def at(self, i: int) -> bytes:
+        """The bytes of string i."""
+        return self.data[self.starts[i] : self.starts[i + 1]].tobytes()
+
+
+class DocumentColumns(Sequence[Document]):
+    """n documents with texts, as columns. Reading one of them makes a ``Document``; signing them makes none.
+
+    Args:
+        ids: the ids.
+        times: event times in seconds since the epoch, ``float64[n]``; not a number where a document has none.
+        texts: the texts.
+    """
+
+    def __init__(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> None:
+        self.ids, self.times, self.texts = ids, times, texts
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    @overload
+    def __getitem__(self, i: int) -> Document: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Document]: ...
+    def __getitem__(self, i: int | slice) -> Document | list[Document]:
+        """One document, or a list of some; bytes that are not UTF-8 are replaced by U+FFFD."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        place = range(len(self))[i]
+        time = float(self.times[place])
+        id_, text = (column.at(place).decode(errors="replace") for column in (self.ids, self.texts))
+        return Document(id_, text, None if math.isnan(time) else time)
 
 
 class Pair(NamedTuple):
@@ -118,6 +163,7 @@ REASONS: dict[str, str] = {
     "empty": "the text is empty after normalisation",
     "no_shingles": "the text holds no shingle of the configured kind",
     "surrogate": "the text holds a lone surrogate, which no Unicode encoding can carry",
+    "text_not_utf8": "the text is not UTF-8",
     "text_too_long": "the text is longer than text_characters_max",
     "id_too_long": "the id is longer than id_bytes_max in UTF-8",
     "id_surrogate": "the id holds a lone surrogate, which no Unicode encoding can carry",
@@ -150,7 +196,7 @@ REASONS: dict[str, str] = {
     "vector_half": "a component of the vector is beyond 65,504 times distance_scale, which float16 cannot keep",
     "vector_padding": "a bit beyond the last component of the vector is set",
     "no_id": "the id field is missing",
-    "id_not_utf8": "the message key is not UTF-8, so it is no id",
+    "id_not_utf8": "the id (on Kafka the message key) is not UTF-8",
     "id_type": "the id field is neither a string nor a whole number of 64 bits",
     "timestamp_type": "the timestamp field is neither a number nor a time in ISO 8601 or RFC 2822",
     "timestamp_unit": "the timestamp as seconds lies beyond the year 5000: if it is in milliseconds, set "

@@ -17,9 +17,10 @@ from stream.batches import (
     MICROSECONDS,
     Batch,
     bucket_keys,
+    id_column,
     id_columns,
-    ids_of,
     make_batch,
+    rows_of,
     select,
     sizes_of,
     table_items,
@@ -27,10 +28,11 @@ from stream.batches import (
     wrong_values,
 )
 from stream.config import Config
-from stream.documents import Document, Refusal
+from stream.documents import Column, Document, DocumentColumns, Refusal
+from stream.errors import ConfigError
 from stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
 from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys
+from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys, select_ragged
 from stream.schemes import SCHEMES
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
@@ -83,6 +85,34 @@ class Signer:
         refusals += [Refusal(place, str(documents[place].id), reason) for place, reason in wrong.items()]
         return signed._replace(refusals=sorted(refusals))
 
+    def sign_columns(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> Signed:
+        """Sign n documents that are columns, without a Python object for each.
+
+        Args:
+            ids: the ids, in UTF-8.
+            times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
+            texts: the texts, in UTF-8.
+
+        Returns:
+            What ``sign`` returns for the same documents. Texts and ids that are not UTF-8 are refused
+            (``text_not_utf8``, ``id_not_utf8``).
+
+        Raises:
+            ConfigError: if the scheme does not compare texts, or the columns have different lengths.
+
+        Example:
+            >>> column = Column(np.frombuffer(b"onetwo", np.uint8), np.array([0, 3, 6]))
+            >>> Signer(Config()).sign_columns(column, np.full(2, np.nan), column).batch.size
+            2
+        """
+        kind = self.config.plan.kind
+        if kind != "text":
+            raise ConfigError(f"documents of {self.config.scheme} bring {kind}, but columns hold texts: call sign")
+        sizes = len(ids.starts) - 1, len(times), len(texts.starts) - 1
+        if len(set(sizes)) > 1:
+            raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
+        return self._sign(DocumentColumns(ids, times, texts))
+
     def _sign(self, documents: Sequence[Document]) -> Signed:
         """The same for documents whose values have the types that they should have."""
         plan, scheme = self.config.plan, self._scheme
@@ -91,16 +121,15 @@ class Signer:
         usable = documents
         if refused:
             places = [i for i in places if i not in refused]
-            usable = [documents[i] for i in places]
+            usable = rows_of(documents, places)
         reading = scheme.features(usable, plan)
         refused |= {places[i]: why for i, why in reading.refused.items()}
         if refused:
             places = [i for i in places if i not in refused]
-            ids, times = [ids[i] for i in places], times[places]
-        id_bytes, id_starts = id_columns(ids)
+            ids, times = Column(*select_ragged(*ids, np.array(places, np.int64))), times[places]
         batch = make_batch(
-            ids=id_bytes,
-            id_starts=id_starts,
+            ids=ids.data,
+            id_starts=ids.starts,
             times=times,
             contents=scheme.contents(reading.features),
             evidence=scheme.evidence(reading.features, plan),
@@ -112,15 +141,13 @@ class Signer:
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
         return Signed(batch, refusals, reading.characters, len(reading.features.values))
 
-    def _admit(self, documents: Sequence[Document]) -> tuple[list[bytes], npt.NDArray[np.int64], dict[int, str]]:
-        """The ids of documents as bytes and their times; the reasons of unusable ones, by place."""
-        ids, surrogates = ids_of(documents)
+    def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
+        """The ids of documents as a column and their times; the reasons of unusable ones, by place."""
+        ids, unusable = id_column(documents)
         times, keepable = times_of(documents)
-        refused = dict.fromkeys(surrogates, "id_surrogate")
-        refused |= dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
-        if max(map(len, ids), default=0) > self.config.id_bytes_max:
-            refused |= {i: "id_too_long" for i, id_ in enumerate(ids) if len(id_) > self.config.id_bytes_max}
-        return ids, times, refused
+        refused = unusable | dict.fromkeys(np.flatnonzero(~keepable).tolist(), "timestamp_range")
+        too_long = np.flatnonzero(np.diff(ids.starts) > self.config.id_bytes_max)
+        return ids, times, refused | dict.fromkeys(too_long.tolist(), "id_too_long")
 
 
 class Slice(NamedTuple):

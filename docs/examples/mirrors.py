@@ -1,4 +1,4 @@
-"""Mirror hosts told by their URLs alone, and what folding them does to the graph of links.
+"""Mirror hosts found by their URLs alone, and what folding them does to the graph of links.
 
 A host is the set of positional bigrams of the paths that it serves; hosts with similar sets are taken for mirrors. Then
 every link to a mirror is made one to the host that stands for it. A page and its copy on a mirror link to the same

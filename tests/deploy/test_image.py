@@ -64,7 +64,7 @@ def of(name, commands=LAST):
     return [command for command in commands if command.cmd == name]
 
 
-def test_it_runs_as_nobody_special():
+def test_it_runs_as_a_user_without_rights():
     """The last stage ends as a user without rights, by number, so that Kubernetes can see that it is not root."""
     assert [command.value for command in of("USER")] == [("10001:10001",)]
 

@@ -2,7 +2,7 @@
 
 Theory of operation. The nodes are `Broker`s that know each other: one quorum of controllers, replication to all,
 `min.insync.replicas` one less than that. `start` launches every node that does not run, then waits until each serves; a
-node alone would wait for its quorum for ever. The storage of the first node is formatted; the others get a copy with
+node alone would wait for its quorum forever. The storage of the first node is formatted; the others get a copy with
 their own ids. A node may be killed, frozen (SIGSTOP) and started again on its own; leaders and the controller move to
 the nodes that are left, and with too few of them the cluster waits.
 """

@@ -71,7 +71,7 @@ def test_workers_killed_after_each_call_of_a_step_lose_nothing_and_repeat_nothin
     assert world.pairs() == world.expected(DOCUMENTS) != []
 
 
-def test_workers_stopped_for_longer_than_session_and_transaction_are_put_out(processes: Processes) -> None:
+def test_workers_stopped_for_longer_than_session_and_transaction_are_fenced(processes: Processes) -> None:
     """SIGSTOP in an open step: others finish the work meanwhile; awake again, they are refused and start over."""
     world = processes.world
     world.load(DOCUMENTS[:200])

@@ -67,7 +67,7 @@ def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
     assert world.pairs() == world.expected(DOCUMENTS[:80]) != []
 
 
-def test_records_that_come_late_belong_to_nobody(harnesses: MakeHarness, proxy: Proxy) -> None:
+def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness, proxy: Proxy) -> None:
     """A produce that reaches the broker after its transaction was given up is neither read nor does it hold readers."""
     harness = harnesses(proxied=True, request_timeout_seconds=1.0, flush_timeout_seconds=2.0)
     transport, topic = harness.transport(), harness.make_topic(1)

@@ -88,7 +88,7 @@ def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
     assert last[0] < 12
 
 
-def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeHarness) -> None:
+def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: MakeHarness) -> None:
     """Others may have owned its partitions meanwhile: they are reported as revoked and assigned, and are paused."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
@@ -104,7 +104,7 @@ def test_a_member_that_missed_a_generation_gets_everything_anew(harnesses: MakeH
         consumer.resume([0])
 
 
-def test_a_member_that_stopped_polling_is_put_out(harnesses: MakeHarness) -> None:
+def test_a_member_that_stopped_polling_is_fenced(harnesses: MakeHarness) -> None:
     """Heartbeats are not enough: after poll interval and session its step is refused, and all is assigned again."""
     harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")

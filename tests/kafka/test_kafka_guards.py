@@ -91,7 +91,7 @@ def test_the_membership_of_a_poll_is_that_of_its_assignment(harnesses: MakeHarne
     assert (polled.records, polled.membership) == ([], noted)
 
 
-def test_records_of_a_member_that_was_put_out_meanwhile_are_refused(harnesses: MakeHarness) -> None:
+def test_records_of_a_member_that_was_fenced_meanwhile_are_refused(harnesses: MakeHarness) -> None:
     """Rule 2: the partition may be another's already, so the poll raises rather than give its records to a step."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")

@@ -35,7 +35,7 @@ def hostile(folder: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["blns", "jsontestsuite"])
-def test_poison_is_signed_or_a_dead_letter_and_stops_nobody(
+def test_poison_is_signed_or_a_dead_letter_and_stops_no_worker(
     worlds: Worlds, real_data: Callable[[str], Path], name: str
 ) -> None:
     """As value, as text, as id and as key; every letter holds its record, and the documents around it are matched."""

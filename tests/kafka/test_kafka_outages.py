@@ -57,16 +57,16 @@ def test_a_copy_survives_the_death_of_the_broker(
     copier.before_flush = kill_when_settled
     caplog.set_level(logging.WARNING, TRANSPORT_LOGGERS)
 
-    def times_told(text: str) -> int:
+    def logged(text: str) -> int:
         return sum(text in record.message for record in caplog.records)
 
-    harness.wait_until(lambda: copier.step() > 0 and times_told("does not answer") > 0, "the broker is seen to be away")
+    harness.wait_until(lambda: copier.step() > 0 and logged("does not answer") > 0, "the broker is seen to be away")
     copier.step()
     broker.start()
     harness.wait_until(lambda: copier.step() >= len(values), "everything is copied")
     copier.close()
     assert visible(transport, target) == values
-    assert (times_told("does not answer"), times_told("is back")) == (1, 1)
+    assert (logged("does not answer"), logged("is back")) == (1, 1)
 
 
 class Copier:
@@ -121,7 +121,7 @@ class Copier:
             self.producer.close()
 
 
-def test_a_dead_broker_blocks_nobody_for_long(harnesses: MakeHarness, broker: Broker) -> None:
+def test_a_dead_broker_blocks_no_call_for_long(harnesses: MakeHarness, broker: Broker) -> None:
     """Every call ends by its deadline with an error that says so; the same objects work when the broker is back."""
     harness = harnesses(
         request_timeout_seconds=1.0,

@@ -130,7 +130,7 @@ def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: W
     assert len(world.pairs()) == before + 1
 
 
-def test_a_log_that_is_gone_stops_the_worker_unless_told_to_go_on(worlds: Worlds) -> None:
+def test_a_log_that_is_gone_stops_the_worker_unless_a_gap_is_allowed(worlds: Worlds) -> None:
     """Trimmed beyond the beginning of the window: the error names the offsets; with ``allow_gap`` the rest is used."""
     world = worlds()
     matched(world)

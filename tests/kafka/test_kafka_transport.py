@@ -93,7 +93,7 @@ def test_a_commit_whose_message_was_lost_once_is_repeated(harnesses: MakeHarness
 
 
 @pytest.mark.parametrize(("side", "kept"), [("request", []), ("response", [b"out"])])
-def test_a_commit_without_an_answer_is_told_as_unknown(
+def test_a_commit_without_an_answer_is_reported_as_unknown(
     harnesses: MakeHarness, broker: Broker, proxy: Proxy, side: str, kept: list[bytes]
 ) -> None:
     """Within the deadline, and every later call of that producer says it too; a new producer finds the truth."""

@@ -38,7 +38,7 @@ def tortured(size: dict[str, int], seeds: tuple[int, ...]) -> str:
 
 
 def test_killed_and_stopped_workers_and_a_killed_broker_lose_nothing_and_repeat_nothing() -> None:
-    """The pairs that are promised, each once, whoever dies; with a backlog after an outage, and a growing topic.
+    """The pairs that are promised, each once, if any process dies; with a backlog after an outage, and a growing topic.
 
     The documents are late, removed, sent again as new versions, hot, and poison too.
     """

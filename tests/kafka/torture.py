@@ -336,7 +336,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds")
     parser.add_argument("--signers", type=int, default=2)
     parser.add_argument("--matchers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if nobody has to wait")
+    parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if no process has to wait")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     return parser.parse_args()
 

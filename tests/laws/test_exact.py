@@ -168,7 +168,7 @@ def test_identical_links_just_the_texts_that_are_equal_after_normalisation() -> 
         assert [refusal.reason for refusal in dedup.refusals] == ["empty"]
 
 
-def test_texts_that_share_all_positions_are_told_apart() -> None:
+def test_texts_that_share_all_positions_are_distinguished() -> None:
     """They are candidates, of similarity 0, and no pair."""
     texts = [f"a text that ends in {i}" for i in range(10)]
     documents = [Document(text, text) for text in texts]

@@ -26,7 +26,7 @@ def pairs_of_sets(union: int, similarity: float, seeds: range) -> tuple[Features
     return Features(np.concatenate(parts), np.cumsum([0, *map(len, parts)])), found[0][2]
 
 
-def rows_told(
+def sketches_of_pairs(
     union: int, similarity: float, scheme: str, seeds: range
 ) -> tuple[SetPlan, np.ndarray, np.ndarray, float]:
     """Sketches of both sides, a row a seed and pair, and the exact similarity."""
@@ -40,7 +40,7 @@ def rows_told(
 @pytest.mark.parametrize("scheme", PARTIAL)
 def test_a_row_is_infinite_as_often_as_its_part_is_empty(scheme: str, union: int) -> None:
     """In both of two sets with probability (1 - 1 / groups)^union: what the guarantee of the row says."""
-    plan, a, b, _ = rows_told(union, 0.8, scheme, range(300))
+    plan, a, b, _ = sketches_of_pairs(union, 0.8, scheme, range(300))
     nothing = ((a == 0) & (b == 0)).mean()
     chance = (1 - 1 / plan.groups) ** union
     # As wide as if all rows of a pair were one.

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 import json
+import unicodedata
 
 import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import cli, contenders, entities, exact, floods, floor, peers, real, recall, recall_sets, table, vectors
+from benchmarks import (
+    cli,
+    contenders,
+    entities,
+    exact,
+    floods,
+    floor,
+    peers,
+    real,
+    recall,
+    recall_sets,
+    scripts,
+    table,
+    vectors,
+)
 from benchmarks.report import Result, Target, checksum
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
@@ -208,6 +223,23 @@ def test_records_are_found_or_reported_as_absent(monkeypatch: pytest.MonkeyPatch
     assert [result.verdict for result in entities.run_records("smoke")] == ["absent"] * 4
 
 
+def test_texts_of_scripts_have_as_many_code_points_as_ascii() -> None:
+    """And only those called ASCII are ASCII; marks are there where the name says so."""
+    texts = {name: scripts.generated(name, 2)[1].text for name in scripts.SCRIPTS}
+    assert {name for name, text in texts.items() if text.isascii()} == {"ASCII"}
+    assert all(abs(len(text) - 5000) < 50 for text in texts.values())
+    for name in ("decomposed Latin", "vocalised Arabic"):
+        assert sum(map(bool, map(unicodedata.combining, texts[name]))) > 300
+
+
+def test_scripts_are_measured_or_reported_as_absent() -> None:
+    """Every script has a row for signing and one for each peer."""
+    results = list(scripts.run("smoke"))
+    names = [result.name for result in results]
+    assert [f"{name}: signing" for name in scripts.SCRIPTS] == names[: len(scripts.SCRIPTS)]
+    assert len(names) == 4 * sum(name.endswith(": signing") for name in names)
+
+
 def test_the_command_finds_what_the_library_finds() -> None:
     """The pairs are compared within the scenario."""
     (result,) = cli.run("smoke")
@@ -271,4 +303,5 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
+        "S11-scripts",
     ]  # fmt: skip

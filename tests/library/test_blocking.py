@@ -100,7 +100,7 @@ def test_shared_keys_are_counted_and_the_first_is_known(lists):
     assert first.tolist() == [next((i for i, key in enumerate(x) if key in y), -1) for x, y in zip(a, b, strict=True)]
 
 
-def test_keys_do_not_depend_on_what_stands_beside_a_record():
+def test_keys_do_not_depend_on_the_other_records_of_a_batch():
     """A batch gives what one by one gives."""
     rng = np.random.default_rng(5)
     words = ["ann", "bob", "", "élan", "漢字", "william"]

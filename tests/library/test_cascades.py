@@ -75,7 +75,7 @@ def test_fixed_points_are_where_the_book_says() -> None:
 
 
 @given(CASCADES)
-def test_a_fixed_point_is_left_as_it_is_and_chances_beside_it_are_driven_away(steps: Cascade) -> None:
+def test_a_fixed_point_is_left_as_it_is_and_chances_next_to_it_are_driven_away(steps: Cascade) -> None:
     """Cascades without both kinds of steps have none; with both there is at least one."""
     found = fixed_points(steps)
     assert bool(found) == (len({step.kind for step in steps if step.ways > 1}) == 2)

@@ -186,7 +186,7 @@ def test_a_wrong_value_is_refused_with_value_rule_and_remedy(field: str, value: 
     assert message.endswith("; leave it out" if default is None else f"; the default is {default!r}")
 
 
-def test_a_value_out_of_range_is_told_the_whole_range() -> None:
+def test_a_value_out_of_range_is_refused_with_the_whole_range() -> None:
     """Both ends of it, in and out as they are."""
     with pytest.raises(
         ConfigError, match=r"^threshold=2: must be at least 0\.05 and at most 1\.0; the default is 0\.8$"
@@ -200,7 +200,7 @@ def test_a_value_out_of_range_is_told_the_whole_range() -> None:
         Config(rows_max=0)
 
 
-def test_a_wrong_choice_is_told_the_choices_and_the_nearest() -> None:
+def test_a_wrong_choice_is_refused_with_the_choices_and_the_nearest() -> None:
     """Of schemes, shingles, languages, bits."""
     with pytest.raises(ConfigError, match=r"one_permutation, minhash.* \(did you mean 'minhash'\?\)"):
         Config(scheme="minhsh")

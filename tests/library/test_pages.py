@@ -152,7 +152,7 @@ def test_ids_may_be_empty_or_long(seed: int) -> None:
     assert table._bytes.physical_pages <= 90
 
 
-def test_one_long_id_does_not_cost_a_page_for_each_item_beside_it() -> None:
+def test_one_long_id_does_not_cost_a_page_for_each_item_next_to_it() -> None:
     """Room for ids follows their bytes."""
     table = BandTable(8, OPEN)
     add(table, item("x" * 40_000, 0), *(item(n, n) for n in range(1, 2_000)))

@@ -37,7 +37,7 @@ def test_three_cases_of_infinity() -> None:
     assert estimate == pytest.approx((2 - 3 / 255) / (1 - 1 / 255) / 5)
 
 
-def test_nothing_told_is_no_similarity() -> None:
+def test_nothing_known_is_no_similarity() -> None:
     """Two sets that both miss every part looked at are not taken for equal."""
     nothing = sketches([[INF] * 4])
     found = partial_banding.agreement(nothing, nothing, bands=2, bits=8)
@@ -71,7 +71,7 @@ def test_no_items_have_no_keys() -> None:
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 @pytest.mark.parametrize("groups", [8, 54])
-def test_keys_in_common_are_told_from_the_sketches_alone(bits: int, groups: int) -> None:
+def test_keys_in_common_follow_from_the_sketches_alone(bits: int, groups: int) -> None:
     """How many, and the place of the first among the keys of the first item, over sets of 1 to 300 elements."""
     rows, bands = 54, 9
     pairs = [pair_of_sets(1 + 3 * seed, 0.5 + seed % 50 / 100, seed)[:2] for seed in range(100)]

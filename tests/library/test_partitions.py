@@ -40,7 +40,7 @@ def signed(seed: int, n: int = 300) -> tuple[Batch, Keys]:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)), st.integers(1, PARTITIONS_MAX))
-def test_a_key_has_one_partition_told_from_its_low_bits(keys: list[int], partitions: int) -> None:
+def test_a_key_has_one_partition_derived_from_its_low_bits(keys: list[int], partitions: int) -> None:
     """The partition is the low 23 bits scaled to the number of partitions, in plain integers."""
     found = partitions_of(np.array(keys, np.uint64), partitions).tolist()
     assert found == [(key % 2**23) * partitions // 2**23 for key in keys]

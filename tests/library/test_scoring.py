@@ -119,7 +119,7 @@ def test_a_group_of_one_word_is_refused():
     assert scoring.parse_nicknames([""]) == ({}, ())
 
 
-def test_groups_stand_beside_a_table_or_in_its_place():
+def test_groups_stand_next_to_a_table_or_in_its_place():
     """The table, and more; or others alone."""
     more = scoring.parse_nicknames(["english", "konstantin=kostya"])
     assert scoring.edits(["kostya", "bill"], ["konstantin", "william"], more).tolist() == [1, 1]

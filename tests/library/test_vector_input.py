@@ -124,7 +124,7 @@ def test_minus_zero_is_zero(vectors: list[Any]) -> None:
     assert [np.array(vector).tobytes() for vector in vectors] == before
 
 
-def test_the_largest_component_is_told_by_its_size() -> None:
+def test_the_largest_component_is_found_by_its_size() -> None:
     """Infinity is larger than any number, and what is no number is passed on."""
     vectors = np.array([[1, -3, 2], [0, -0.0, 0], [1e-45, 0, 0], [-np.inf, 1, 1], [np.inf, np.nan, 1]], np.float32)
     assert np.array_equal(largest(vectors), np.array([3, 0, 1e-45, np.inf, np.nan], np.float32), equal_nan=True)

@@ -202,7 +202,7 @@ def test_a_plan_that_cannot_work_says_what_to_set(settings: dict[str, Any], word
     assert words in str(error.value)
 
 
-def test_vectors_have_more_rows_than_sets_unless_told() -> None:
+def test_vectors_have_more_rows_than_sets_by_default() -> None:
     """512 at most by default; a number that is given counts, also if it is the default of sets."""
     assert 256 < Config(**SETTINGS["cosine"]).plan.rows <= 512
     assert Config(**SETTINGS["cosine"], rows_max=128).plan.rows <= 128

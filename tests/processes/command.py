@@ -13,7 +13,7 @@ WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil th
 
 
 def clean_environment(**extra):
-    """The environment without settings of whoever runs the tests, wide enough that help does not wrap names."""
+    """The environment without settings of the person who runs the tests, wide enough that help does not wrap names."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
 

@@ -1,4 +1,4 @@
-"""The alignment of signers: which records may be signed, told from plain values."""
+"""The alignment of signers: which records may be signed, from plain values."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def test_the_horizon_is_the_slowest_clock_and_the_span() -> None:
 
 
 def test_a_claim_from_before_an_outage_counts_for_nothing() -> None:
-    """It says caught up, but nobody renews it: the clock counts."""
+    """It says caught up, but no signer renews it: the clock counts."""
     alignment = own(0, of=2)
     poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
     for at in range(10):
@@ -275,7 +275,7 @@ def test_after_the_longest_wait_the_others_go_on_and_that_is_counted() -> None:
     assert taken(alignment, 62) == []
 
 
-def test_how_far_partitions_are_behind_is_told_for_those_with_a_backlog() -> None:
+def test_how_far_partitions_are_behind_is_reported_for_those_with_a_backlog() -> None:
     """In seconds, from the next record; nothing for those that are caught up."""
     alignment = own(0, 1, 2)
     poll(alignment, 0, record(0, 0, NOW_MS - 9_000), ends={0: 1, 1: 0, 2: 4})

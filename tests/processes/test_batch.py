@@ -133,21 +133,21 @@ def test_the_predicate_of_payloads_is_that_of_the_table():
 
 
 def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):
-    """On JSON Lines with copies, versions and refused documents; refusals are told alike."""
+    """On JSON Lines with copies, versions and refused documents; both report the same refusals."""
     documents = CASES["one_permutation chars"].stream(random.Random(9), 200, versions=0.1, jitter=0.0)
     (tmp_path / "in.jsonl").write_bytes(lines(documents) + b"not json\n")
     options = ["in.jsonl", "--summary-json", "summary.json", "--rejects", "bad", "--window-seconds", "60"]
-    told, out = {}, {}
+    reported, out = {}, {}
     for command in ("run", "batch"):
         done = neardup(command, *options)
         assert done.returncode == Exit.SUCCESS, done.stderr
-        told[command] = json.loads((tmp_path / "summary.json").read_text()), (tmp_path / "bad").read_bytes()
+        reported[command] = json.loads((tmp_path / "summary.json").read_text()), (tmp_path / "bad").read_bytes()
         out[command] = sorted(done.stdout.splitlines())
     assert out["batch"] == out["run"]
     assert out["run"]
     names = ("ended", "documents", "pairs", "candidates", "copies", "refused_by_reason", "bytes")
-    assert [told["batch"][0][name] for name in names] == [told["run"][0][name] for name in names]
-    assert told["batch"][1] == told["run"][1]
+    assert [reported["batch"][0][name] for name in names] == [reported["run"][0][name] for name in names]
+    assert reported["batch"][1] == reported["run"][1]
 
 
 @pytest.mark.skipif(not REAL.exists(), reason="the real set is not at hand")
@@ -276,9 +276,9 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
     while not list(tmp_path.glob("neardup-*/join.duckdb")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, told = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
-    assert b"ended: interrupted" in told
+    assert b"ended: interrupted" in err
     assert not list(tmp_path.iterdir())
 
 

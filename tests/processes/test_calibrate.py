@@ -90,7 +90,7 @@ def test_texts_and_dates_are_compared_by_their_kind(tmp_path):
     assert calibrate(given._replace(field="born", kind="date")).matched.value == 1
 
 
-def test_without_a_pair_that_is_surely_true_nothing_is_told(tmp_path):
+def test_without_a_pair_that_is_surely_true_no_result_is_given(tmp_path):
     """The message names the remedy."""
     documents = [{"id": "a", "year": 1}, {"id": "b", "year": 5}]
     pairs = [{"older": "a", "newer": "b", "similarity": 0.9}]
@@ -122,7 +122,7 @@ def test_the_command_prints_a_table_and_json(neardup, customers):
     arguments = ["calibrate", "-", "--documents", packed, "--field", "day", "--random-mean", 45, "--bins", 5]
     shown = neardup(*arguments, stdin=Path(pairs).read_bytes())
     assert (shown.returncode, shown.stderr) == (0, b"")
-    told = neardup(*arguments, "--json", stdin=Path(pairs).read_bytes())
-    rows = json.loads(told.stdout)["bins"]
+    as_json = neardup(*arguments, "--json", stdin=Path(pairs).read_bytes())
+    rows = json.loads(as_json.stdout)["bins"]
     for row in rows:
         assert f"{row['true_share']:.3f} ({row['least']:.3f} to {row['most']:.3f})".encode() in shown.stdout

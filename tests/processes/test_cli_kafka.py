@@ -37,7 +37,7 @@ WORKERS = ("sign", "match", "up")
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """No settings of whoever runs the tests."""
+    """No settings from outside of the tests."""
     for name in [name for name in os.environ if name.upper().startswith("NEARDUP_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
@@ -212,7 +212,7 @@ def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
 
 
 def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
-    """Each that matters is told as unknown; nothing is refused for it."""
+    """Each that matters is reported as unknown; nothing is refused for it."""
 
     class Admin:
         def nodes(self):
@@ -230,7 +230,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
 
 
 def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
-    """Nobody is asked."""
+    """No broker is asked."""
     done = neardup("topics", "create", "--window-seconds", "1e6", "--bands-retention-seconds", "3600")
     assert done.returncode == Exit.USAGE
     assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
@@ -309,7 +309,7 @@ def test_load_refuses_what_no_message_can_hold(tmp_path):
     assert sum(report.refused.values()) == 2
 
 
-def test_load_sends_again_what_is_known_to_have_failed_and_ends_where_nobody_knows(tmp_path):
+def test_load_sends_again_what_is_known_to_have_failed_and_ends_when_the_outcome_is_unknown(tmp_path):
     """Nothing is there twice, nothing is passed over in silence."""
     (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT}))
     bench = Bench()
@@ -338,7 +338,7 @@ def tailed(bench, start, **options):
     return [json.loads(line) for line in tailed_lines(bench, start, **options)]
 
 
-def test_tail_prints_what_is_committed_from_where_it_is_told():
+def test_tail_prints_what_is_committed_from_the_requested_start():
     """From the beginning, or what comes; as many as asked for."""
     bench = Bench()
     bench.add(("a", TEXT), ("b", TEXT), ("c", TEXT))
@@ -359,8 +359,8 @@ def test_tail_prints_removals_only_when_asked_to():
     bench.run("sign", lambda: bench.metrics["sign"].value("removals") == 1)
     bench.run("match", lambda: bench.metrics["match"].value("removals") == 1)
     assert len(tailed(bench, "earliest")) == 1
-    told = tailed(bench, "earliest", removals=True)
-    assert [line["removed"] for line in told if "removed" in line] == ["a"]
+    shown = tailed(bench, "earliest", removals=True)
+    assert [line["removed"] for line in shown if "removed" in line] == ["a"]
 
 
 def test_tail_prints_nothing_that_a_terminal_obeys():

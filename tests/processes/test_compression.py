@@ -27,7 +27,7 @@ def test_content_comes_back_however_it_is_cut(compress, block):
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
-def test_what_is_cut_off_or_damaged_is_told_after_what_could_be_had(compress):
+def test_what_is_cut_off_or_damaged_is_reported_after_what_could_be_had(compress):
     """Nothing is taken for the end that is not."""
     data = os.urandom(300_000)
     packed = compress(data)

@@ -34,7 +34,7 @@ ROWS = [
     {"id": "b", "name": "Anne Miller", "city": "Bern", "timestamp": "1970-01-02"},
     {"id": "c", "name": "Smith, Joe", "city": "Rome"},
     {"id": "d", "name": 'Smith,\n\n"Joe"', "city": "Rome"},
-    {"id": "e", "name": "Nobody"},
+    {"id": "e", "name": "Nemo"},
 ]
 
 
@@ -125,10 +125,10 @@ def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path
     (tmp_path / "people.csv").write_bytes(content)
     done = neardup("run", "people.csv", *PEOPLE, "--rejects", "rejects", "--summary-json", "summary")
     assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["b"]
-    told = [line.partition(b": ")[::2] for line in done.stderr.splitlines() if line.startswith(b"people.csv")]
-    assert [place for place, _ in told] == [b"people.csv:%d" % line for line in (3, 4, 6, 9, 10, 11)]
+    refused = [line.partition(b": ")[::2] for line in done.stderr.splitlines() if line.startswith(b"people.csv")]
+    assert [place for place, _ in refused] == [b"people.csv:%d" % line for line in (3, 4, 6, 9, 10, 11)]
     few, not_csv = FILE_REASONS["row_length"], FILE_REASONS["row_not_csv"]
-    assert [why.decode() for _, why in told] == [few, few, REASONS["not_utf8"], not_csv, few, not_csv]
+    assert [why.decode() for _, why in refused] == [few, few, REASONS["not_utf8"], not_csv, few, not_csv]
     counted = json.loads((tmp_path / "summary").read_text())["refused_by_reason"]
     assert counted == {"row_length": 3, "row_not_csv": 2, "not_utf8": 1}
     assert (tmp_path / "rejects").read_bytes().replace(b"\n", b"") == b"".join(bad).replace(b"\n", b"")
@@ -191,7 +191,7 @@ def test_what_a_writer_of_csv_wrote_is_read_back(rows, block_bytes):
 @given(
     st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b" ", b"\xff", b"7"]), max_size=60), st.integers(3, 30)
 )
-def test_no_bytes_break_a_table_and_every_row_is_told(parts, bytes_max):
+def test_no_bytes_break_a_table_and_every_row_is_reported(parts, bytes_max):
     """Whole rows within the bound, longer ones in parts; line numbers rise, and what is refused is as it was."""
     content = b"".join(parts)
     lines = rows_of(b"id,name\n" + content, bytes_max=max(bytes_max, 7))

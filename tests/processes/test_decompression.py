@@ -65,7 +65,7 @@ def test_a_bomb_takes_no_more_memory_than_its_limit(name):
 
 @pytest.mark.parametrize("name", PACKERS)
 @given(data=st.data())
-def test_damage_is_told_or_harmless(name, data):
+def test_damage_is_reported_or_harmless(name, data):
     """No bytes raise anything else, or hang."""
     codec, pack = PACKERS[name]
     packed = bytearray(pack(b"a text that is packed" * 20))

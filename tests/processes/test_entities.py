@@ -111,9 +111,9 @@ def test_calibration_tells_the_share_of_true_pairs_without_a_label(neardup, real
     done = neardup("run", lines, *PEOPLE_WITHOUT_DATES, "--threshold", 0.6, "--candidates", "-q")
     pairs = [json.loads(line) for line in done.stdout.splitlines()]
     options = ("--field", "date_of_birth", "--kind", "text", "--bins", 10, "--sure", 0.95, "--json")
-    told = neardup("calibrate", "-", "--documents", lines, *options, stdin=done.stdout)
-    assert told.returncode == 0, told.stderr
-    bins = [one for one in json.loads(told.stdout)["bins"] if one["pairs"] >= 100]
+    calibrated = neardup("calibrate", "-", "--documents", lines, *options, stdin=done.stdout)
+    assert calibrated.returncode == 0, calibrated.stderr
+    bins = [one for one in json.loads(calibrated.stdout)["bins"] if one["pairs"] >= 100]
     assert len(bins) >= 8
     shares = []
     for one in bins:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import re
 import runpy
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from command import ROOT, clean_environment
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "examples"
 README = FOLDER / "README.md"
@@ -58,7 +60,7 @@ def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
 
 
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
-    """Mirrors are told by URLs alone; a page and its copy have few links in common before, nearly all after."""
+    """Mirrors are found by URLs alone; a page and its copy have few links in common before, nearly all after."""
     output = run("mirrors.py")
     ((precision, recall),) = numbers(output, "mirrors by their URLs")
     assert precision > 0.9
@@ -133,3 +135,15 @@ def test_an_example_without_its_data_ends_with_a_sentence(name: str, run: Run, t
         run(name, str(tmp_path))
     assert re.fullmatch(r".+(holds no|is no) .+: name (the|a) folder .+", str(ended.value))
     assert str(tmp_path) in str(ended.value)
+
+
+def test_the_session_of_the_front_page_prints_what_the_page_shows():
+    """On the file of the repository, from a clone, byte for byte up to the figures that differ from run to run."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = page.split("    $ neardup run docs/examples/news.jsonl\n")[1].split("\n\n")[0]
+    done = subprocess.run(
+        [sys.executable, "-m", "neardup", "run", "docs/examples/news.jsonl"],
+        capture_output=True, cwd=ROOT, env=clean_environment(), check=True, text=True,
+    )  # fmt: skip
+    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    assert [line.removeprefix("    ") for line in shown.splitlines()] == lines[: len(shown.splitlines())]

@@ -171,7 +171,7 @@ def test_a_refused_batch_begins_where_the_reader_stood():
     assert read(part, data, fetch_offset=103)[0][0].refused == RefusedBatch(103, len(data))
 
 
-def test_a_codec_that_nobody_knows_is_refused_by_name():
+def test_an_unknown_codec_is_refused_by_name():
     """No restart mends it: its own error, with the offset and the remedy."""
     batch = bytearray(built([(0, b"k", b"v", [])], "gzip", base=7))
     batch[ATTRIBUTES + 1] = 5

@@ -16,7 +16,7 @@ def installed(tmp_path):
     for package in ("stream", "workers"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
         for folder in [tmp_path / package, *(tmp_path / package).rglob("*/")]:
-            (folder / "__pycache__").write_text("a file: no folder of that name can be made, whoever asks for it")
+            (folder / "__pycache__").write_text("a file: no folder of that name can be made, by any user")
     (tmp_path / "tmp").mkdir()
 
     def run(*arguments, **environment):
@@ -32,10 +32,10 @@ def test_an_installation_that_cannot_be_written_keeps_its_kernels_in_a_private_f
     """With one warning, and no traceback; the folder belongs to the user alone."""
     done = installed("-m", "workers", "run", "--threshold", "7", ".")
     folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
-    told = done.stderr.decode().splitlines()
+    messages = done.stderr.decode().splitlines()
     assert done.returncode == 2
-    assert [line.startswith("neardup: neither the installation nor") for line in told] == [True, False]
-    assert str(folder) in told[0]
+    assert [line.startswith("neardup: neither the installation nor") for line in messages] == [True, False]
+    assert str(folder) in messages[0]
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
@@ -44,10 +44,10 @@ def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
     open_folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
     open_folder.mkdir()
     open_folder.chmod(0o777)
-    told = installed("-m", "workers", "run", "--threshold", "7", ".").stderr.decode()
-    assert f"kept in {open_folder}-" not in told
-    assert f"kept in {open_folder};" not in told
-    assert f"kept in {tmp_path}/tmp/neardup-kernels-" in told
+    messages = installed("-m", "workers", "run", "--threshold", "7", ".").stderr.decode()
+    assert f"kept in {open_folder}-" not in messages
+    assert f"kept in {open_folder};" not in messages
+    assert f"kept in {tmp_path}/tmp/neardup-kernels-" in messages
 
 
 def test_the_library_without_a_folder_warns_once_and_works(installed):

@@ -101,7 +101,7 @@ def test_a_file_that_holds_no_order_is_refused(monkeypatch, tmp_path, content, e
         load({"scheme": "prefix", "token_order": "order.npy"})
 
 
-def test_an_order_that_cannot_be_written_is_told_before_anything_is_read(neardup, sample):
+def test_an_order_that_cannot_be_written_is_reported_before_anything_is_read(neardup, sample):
     """One sentence, and no file left behind."""
     done = neardup("learn-order", sample, "--output", "no/order.npy")
     assert done.returncode == Exit.OUTPUT

@@ -23,13 +23,13 @@ def test_pairs_and_notices_are_published_once() -> None:
     assert world.said() == ["-a", "a b"]
 
 
-def test_a_group_without_offsets_starts_only_where_it_is_told_to() -> None:
+def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
     """No silent earliest or latest."""
     with pytest.raises(ConfigError, match="--from"):
         turns(World().worker(plan=PLAN._replace(start=None)))
 
 
-def test_the_end_it_was_told_to_start_from_is_kept_for_its_successor() -> None:
+def test_the_end_that_it_started_from_is_kept_for_its_successor() -> None:
     """What came after the first start is matched, though that worker died without a step."""
     world = World()
     world.document("old")
@@ -116,7 +116,7 @@ def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
     assert world.said() == ["a b"]
 
 
-def test_a_partition_that_went_and_came_back_is_restored_anew() -> None:
+def test_a_partition_that_went_and_came_back_is_restored_again() -> None:
     """Revoked and assigned in one poll: what was kept of it is void."""
     world = World()
     world.document("a")
@@ -136,7 +136,7 @@ def test_a_partition_that_went_and_came_back_is_restored_anew() -> None:
 
 
 def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
-    """The half restored table is dropped, and the new owner begins anew."""
+    """The half restored table is dropped, and the new owner starts from the beginning."""
     world = World()
     for i in range(8):
         world.document(f"d{i}", i, f"{TEXT} {i}")
@@ -228,7 +228,7 @@ def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_c
     assert min(firsts[1]) > 0
 
 
-def test_a_window_that_is_gone_stops_the_worker_unless_told_to_go_on() -> None:
+def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> None:
     """The error says which pairs would be missed, and the option that accepts it."""
     world = World()
     world.document("a")
@@ -245,7 +245,7 @@ def test_a_window_that_is_gone_stops_the_worker_unless_told_to_go_on() -> None:
 
 
 def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
-    """Retention overtook the group: it stops, and goes on from the beginning of the log if told to."""
+    """Retention overtook the group: it stops, and goes on from the beginning of the log if the option says so."""
     world = World()
     world.document("a")
     turns(world.worker())

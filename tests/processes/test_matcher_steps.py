@@ -1,4 +1,4 @@
-"""The steps of a matcher: how much one holds, and what is kept of it when nobody knows how it ended."""
+"""The steps of a matcher: how much one holds, and what is kept of it when its outcome is unknown."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
     one = world.worker("one")
     turns(one)
     world.document("b", 1)
-    world.cluster.fail_next("send_offsets", raises=FencedError("put out"))
+    world.cluster.fail_next("send_offsets", raises=FencedError("fenced"))
     with pytest.raises(FencedError):
         turns(one)
     world.cluster.advance(world.cluster.session_seconds + 1)

@@ -16,7 +16,7 @@ from workers.transport.protocol import (
 )
 
 
-def test_a_member_put_out_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+def test_a_fenced_member_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:
     """Its old membership is refused; its next poll reports everything revoked, and what comes back has no position."""
     member = joined(harness, "t", "group")
     cluster.append("t", 0, b"a")
@@ -33,7 +33,7 @@ def test_a_member_put_out_loses_all_and_joins_again(harness: MemoryHarness, clus
     assert member.consumer.lag() == {}
 
 
-def test_a_replaced_instance_is_told_by_nobody(harness: MemoryHarness, cluster: MemoryCluster) -> None:
+def test_no_call_but_send_offsets_reports_a_replaced_instance(harness: MemoryHarness, cluster: MemoryCluster) -> None:
     """It polls on with its old membership and its partitions; only its offsets are refused."""
     older = joined(harness, "t", "group", "one")
     before = older.present()

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from stream.documents import REASONS
 from workers.service.shell import CAUSES as RESTART_CAUSES
 from workers.stages.partition_table import COUNTED
-from workers.stages.transaction import _OUTCOMES
+from workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
 from workers.telemetry.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
 from workers.topics.messages import BATCH_REASONS
 
@@ -56,7 +56,7 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
     for path in MODULES:
         stages |= set(re.findall(r'stage\((?:self\.)?observer, "(\w+)"\)', path.read_text()))
     assert stages == set(STAGES)
-    assert {*_OUTCOMES.values(), "committed"} == set(OUTCOMES)
+    assert {*_OUTCOMES.values(), COMMITTED, RENEWED} == set(OUTCOMES)
     assert set(RESTART_CAUSES.values()) == set(CAUSES)
     assert METRICS["refused"].values == (*REASONS, *BATCH_REASONS)
 
@@ -88,7 +88,7 @@ def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role)
     assert 'neardup_transactions_total{outcome="aborted"} 0.0' in text
 
 
-def test_numbers_come_out_as_they_were_told():
+def test_numbers_come_out_as_they_were_reported():
     """Counters add up, gauges keep the last, histograms count up to each bound."""
     metrics = Metrics("match")
     metrics.count("pairs", 2)

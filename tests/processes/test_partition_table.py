@@ -88,7 +88,7 @@ class Log:
         return PartitionTable(self.config, self.partition, window)
 
 
-def told(applied: Applied) -> tuple[object, ...]:
+def outcome(applied: Applied) -> tuple[object, ...]:
     """Everything that a message leads to, comparable."""
     m = applied.matches
     columns = [m.older, m.newer, *(column.tolist() for column in m[2:])]
@@ -96,7 +96,7 @@ def told(applied: Applied) -> tuple[object, ...]:
 
 
 def take_step(table: PartitionTable, records: list[Record]) -> list[tuple[object, ...]]:
-    out = [told(table.apply(record, publish=True)) for record in records]
+    out = [outcome(table.apply(record, publish=True)) for record in records]
     table.commit()
     return out
 
@@ -136,7 +136,7 @@ def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float
         again = restored(log, table, history)
         assert holds(again) == holds(table)
         assert again.position() == table.position()
-        if log.rng.random() < 0.4:  # the new owner goes on, the old one beside it
+        if log.rng.random() < 0.4:  # the new owner goes on, the old one next to it
             following = list(log.messages(3))
             history += following
             assert take_step(again, following) == take_step(table, following)
@@ -161,7 +161,7 @@ def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: 
 
 def added_up(parts: list[Applied]) -> tuple[object, ...]:
     """What messages lead to together, however they were put together."""
-    columns = zip(*(told(applied)[:6] for applied in parts), strict=True)
+    columns = zip(*(outcome(applied)[:6] for applied in parts), strict=True)
     flat = [[value for part in column for value in part] for column in columns]  # type: ignore[attr-defined]
     removed = [id_ for applied in parts for id_ in applied.removed]
     return flat, removed, sum(applied.messages for applied in parts), sum(applied.documents for applied in parts)

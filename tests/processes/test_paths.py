@@ -128,7 +128,7 @@ def test_a_bomb_as_a_document_is_refused_without_expanding_it_whole(tmp_path):
     assert [entry.found for entry in entries] == ["file_too_large"]
 
 
-def test_a_damaged_file_is_told_after_the_lines_before_the_damage(tmp_path):
+def test_a_damaged_file_is_reported_after_the_lines_before_the_damage(tmp_path):
     """And the next file is read."""
     good = b"".join(b'{"id":"%d","text":"%s"}\n' % (i, os.urandom(20).hex().encode()) for i in range(2000))
     path, other = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"

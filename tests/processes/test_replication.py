@@ -31,7 +31,7 @@ def test_new_topics_have_as_many_replicas_as_are_safe_and_can_be_had(nodes: int,
 
 
 @pytest.mark.parametrize(
-    ("nodes", "replicas", "in_sync", "told"),
+    ("nodes", "replicas", "in_sync", "findings_expected"),
     [
         (3, 1, "1", ["should be at least 2: what is committed is lost with one disk"]),
         (3, 3, "1", ["should be at least 2: a write is committed when one node has it"]),
@@ -42,14 +42,14 @@ def test_new_topics_have_as_many_replicas_as_are_safe_and_can_be_had(nodes: int,
     ],
 )
 def test_too_few_replicas_are_refused_on_several_nodes_unless_they_are_allowed(
-    nodes: int, replicas: int, in_sync: str | None, told: list[str]
+    nodes: int, replicas: int, in_sync: str | None, findings_expected: list[str]
 ) -> None:
     """Allowed, they are warned of; more in sync than there are replicas is never allowed: nothing could be sent."""
     configs = {} if in_sync is None else {IN_SYNC_KEY: in_sync}
     for allow in (False, True):
         findings = judge_replication(Replication(nodes, replicas), configs, allow_single=allow)
         said = [finding.warning or finding.problem for finding in findings if finding.warning or finding.problem]
-        assert [text[: len(start)] for text, start in zip(said, told, strict=True)] == told
+        assert [text[: len(start)] for text, start in zip(said, findings_expected, strict=True)] == findings_expected
         for finding in findings:
             assert not (finding.problem and finding.warning)
             if finding.problem.startswith("should"):

@@ -50,13 +50,13 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     assert done.stdout == (
         b'{"older":"a","newer":"b","similarity":0.9363,"buckets":10}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
     )
-    told = done.stderr.decode().splitlines()
-    assert told[:3] == [
+    messages = done.stderr.decode().splitlines()
+    assert messages[:3] == [
         "in.jsonl:5: the text is empty after normalisation",
         "in.jsonl:6: the text field is missing (it has: id)",
         "in.jsonl:8: the line is not JSON",
     ]
-    assert told[3].startswith("documents: 4")
+    assert messages[3].startswith("documents: 4")
     assert (tmp_path / "bad").read_bytes() == lines(doc("e", "  "), {"id": "f"}) + b"not json\n"
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert {name: summary[name] for name in ("ended", "documents", "copies", "refused", "blank_lines", "bytes")} == {
@@ -118,12 +118,12 @@ def test_interrupted_it_tells_the_summary(start):
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == Exit.INTERRUPTED
-    assert told.decode().splitlines()[0] == "documents: 2"
-    assert "refused: 0" in told.decode().splitlines()
-    assert "ended: interrupted" in told.decode()
-    assert b"Traceback" not in told
+    assert err.decode().splitlines()[0] == "documents: 2"
+    assert "refused: 0" in err.decode().splitlines()
+    assert "ended: interrupted" in err.decode()
+    assert b"Traceback" not in err
 
 
 def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_path):
@@ -145,10 +145,10 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     with path.open("ab") as log:
         log.write(lines(doc("e"))[:50])
     process.terminate()
-    _, told = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=30)
     assert process.returncode == Exit.TERMINATED
-    assert told.decode().splitlines()[0] == "documents: 4"
-    assert "refused: 0" in told.decode().splitlines()
+    assert err.decode().splitlines()[0] == "documents: 4"
+    assert "refused: 0" in err.decode().splitlines()
 
 
 def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
@@ -187,7 +187,7 @@ def test_candidates_writes_those_below_the_cut_too(neardup):
 
 
 def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_path):
-    """Every refused line is told with its place and written whole, in order; the good lines are all answered."""
+    """Every refused line is reported with its place and written whole, in order; the good lines are all answered."""
     bad = [
         b"\xff\xfe",
         b"[" * 50_000,
@@ -207,9 +207,9 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
     assert done.returncode == Exit.SUCCESS
     assert len(pairs(done.stdout)) == 1
     assert (tmp_path / "bad").read_bytes() == b"\n".join(bad) + b"\n"
-    told = done.stderr.decode().splitlines()
-    assert [line.split(": ")[0] for line in told[: len(bad)]] == [f"in.jsonl:{i + 2}" for i in range(len(bad))]
-    assert "refused: 9" in told
+    messages = done.stderr.decode().splitlines()
+    assert [line.split(": ")[0] for line in messages[: len(bad)]] == [f"in.jsonl:{i + 2}" for i in range(len(bad))]
+    assert "refused: 9" in messages
 
 
 def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
@@ -224,15 +224,15 @@ def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
         assert output.decode().replace("\n", "").isprintable()
 
 
-def test_refused_files_in_folders_are_told_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
+def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
     """The rest is counted."""
     (tmp_path / "f").mkdir()
     for i in range(30):
         (tmp_path / "f" / f"{i:02}.bin").write_bytes(b"\0")
     done = neardup("run", "f", "--rejects", "bad", "--walk-reports-max", "3")
-    told = done.stderr.decode().splitlines()
-    assert sum("is binary" in line for line in told) == 3
-    assert "refused: 30" in told
+    messages = done.stderr.decode().splitlines()
+    assert sum("is binary" in line for line in messages) == 3
+    assert "refused: 30" in messages
     listed = [json.loads(line) for line in (tmp_path / "bad").read_bytes().splitlines()]
     assert listed == [{"path": f"f/{i:02}.bin", "reason": "binary"} for i in range(30)]
 
@@ -275,13 +275,13 @@ def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_i
     """The first report of a missing field names the fields that are there; one good line makes it a success."""
     (tmp_path / "in.jsonl").write_bytes(lines(*({"id": f"{i}", "body": TEXT} for i in range(50))))
     done = neardup("run", "in.jsonl")
-    told = done.stderr.decode().splitlines()
+    messages = done.stderr.decode().splitlines()
     assert done.returncode == Exit.UNUSABLE
-    assert told[0] == "in.jsonl:1: the text field is missing (it has: id, body)"
-    assert told[1] == "in.jsonl:2: the text field is missing"
-    assert sum("the text field is missing" in line for line in told) == 20
-    assert "further input refused as 'no_text' is only counted; --rejects FILE keeps all of it" in told
-    assert {"refused: 50", "ended: unusable"} <= set(told)
+    assert messages[0] == "in.jsonl:1: the text field is missing (it has: id, body)"
+    assert messages[1] == "in.jsonl:2: the text field is missing"
+    assert sum("the text field is missing" in line for line in messages) == 20
+    assert "further input refused as 'no_text' is only counted; --rejects FILE keeps all of it" in messages
+    assert {"refused: 50", "ended: unusable"} <= set(messages)
     done = neardup("run", "in.jsonl", "-", stdin=lines(doc("good")), environment={"NEARDUP_REPORTS_MAX": "3"})
     assert done.returncode == Exit.SUCCESS
     assert done.stderr.count(b"the text field is missing") == 3

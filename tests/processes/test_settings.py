@@ -12,7 +12,7 @@ from workers.settings.presets import PRESETS
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """No settings of whoever runs the tests."""
+    """No settings from outside of the tests."""
     import os
 
     for name in list(os.environ):

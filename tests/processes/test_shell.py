@@ -46,7 +46,7 @@ def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
     assert bench.health["match"].ready() == (True, "partitions: 0, 1")
 
 
-def test_what_is_told_at_intervals_is_told(bench):
+def test_numbers_are_reported_at_intervals(bench):
     """Tables, buckets, lag: once the partitions run, without a document on the way."""
     bench.sign(3)
     bench.match(1)
@@ -179,7 +179,7 @@ def ends(bench, role, **changes):
     return failure.value.code, str(failure.value)
 
 
-def test_a_group_without_offsets_is_told_where_to_begin_or_ends(bench):
+def test_a_group_without_offsets_has_a_start_in_its_settings_or_ends(bench):
     """No silent beginning, no silent end."""
     code, sentence = ends(bench, "sign", start=None)
     assert code == Exit.USAGE
@@ -248,7 +248,7 @@ def test_a_message_of_another_generation_ends_the_worker(bench):
     assert ends(bench, "match")[0] == Exit.GENERATION
 
 
-def test_a_window_that_is_gone_ends_the_worker_unless_told_to_go_on(bench):
+def test_a_window_that_is_gone_ends_the_worker_unless_a_gap_is_allowed(bench):
     """A gap is accepted, never passed over."""
     bench.sign(3)
     bench.match(1)
@@ -361,7 +361,7 @@ def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
 
 
 @pytest.mark.parametrize("leave_group", [True, False])
-def test_a_worker_that_is_stopped_leaves_its_group_unless_told_to_keep_its_place(bench, leave_group):
+def test_a_worker_that_is_stopped_leaves_its_group_unless_it_keeps_its_place(bench, leave_group):
     """So that others take over at once, or that it finds its partitions again."""
     bench.run("sign", lambda: bench.has_taken_all("sign"), leave_group=leave_group)
     group = bench.cluster.group(bench.names.group("sign"), bench.names.topics.documents)

@@ -31,7 +31,7 @@ class Pending(MemoryTransport):
 
 
 @pytest.mark.parametrize("role", ["sign", "match"])
-def test_a_partition_whose_offset_cannot_be_had_is_tried_anew_once_and_then_ends_the_process(bench, role, caplog):
+def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_ends_the_process(bench, role, caplog):
     """Logged once when it is late, although every turn asks; an open transaction of its own ends with the restart."""
     with caplog.at_level(logging.INFO):
         bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
@@ -85,3 +85,24 @@ def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start
     bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 4, lambda: Leaving(bench.cluster))
     assert bench.metrics["sign"].value("restarts", "waited") == 1
     assert (bench.stuck, len(left)) == ([], 2)
+
+
+def test_a_partition_that_waits_for_another_signer_is_not_taken_for_a_client_that_stalls(bench):
+    """It grows and does not advance; that is reported as lag and as a wait, and does not end the process."""
+    topic, group = bench.names.topics.documents, bench.names.group("sign")
+    bench.cluster.group(group, topic).offsets.update({0: Committed(0, ""), 1: Committed(0, "")})
+    silent = MemoryTransport(bench.cluster).consumer(topic, group, "silent")  # it commits no claim, ever
+    looks = itertools.count()
+
+    def has_waited():
+        silent.poll(0, 1)
+        if next(looks) % 10 == 0:
+            bench.cluster.append(topic, 0, b'{"text": "one more"}', b"more")
+            bench.cluster.append(topic, 1, b'{"text": "one more"}', b"more")
+        return next(looks) > 400
+
+    bench.run("sign", has_waited, stall_seconds_max=30.0, step_documents_max=2)
+    signer = bench.metrics["sign"]
+    assert (signer.value("documents"), bench.stuck) == (0, [])
+    assert max(signer.value("lag_records", partition) for partition in ("0", "1")) > 10
+    assert signer.value("align_wait_seconds") > 0

@@ -44,7 +44,7 @@ def record(value: bytes | str | None, key: bytes | None = b"key", offset: int = 
 
 
 def bands(messages: Sequence[object], plan: SignPlan = PLAN) -> dict[int, list[str]]:
-    """For each partition of ``bands`` what it is told, in order: ids, and ``-id`` for removals."""
+    """For each partition of ``bands`` what it receives, in order: ids, and ``-id`` for removals."""
     out: dict[int, list[str]] = defaultdict(list)
     for message in messages:
         if message.topic == TOPICS.bands:  # type: ignore[attr-defined]
@@ -87,7 +87,7 @@ REFUSED = [
 def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
     plan: SignPlan, key: bytes | None, value: bytes | None, reason: str
 ) -> None:
-    """It is counted by reason, and nothing of it reaches ``bands``; what stands beside it is signed."""
+    """It is counted by reason, and nothing of it reaches ``bands``; the records around it are signed."""
     good = record(f'{{"id": "good", {TEXT.replace("some words to be read", "read a b")}}}', offset=1)
     done = sign_records([Record(1, 77, NOW_MS, key, value), good], Signer(plan.config), plan)
     [letter] = letters(done.messages)
@@ -97,9 +97,9 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
 
 
 def test_every_reason_that_a_signer_can_meet_is_tested() -> None:
-    """Only those of files are left, the one that has a test of its own, and those of what texts do not bring."""
+    """The others are those of files and of columns, and one that has a test of its own."""
     met = {row[3] for row in REFUSED} | set(SCHEME_REASONS)
-    assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time"}
+    assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time", "text_not_utf8"}
 
 
 def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
@@ -122,7 +122,7 @@ def test_the_id_is_the_key_where_the_document_has_none() -> None:
 
 
 def test_a_removal_goes_to_every_partition() -> None:
-    """Nobody knows where an id stands, so all are told, also when no document goes there."""
+    """The partition of an id is unknown, so all receive it, also when no document goes there."""
     assert bands(sign_records([record(None)], SIGNER, PLAN).messages) == {p: ["-key"] for p in range(4)}
 
 
@@ -146,7 +146,7 @@ def test_documents_and_removals_of_one_id_keep_their_order(inputs: list[str], or
     found = bands(sign_records(records, SIGNER, PLAN).messages)
     assert order in found.values()
     gone = [name for name in order if name[0] == "-"]
-    assert all(told in (order, gone) for told in found.values())
+    assert all(ids in (order, gone) for ids in found.values())
 
 
 @pytest.mark.parametrize(
@@ -179,12 +179,12 @@ def test_a_message_is_split_before_it_is_too_long() -> None:
     found = bands(done.messages, plan)
     gone = [f"-{name}" for name in names]
     assert names + gone in found.values()
-    assert all(told in (gone, names + gone) for told in found.values())
+    assert all(ids in (gone, names + gone) for ids in found.values())
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_small_messages_say_the_same_as_large_ones(seed: int) -> None:
-    """Where messages are cut makes no difference to what a partition is told."""
+    """Where messages are cut makes no difference to what a partition receives."""
     rng = random.Random(seed)
     records = []
     for i in range(80):
@@ -262,9 +262,9 @@ class World:
 
     def signed(self) -> set[str]:
         """The ids in ``bands``; every partition that has one has each once."""
-        told = bands([m._replace(topic=TOPICS.bands) for m in map(_as_message, self.cluster.records(TOPICS.bands))])
-        assert all(max(Counter(ids).values()) == 1 for ids in told.values())
-        return {id_ for ids in told.values() for id_ in ids}
+        received = bands([m._replace(topic=TOPICS.bands) for m in map(_as_message, self.cluster.records(TOPICS.bands))])
+        assert all(max(Counter(ids).values()) == 1 for ids in received.values())
+        return {id_ for ids in received.values() for id_ in ids}
 
 
 def _as_message(found: Record):  # type: ignore[no-untyped-def]
@@ -286,7 +286,7 @@ def seconds_pass(world: World, *workers: SignWorker, seconds: int = 4) -> None:
         turns(*workers, count=1)
 
 
-def test_a_group_without_offsets_starts_only_where_it_is_told_to() -> None:
+def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
     """No silent earliest or latest: the error names the option."""
     world = World()
     with pytest.raises(ConfigError, match="--from earliest or --from latest"):
@@ -294,7 +294,7 @@ def test_a_group_without_offsets_starts_only_where_it_is_told_to() -> None:
 
 
 @pytest.mark.parametrize(("start", "signed"), [("earliest", {"old", "new"}), ("latest", {"new"})])
-def test_where_it_was_told_to_start_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
+def test_where_it_started_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
     """The end of the log at the first start, not at the second: what came between the two is signed."""
     world = World()
     world.document("old")
@@ -364,7 +364,7 @@ def test_a_step_is_bounded_in_bytes() -> None:
 
 
 def test_partitions_that_wait_are_asked_for_in_turns() -> None:
-    """One a turn that cannot be had, each time another one first: no turn waits for all, nobody is left out."""
+    """One a turn that cannot be had, each time another one first: no turn waits for all, no partition is left out."""
     world = World()
     worker = world.worker()
     asked = []

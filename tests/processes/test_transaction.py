@@ -58,7 +58,7 @@ def test_a_step_that_failed_did_not_happen_and_can_be_done_again(call: str) -> N
 
 @pytest.mark.parametrize(("call", "happened"), [("commit_before", False), ("commit_after", True)])
 def test_a_commit_without_an_answer_may_have_happened(call: str, happened: bool) -> None:
-    """The error says that nobody knows, and the producer is of no use any more."""
+    """The error says that the outcome is unknown, and the producer is of no use any more."""
     step = Step()
     step.cluster.fail_next(call)
     with pytest.raises(OutcomeUnknownError):

@@ -18,7 +18,7 @@ def texts():
 
 
 def peak_bytes(texts, **changes):
-    """Bytes that a signer holds at most while it signs them all, beside what the broker in memory holds."""
+    """Bytes that a signer holds at most while it signs them all, without what the broker in memory holds."""
     bench = Bench(sign_threads=1, **changes)
     bench.run("sign", lambda: bench.health["sign"].ready().holds)
     bench.add(*((f"d{i}", text) for i, text in enumerate(texts)))

@@ -38,7 +38,7 @@ def test_the_json_says_the_same(capsys):
     assert at["emitted_probability"] >= found["recall"] >= config.recall
 
 
-def test_the_curve_is_told_by_its_half_point_its_steep_point_and_its_errors(capsys):
+def test_the_curve_is_described_by_its_half_point_its_steep_point_and_its_errors(capsys):
     """Half of the pairs are candidates at the half point; the areas are those either side of the threshold."""
     found = summary(Config(bands=20, rows=5))
     assert float(candidate_probability(found["half_point"], 20, 5, 8)) == pytest.approx(0.5)
@@ -80,7 +80,7 @@ def test_a_scheme_without_a_law_of_its_similarity_tells_its_guarantee_and_no_cha
 
 
 def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
-    """The cut is the threshold, no estimate is told of, and the law of its rows is no plain value."""
+    """The cut is the threshold, no estimate is mentioned, and the law of its rows is no plain value."""
     tuning = choose(0.8, 0.95, sketch_bits=1, agreement=np.square, exact_score=True)
     config = SimpleNamespace(
         tuning=tuning, recall=0.95, scheme="minhash", signing_fingerprint="s", matching_fingerprint="m"

@@ -19,14 +19,14 @@ def shown_by(*arguments):
     return done.stdout
 
 
-def told(*arguments):
+def json_of(*arguments):
     """The JSON of a command."""
     return json.loads(shown_by(*arguments, "--json"))
 
 
 def test_the_cascade_of_the_book_is_proposed_with_its_table():
     """4-way AND, then 4-way OR: (.2,.6,.8,.4) becomes (.2,.6,.8785,.0985); the fixed point; the settings."""
-    found = told(*BOOK)
+    found = json_of(*BOOK)
     assert found["one_function"] == pytest.approx({"d1": 0.2, "d2": 0.6, "p1": 0.8, "p2": 0.4})
     assert found["cascade"] == [{"kind": "and", "ways": 4}, {"kind": "or", "ways": 4}]
     assert (found["functions"], found["settings"]) == (16, {"rows": 4, "bands": 4})
@@ -61,7 +61,7 @@ def test_the_tables_and_the_picture_say_it_in_words():
 
 def test_an_aim_for_three_steps_tells_what_bands_of_rows_would_take():
     """Angles of 30 and 60 degrees to .95 and .01: 1,242 functions in three steps, 8,892 in bands of rows."""
-    found = told("tune", "--family", "cosine", "--d1", "30", "--d2", "60", "--p1", "0.95", "--p2", "0.01")
+    found = json_of("tune", "--family", "cosine", "--d1", "30", "--d2", "60", "--p1", "0.95", "--p2", "0.01")
     assert ([step["ways"] for step in found["cascade"]], found["functions"]) == ([9, 23, 6], 1242)
     assert found["settings"] == {"rows": 26, "bands": 342}
 
@@ -69,7 +69,7 @@ def test_an_aim_for_three_steps_tells_what_bands_of_rows_would_take():
 def test_a_probe_among_many_documents_is_planned():
     """A family of p1 .9 and p2 .5 among 1,000: rho, ten rows, three tables, a chance above 1 - 1/e, stop at six."""
     arguments = ("tune", "--family", "hamming", "--scale", "10", "--d1", "1", "--d2", "5", "--documents", "1000")
-    found = told(*arguments)
+    found = json_of(*arguments)
     assert found["cascade"] == []
     probe = found["probing"]
     assert (probe["rows"], probe["tables"], probe["items_max"], round(probe["rho"], 4)) == (10, 3, 6, 0.152)
@@ -82,7 +82,7 @@ def test_a_probe_among_many_documents_is_planned():
 def test_the_picture_is_saved(tmp_path):
     """As the S-curve is."""
     pytest.importorskip("matplotlib", reason="the optional extra 'plot' is not installed")
-    told(*BOOK, "--plot", str(tmp_path / "family.svg"))
+    json_of(*BOOK, "--plot", str(tmp_path / "family.svg"))
     assert (tmp_path / "family.svg").read_bytes().startswith(b"<?xml")
 
 

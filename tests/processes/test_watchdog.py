@@ -54,7 +54,7 @@ def test_a_stall_is_a_partition_that_grows_and_does_not_advance(steps, stalled):
     assert seen == [None, None, None, stalled]
 
 
-def test_a_partition_that_was_away_begins_anew():
+def test_a_partition_that_was_away_begins_again():
     """And so do all after the broker was."""
     stall = Stall(20)
     stall.look({0: 5}, {0: 5}, 0.0)
@@ -64,7 +64,7 @@ def test_a_partition_that_was_away_begins_anew():
     assert stall.look({0: 5}, {0: 8}, 100.0) is None
 
 
-def test_a_partition_that_waits_too_long_is_told_the_second_time_as_such():
+def test_a_partition_that_waits_too_long_is_reported_the_second_time_as_such():
     """Longer than usual is late; too long restarts the worker; as long once more ends the process."""
     waits = Waits(10, 30)
     assert waits.look({1, 2}, {0}, 0.0) is None

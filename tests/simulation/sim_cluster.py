@@ -37,6 +37,7 @@ from workers.transport.protocol import FencedError, OutcomeUnknownError, Record,
 
 SIGNERS, MATCHERS = "signers", "matchers"
 START = "earliest"
+DOCUMENTS_PARTITIONS_MAX = 6
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
@@ -222,7 +223,7 @@ class Cluster:
         for _ in range(ROUNDS_MAX):
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
-                # The twin tells nobody that its instance was taken over; the real client raises FencedError, in time.
+                # The twin reports no take-over of an instance; the real client raises FencedError, in time.
                 if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)
@@ -377,6 +378,11 @@ class Simulation(Cluster):
             self._stack.append(place)
             self.trim(place)
             self._stack.pop()
+
+    def _grow(self) -> None:
+        if self.memory.partitions(self.topics.documents) < DOCUMENTS_PARTITIONS_MAX:
+            self._tell("documents has one more partition")
+            self.memory.add_partitions(self.topics.documents, 1)
 
     def _broker_away(self) -> None:
         self._tell("the broker goes away")

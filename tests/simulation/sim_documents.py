@@ -17,7 +17,7 @@ from workers.transport.memory.transport import MemoryCluster
 MICROSECONDS = 1_000_000
 FAR_SECONDS = 5e6
 
-# (key, value) of records that nobody can use, with the reason that their dead letter must give.
+# (key, value) of unusable records, with the reason that their dead letter must give.
 UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
     ("not_json", b"k", b"{"),
     ("not_json", b"k", b""),

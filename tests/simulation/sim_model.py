@@ -162,7 +162,7 @@ def _said(row: Row, content: int, found: _Entry, sketches: Sketches) -> Said:
 
 @dataclass
 class Promise:
-    """What must be published, told from the documents alone."""
+    """What must be published, derived from the documents alone."""
 
     pairs: set[frozenset[int]]  # pairs of contents that must be published once, by any documents of theirs
     none: set[frozenset[int]]  # pairs of contents of which it must be none

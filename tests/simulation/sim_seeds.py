@@ -17,7 +17,7 @@ from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 
 WEIGHTS = {
     "turn": 70.0, "produce": 12.0, "advance": 8.0, "sleep": 1.5, "crash": 1.5, "crash_in": 1.0, "fault": 3.0,
-    "pause": 1.0, "zombie": 1.0, "join": 0.7, "leave": 0.7, "cut_short": 1.5, "broker_away": 0.4,
+    "pause": 1.0, "zombie": 1.0, "join": 0.7, "leave": 0.7, "cut_short": 1.5, "broker_away": 0.4, "grow": 0.3,
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Watched:
-    """A transport, consumer or producer whose every call is told to ``before`` first."""
+    """A transport, consumer or producer that passes every call to ``before`` first."""
 
     def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
         self._inner, self._before = inner, before

@@ -1,4 +1,4 @@
-"""A backlog of many windows is caught up: its pairs are those of an undisturbed stream, whoever signs what when."""
+"""A backlog of many windows is caught up: its pairs are those of an undisturbed stream, in any order of signing."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
         now = backlog.memory.now_seconds
         topic, partition = backlog.topics.documents, number % PARTITIONS
         if number == 100:
-            backlog.document("ancient", "an old text that nobody else has ever written", 5.0)
+            backlog.document("ancient", "an old text that no one else has ever written", 5.0)
         elif number == 150:
-            backlog.document("ahead", "a text from next year that nobody else has written", now + YEAR_SECONDS)
+            backlog.document("ahead", "a text from next year that no one else has written", now + YEAR_SECONDS)
         elif number % 40 == 0:
             _, key, value = UNREADABLE[number // 40]
             backlog.memory.append(topic, partition, value, key)

@@ -15,8 +15,8 @@ from sim_documents import Habits
 from sim_seeds import config
 
 STORIES = {
-    "fox": "the quick brown fox jumps over the lazy dog while nobody minds at all in the small village of the north",
-    "fox*": "the quick brown fox jumps over the lazy cat while nobody minds at all in the small village of the north",
+    "fox": "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north",
+    "fox*": "the quick brown fox jumps over the lazy cat while nothing moves at all in the small village of the north",
     "owl": "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about",
     "sea": "ships that pass in the night and speak each other in passing only a signal shown and a distant voice",
 }

@@ -13,7 +13,7 @@ from sim_cluster import MATCHERS, SIGNERS, Cluster, Place, Scenario
 from sim_documents import Habits
 from sim_seeds import config
 
-FOX = "the quick brown fox jumps over the lazy dog while nobody minds at all in the small village of the north"
+FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
 NEAR_FOX = FOX.replace("dog", "cat")
 OWL = "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about"
 HOUR_SECONDS = 3600.0
@@ -113,7 +113,7 @@ def test_tables_that_others_have_gone_past_are_restored(fault: str, goes_on: boo
 
 
 def test_a_zombie_that_reads_what_others_have_trimmed_is_fenced() -> None:
-    """It slept while its successor matched on and trimmed: no part of the log is missing, so it starts anew."""
+    """It slept while its successor matched on and trimmed: no part of the log is missing, so it restarts."""
     cluster = Turned()
     with cluster.limits():
         cluster.feed.document("fox", FOX)

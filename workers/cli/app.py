@@ -93,6 +93,14 @@ def run_command(
         typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
     ] = None,
     keep: KeepFile = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the pairs to a file instead of standard output"),
+    ] = None,
+    overview: Annotated[
+        bool,
+        typer.Option("--overview", help="end with the documents of the most pairs and a histogram of similarities"),
+    ] = False,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -101,6 +109,7 @@ def run_command(
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
         ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
+        output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
@@ -230,7 +239,7 @@ def calibrate_command(
     id_field: Annotated[str, typer.Option("--id-field", help="name of the id in the documents")] = "id",
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
-    """Show how many pairs of each similarity are true, told from a field that was not scored."""
+    """Show how many pairs of each similarity are true, judged by a field that was not scored."""
     from workers.commands.calibrate import Job, run
 
     run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
@@ -316,7 +325,7 @@ def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
 
 def main() -> int:
     """Run the command line and return its exit code; every foreseen failure is one sentence on standard error."""
-    if sys.stderr is None:  # closed by whoever started the process: nothing is told then
+    if sys.stderr is None:  # the parent process closed it: messages are dropped
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
     return _main()
 

@@ -1,8 +1,8 @@
 """The settings as the command line needs them: a table made from the models, so that nothing is typed twice.
 
-The models come with the kernels of the library, which take a second to load; whoever asks for help should not wait for
-them. So the table stands in ``setting_rows.json``, written by ``python -m workers.cli.setting_rows``; a test compares
-it with the models.
+The models come with the kernels of the library, which take a second to load; ``--help`` should not wait for them. So
+the table stands in ``setting_rows.json``, written by ``python -m workers.cli.setting_rows``; a test compares it with
+the models.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The commands of ``neardup`` that run once and end; those that run on are the workers beside this folder."""
+"""The commands of ``neardup`` that run once and end; the workers that keep running are in ``service``."""

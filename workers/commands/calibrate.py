@@ -1,4 +1,4 @@
-"""``neardup calibrate``: how many pairs of a similarity are true, told from a field that was not scored.
+"""``neardup calibrate``: how many pairs of a similarity are true, judged by a field that was not scored.
 
 Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, as JSON Lines (documents as
 .csv or .tsv too), and writes a table: for each bin of similarity the mean difference of the field, the share of true
@@ -118,7 +118,7 @@ def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[l
 
 
 def _summary(found: Calibration) -> dict[str, Any]:
-    """Plain values; what cannot be told is null."""
+    """Plain values; a value that is unknown is null."""
     bins_ = [
         {
             **one._asdict(),
@@ -137,7 +137,7 @@ def _summary(found: Calibration) -> dict[str, Any]:
 def _table(job: Job, found: Calibration) -> Table:
     matched, random = found.matched, found.random
     table = Table(
-        title=f"Share of true pairs, told from {job.field}",
+        title=f"Fraction of true pairs, judged by {job.field}",
         caption=f"mean difference of {matched.pairs:,} pairs of similarity {job.sure:g} and over: {matched.value:.4g}; "
         f"at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
         "upwards: all pairs of at least this similarity",

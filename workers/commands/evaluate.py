@@ -120,7 +120,7 @@ def evaluate(job: Job, config: Config) -> Evaluation:
 
 
 def read_truth(path: str, left_out: Counter[str]) -> Known:
-    """The pairs of a truth file, CSV or JSON Lines, told by its first character."""
+    """The pairs of a truth file, CSV or JSON Lines; the first character decides which."""
     try:
         with Path(path).open("rb") as file:
             is_json = file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
@@ -213,7 +213,7 @@ def _shares(matrix: Confusion) -> dict[str, Share]:
 
 
 def _summary(found: Evaluation) -> dict[str, Any]:
-    """Plain values; what cannot be told is null."""
+    """Plain values; a value that is unknown is null."""
     return {
         "confusion": found.confusion._asdict(),
         "copies": found.copies,

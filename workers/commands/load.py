@@ -2,8 +2,8 @@
 
 What is loaded is what ``neardup run`` reads: the same paths, formats and refusals. A line of JSON goes out as it is
 (the signers judge its text), a row of a table as the object that it is in JSON, a whole file as one of id and text. A
-transaction that is known to have failed is sent again; where nobody knows, the load ends and says so. Loading twice
-does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
+transaction that is known to have failed is sent again; if its outcome is unknown, the load ends with a message. Loading
+twice does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
 
 A message has the time of its document, or now if that is earlier: signers align the partitions by the times of their
 messages, so an archive is signed in its own order of time. Kafka deletes by that time too, so a document older than
@@ -37,7 +37,7 @@ from workers.transport.protocol import AbortedError, OutcomeUnknownError, Produc
 _BATCH_DOCUMENTS = 2_000
 _BATCH_BYTES = 8 << 20
 _TRIES = 6
-# Bytes of a message beside its value and key.
+# Bytes of a message in addition to its value and key.
 _OVERHEAD_BYTES = 1_000
 _MILLISECONDS = 1e3
 
@@ -111,7 +111,7 @@ class Loader:
         return orjson.dumps({self.settings.id_field: document.id, self.settings.text_field: document.text})
 
     def _send(self) -> None:
-        """One transaction; raises ``Failure`` when it fails for good, or nobody knows whether it did."""
+        """One transaction; raises ``Failure`` when it fails for good, or its outcome is unknown."""
         messages, self._messages, self._bytes = self._messages, [], 0
         for attempt in range(1, _TRIES + 1):
             if not messages:

@@ -19,6 +19,14 @@ def standard_output() -> IO[bytes]:
     return sys.stdout.buffer
 
 
+def output_file(path: str) -> IO[bytes]:
+    """A file for the pairs; raises ``Failure`` if it cannot be written."""
+    try:
+        return Path(path).open("wb")
+    except OSError as error:
+        raise output_failure(f"the pairs to {path}", error) from None
+
+
 def write_pairs(output: IO[bytes], data: bytes) -> None:
     """Write lines of pairs at once; raises ``Failure`` when the output accepts no more."""
     try:

@@ -1,4 +1,4 @@
-"""What a run tells beside its pairs: refusals, progress and summary on standard error, rejects to a file."""
+"""What a run reports in addition to its pairs: refusals, progress and summary on standard error, rejects to a file."""
 
 from __future__ import annotations
 

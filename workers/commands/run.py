@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from stream.json_lines import encode_matches
 from stream.pipeline import Matcher, Signer, match_steps
-from workers.commands.output import standard_output, write_pairs
+from workers.commands.output import output_file, standard_output, write_pairs
+from workers.commands.overview import Overview
 from workers.commands.session import Job, Session
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
@@ -41,13 +43,16 @@ class RunJob(Job):
     follow: bool = False
     window_from: str | None = None
     keep: str | None = None
+    output: str | None = None
+    overview: bool = False
 
 
 def run(job: RunJob, settings: Settings) -> Exit:
     """Do a job; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
-    with Session(settings, job, before=job.index, sized=not job.follow) as session:
+    with Session(settings, job, before=job.index, sized=not job.follow) as session, ExitStack() as stack:
         _check_follow(job, settings)
-        output = standard_output()
+        output = standard_output() if job.output is None else stack.enter_context(output_file(job.output))
+        overview = Overview()
         sys.setswitchinterval(_SWITCH_SECONDS)
         matcher, signer = Matcher(settings, candidates=job.candidates), Signer(settings)
         if job.window_from is not None:
@@ -59,10 +64,17 @@ def run(job: RunJob, settings: Settings) -> Exit:
             for matches in match_steps(matcher, signed.batch, add=not job.probe):
                 if matches.older:
                     session.report.pairs += len(matches.older)
+                    if job.overview:
+                        overview.add(matches)
                     write_pairs(output, encode_matches(matches))
     if job.keep is not None:
         keep(job.keep, matcher)
-    return session.end(matcher.table.counts())
+    ended = session.end(matcher.table.counts())
+    if job.overview:
+        session.report.say("\n".join(overview.lines()))
+    if job.output is not None:
+        session.report.say(f"the pairs stand in {job.output}")
+    return ended
 
 
 def _check_follow(job: RunJob, settings: Settings) -> None:

@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
-from workers.commands.compiling import Compiling
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
+from workers.process.compiling import Compiling
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of

@@ -1,6 +1,7 @@
 """``neardup tail``: the candidates topic as it is committed, a line of JSON each, until interrupted.
 
-It reads as a member of a group of its own that commits nothing, so it disturbs nobody and leaves nothing behind.
+It reads as a member of a group of its own that commits nothing: no other reader is disturbed, and nothing is left
+behind.
 """
 
 from __future__ import annotations

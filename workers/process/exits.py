@@ -27,7 +27,7 @@ class Exit(IntEnum):
 
 
 MEANINGS: dict[Exit, str] = {
-    Exit.SUCCESS: "all input was read, or workers stopped as asked; also when whoever read the output has closed it",
+    Exit.SUCCESS: "all input was read, or workers stopped as asked; also when the reader of the output has closed it",
     Exit.BROKEN: "an invariant of the program is broken: a bug, please report it with the traceback",
     Exit.USAGE: "an unknown option, or a setting or a setting's file that cannot work",
     Exit.INPUT: "an input that was named is missing or cannot be opened",

@@ -21,7 +21,7 @@ ENVIRONMENT_PREFIX = "NEARDUP_"
 
 
 class Options(BaseModel):
-    """How input is read and refusals are told: what does not change which documents are near-duplicates."""
+    """How input is read and refusals are reported. Nothing here changes which documents are near-duplicates."""
 
     preset: str | None = Field(
         None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"

@@ -1,4 +1,4 @@
-"""Settings of the workers on Kafka, beside those of the library and of the input; and what they resolve to.
+"""Settings of the workers on Kafka, in addition to those of the library and of the input; and what they resolve to.
 
 Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; they are no option
 of the command line, which other users of the machine can read, and are refused in the settings file.
@@ -148,7 +148,7 @@ class StreamOptions(BaseModel):
         ge=1,
         le=86_400,
         description="how long a growing partition may not advance before the process ends itself; how long a committed "
-        "offset may be undecided before the worker starts anew, and then ends",
+        "offset may be undecided before the worker restarts, and then ends",
     )
     trim_interval_seconds: float = Field(
         60.0, ge=1, le=86_400, description="how often a matcher drops what has left the windows from the log of bands"

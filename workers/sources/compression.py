@@ -1,4 +1,4 @@
-"""gzip and Zstandard, told by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
+"""gzip and Zstandard, known by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
 
 Several members or frames after one another are one content, as the tools of both formats make them. What is damaged
 or cut off raises ``Corrupt`` after all that could be had.

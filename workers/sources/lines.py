@@ -29,7 +29,7 @@ IDLE = Line(0, b"")
 def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
     """The lines of a content, numbered from 1; a last one without a line feed counts.
 
-    An empty block becomes ``IDLE``. ``None`` says that the content begins anew: what stands before it is a line, and
+    An empty block becomes ``IDLE``. ``None`` says that the content begins again: what stands before it is a line, and
     the numbers start again. A line of more than ``bytes_max`` bytes comes in parts as it is read.
     """
     number = 1

@@ -137,7 +137,7 @@ class MatchWorker:
 
         What a step leaves stays in hand for the next turns, which poll for the membership alone.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
         """
         with stage(self.observer, "poll"):
@@ -153,7 +153,7 @@ class MatchWorker:
         if self.joined:
             self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
         for partition in in_turns(self.waiting, self._refused):
-            # Where it cannot be told yet, the next turn asks again: the records at hand must not be lost with it.
+            # If the offset is not known yet, the next turn asks again: the records at hand must not be lost.
             try:
                 self._assign(partition, polled.membership)
             except (UnreachableError, AbortedError):
@@ -189,15 +189,15 @@ class MatchWorker:
                 if committed is not None and committed.offset > position:
                     raise FencedError(
                         f"others have matched partition {partition} of {self.plan.topics.bands} up to offset "
-                        f"{committed.offset}, this member up to {position}: start anew from the committed offsets"
+                        f"{committed.offset}, this member up to {position}: restart from the committed offsets"
                     ) from gone
             raise
 
     def _assign(self, partition: int, membership: Membership) -> None:
         """Read what is committed, and begin to restore the window that it names.
 
-        Without anything committed, where it was told to start is committed at once: the end of today is not that of
-        the next worker, if this one dies. Under other settings than the commit's, all that the log holds is replayed.
+        If nothing is committed, the requested start is committed at once. If this worker dies, its successor starts
+        there too, not at a later end of the log. If the commit has other settings, the whole log is replayed.
         """
         topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
         # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
@@ -245,7 +245,7 @@ class MatchWorker:
             return
         except OffsetGoneError:
             # Trimmed under the restore. If this member slept and another trimmed by its commits, the next poll takes
-            # the partition away; if not, what is committed is read again, and a gap is told.
+            # the partition away; if not, what is committed is read again, and a gap is reported.
             del self.restoring[partition]
             self.waiting.add(partition)
             return
@@ -258,7 +258,7 @@ class MatchWorker:
         else:  # the last record was there, or there are only gaps up to the end
             del self.restoring[partition]
             restore.table.seek(restore.end, restore.row)
-            restore.table.increments()  # of the replay, which are not told again
+            restore.table.increments()  # of the replay, which are not counted again
             self._run(partition, restore.table, restore.end)
 
     def _run(self, partition: int, table: PartitionTable, start: int) -> None:

@@ -108,7 +108,7 @@ class PartitionTable:
             self.matcher.table.set_stream_time(time)
         self._place = self._place_before = _Place(window.start if window else 0, 0, time, time)
         self._open = False
-        self._told = dict.fromkeys(COUNTED, 0)
+        self._reported = dict.fromkeys(COUNTED, 0)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
         """Take one message of ``bands`` in one slice; see ``apply_all``."""
@@ -244,8 +244,8 @@ class PartitionTable:
         """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""
         counts = {**self.matcher.table.counts(), "postings": self.matcher.table.posting_end}
         now = {name: counts[name] for name in COUNTED}
-        grown = {name: now[name] - self._told[name] for name in COUNTED}
-        self._told = now
+        grown = {name: now[name] - self._reported[name] for name in COUNTED}
+        self._reported = now
         return grown
 
     def undo(self) -> None:

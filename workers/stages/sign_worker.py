@@ -31,7 +31,7 @@ from collections.abc import Callable
 from stream.pipeline import Signer
 from workers.stages.alignment import RENEW_SECONDS, SPAN_SHARE, Alignment, Step
 from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, start_offset
-from workers.stages.transaction import Message, in_turns, transact
+from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
 from workers.telemetry.observer import Observer, stage
 from workers.transport.protocol import (
     AbortedError,
@@ -93,7 +93,7 @@ class SignWorker:
     def turn(self, timeout_seconds: float, records_max: int) -> int:
         """Poll, sign what may be signed, publish it; returns the records signed.
 
-        Raises ``FencedError`` and ``OutcomeUnknownError`` (start anew), ``UnreachableError`` (call it again),
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
         ``ConfigError`` (stop).
         """
         with stage(self.observer, "poll"):
@@ -234,14 +234,14 @@ class SignWorker:
         if self.alignment.is_alone or not self.alignment.lanes:
             return
         if self._committed_at is None or self.now() - self._committed_at >= RENEW_SECONDS:
-            self._commit([], membership, Step([], [], 0, {}))
+            self._commit([], membership, Step([], [], 0, {}), RENEWED)
 
-    def _commit(self, messages: list[Message], membership: Membership, step: Step) -> bool:
+    def _commit(self, messages: list[Message], membership: Membership, step: Step, outcome: str = COMMITTED) -> bool:
         """Publish with the offsets of all own partitions; false if it is known that nothing happened."""
         offsets = self.alignment.commits(round(self.clock() * _MILLISECONDS))
         topic = self.plan.topics.documents
         try:
-            transact(self.producer, messages, topic, offsets, membership, self.observer)
+            transact(self.producer, messages, topic, offsets, membership, self.observer, outcome)
         except TransportError as error:
             self.alignment.put_back(step)
             if not isinstance(error, AbortedError):

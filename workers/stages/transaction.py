@@ -32,6 +32,8 @@ from workers.transport.protocol import (
     TransportError,
 )
 
+# Outcomes of a transaction that was committed: a step, or what is known already, which is no progress.
+COMMITTED, RENEWED = "committed", "renewed"
 # Error of a failed transaction -> its outcome in the metrics.
 _OUTCOMES: dict[type[TransportError], str] = {
     AbortedError: "aborted",
@@ -80,9 +82,11 @@ def transact(
     offsets: Mapping[int, Committed],
     membership: Membership,
     observer: Observer = SILENT,
+    outcome: str = COMMITTED,
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
+    ``outcome`` is its outcome in the metrics when it is committed.
     Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any failure, also of
     ``begin`` and ``commit``, the transaction must be aborted before the next one.
     """
@@ -91,7 +95,7 @@ def transact(
     except TransportError as error:
         observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
         raise
-    observer.count("transactions", 1, "committed")
+    observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
     observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
 

@@ -32,7 +32,7 @@ from workers.topics.names import MATCH, SIGN
 PREFIX = "neardup_"
 BOTH = (SIGN, MATCH)
 STAGES = ("poll", "decode", "sign", "restore", "match", "send", "flush", "commit")
-OUTCOMES = ("committed", "aborted", "fenced", "unknown")
+OUTCOMES = ("committed", "renewed", "aborted", "fenced", "unknown")
 CAUSES = ("fenced", "unknown", "unreachable", "aborted", "waited")
 _PARTITION = "partition"
 # Seconds. The first ones tell transactions apart, the last ones an outage from a backfill.
@@ -107,7 +107,9 @@ _ROWS = (
     Row("align_wait_seconds", "gauge", "seconds", _ONE,
         "For how long a signer has had records at hand and may sign none, because other partitions are behind."),
     # Kafka.
-    Row("transactions", "counter", "transactions", BOTH, "Transactions, by how they ended.", "outcome", OUTCOMES),
+    Row("transactions", "counter", "transactions", BOTH,
+        "Transactions, by how they ended; renewed: a signer that signs nothing has committed its claims again.",
+        "outcome", OUTCOMES),
     Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",
         _PARTITION),
     Row("assigned_partitions", "gauge", "partitions", BOTH, "Partitions that the group has assigned to this worker."),

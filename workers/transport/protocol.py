@@ -187,8 +187,8 @@ class Consumer(Protocol):
         """
 
     def ends(self) -> dict[int, int]:
-        """Where a reader of committed records would stop, of each assigned partition where the client knows; asks
-        nobody.
+        """Where a reader of committed records would stop, of each assigned partition where the client knows; sends
+        no request.
 
         A partition whose position is at its end is listed only when the client has looked since it got there.
         """

@@ -1,7 +1,7 @@
 """Signed documents of a corpus in files of a folder, a column each: written from one end, read by row number.
 
-What the batch needs of a document beside its keys, its id and its evidence, is asked for by row, a few thousand rows
-at a time. Files that are mapped into memory give that without a copy of the corpus in memory: their pages belong to
+Besides keys, id and evidence, the batch reads what it needs of a document by row, a few thousand rows at a time. Files
+that are mapped into memory give that without a copy of the corpus in memory: their pages belong to
 the system, which takes them back when it wants.
 """
 

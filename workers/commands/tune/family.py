@@ -25,7 +25,7 @@ from workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and beyond on either side.
 _STEPS = 4
-# How the name of a step is told.
+# The name of a step in the output.
 _CALLED = {"and": "AND", "or": "OR"}
 
 
@@ -107,7 +107,7 @@ def picture(asked: Question, cascade: Cascade) -> Picture:
     )
 
 
-def told(cascade: Cascade) -> str:
+def in_words(cascade: Cascade) -> str:
     """A cascade in words."""
     return ", then ".join(f"{step.ways}-way {_CALLED[step.kind]}" for step in cascade) or "one function"
 
@@ -121,7 +121,7 @@ def _family(asked: Question, base: Sensitivity, cascade: Cascade) -> Table:
     if asked.p1 is not None:
         chance, slope = steepest(cascade)
         rows += [
-            ("cascade", told(cascade), "the fewest functions in up to three steps"),
+            ("cascade", in_words(cascade), "the fewest functions in up to three steps"),
             ("functions", f"{members(cascade)}", "in all"),
             ("it is", _numbers(amplified(base, cascade)), "(d1, d2, p1, p2)-sensitive"),
         ]

@@ -17,8 +17,8 @@ from workers.settings.files import Settings, fields_of
 
 # Documents and characters that are read of a sample: a few seconds' work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
-# Lengths measured beside those that are advised.
-_BESIDE = 2
+# Lengths measured below and above the advised ones.
+_LENGTHS_AROUND = 2
 
 
 def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
@@ -30,7 +30,7 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     codes = _codes(settings, paths)
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
-    found = measured(codes, range(max(least - _BESIDE, 1), most + _BESIDE))
+    found = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
     values = summary(sample, found)
     tell(values, [_advice(sample), _lengths(sample, found)], None, None, as_json)
 

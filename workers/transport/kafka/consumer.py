@@ -211,7 +211,7 @@ class KafkaGroupConsumer:
         return {partition: position for partition, position in found.items() if position is not None}
 
     def ends(self) -> dict[int, int]:
-        """Where a reader of committed records stops, as the last fetch of each placed partition said; asks nobody.
+        """Where a reader of committed records stops, as the last fetch of each placed partition said; sends no request.
 
         A fetch may have come before a pause. So the end of a partition that stands there is listed when the partition
         has been fetched for ``_FETCHED_SECONDS`` since: by then a fetch was answered if there was anything to read.

@@ -1,0 +1,176 @@
+"""S11: text to candidates by script: what real text costs next to ASCII, and next to the peers.
+
+Generated texts are those of S1 in the letters of a script: each of the 26 Latin letters becomes one or two code points
+of it, so that all scripts have shingles of the same frequencies. Where the folder of real data is present, the news
+blurbs of a language are joined to texts of 5,000 code points.
+
+``neardup`` normalises every text. The peers do not, and their shingles are cut in Python, as their users do it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import unicodedata
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.contenders import CONTENDERS, IdPairs
+from benchmarks.measure import interleaved
+from benchmarks.real import DATA
+from benchmarks.report import Result, Size, Target, checksum
+from benchmarks.texts import documents
+from stream import Config, Document, Signer
+from stream.pipeline import chunks
+
+ID = "S11-scripts"
+SEED = 11
+_CODE_POINTS = 5000
+_DOCUMENTS: dict[Size, int] = {"smoke": 4, "default": 300, "large": 3000}
+_REPEATS: dict[Size, int] = {"smoke": 1, "default": 7, "large": 7}
+_PEERS = ("rensa", "datasketch-fastest", "fastsketchlsh")
+_RATIO_MAX, _RATIO_MAX_MARKS = 1.5, 3.0
+_NEWS = "itn_multilingual"
+# Languages with fewer blurbs than fill so many texts would give near-duplicates only.
+_NEWS_TEXTS_MIN = 4
+_LATIN = "abcdefghijklmnopqrstuvwxyz"
+
+
+class Script(NamedTuple):
+    """``letters``: what stands for each Latin letter; nothing where a text is changed by ``change`` alone.
+
+    ``language`` is that of the real blurbs; ``ratio_max`` bounds the cost of a code point next to ASCII.
+    """
+
+    letters: tuple[str, ...] = ()
+    change: Callable[[str], str] = str
+    language: str = ""
+    ratio_max: float = _RATIO_MAX
+
+
+def _quoted(text: str) -> str:
+    """With typographic quotes and apostrophes, as newspapers print them."""
+    return text.replace(" s", " “s", 40).replace(".", "”.").replace("th", "t’h", 30)
+
+
+def _with_emoji(text: str) -> str:
+    """An emoji at the end of each part of a sentence, some with a skin tone."""
+    return text.replace(".", " 😀").replace(",", " 👍🏽")
+
+
+def _decomposed(text: str) -> str:
+    return unicodedata.normalize("NFD", text)
+
+
+def _vocalised(letters: str) -> tuple[str, ...]:
+    """Every letter with a vowel; one in four with a doubling before it, in the order in which people type."""
+    vowels = "\u064e\u064f\u0650\u0652"
+    return tuple(c + ("\u0651" if i % 4 == 0 else "") + vowels[i % 4] for i, c in enumerate(letters))
+
+
+SCRIPTS: dict[str, Script] = {
+    "ASCII": Script(),
+    "English with quotes": Script(change=_quoted, language="en"),
+    "German": Script(tuple("abcdefghiöälmnopqrstuüwßyz"), language="de"),
+    "Russian": Script(tuple("абвгдежзийклмнопрстуфхцчшщы"[:26]), language="ru"),
+    "Arabic": Script(tuple("ابتثجحخدذرزسشصضطظعغفقكلمنهو"[:26]), language="ar"),
+    "Hindi": Script(tuple("कािखगीघुचेछ्जोटंडतदनपबमरलवस"[:26]), language="hi"),
+    "Korean": Script(tuple("가나다라마바사아자차카타파하은는이를에의로고기지한국"), language="ko"),
+    "Japanese": Script(tuple("日本のをにはがでとしたますカードニュ年月東京人大市会"[:26]), language="ja"),
+    "Chinese": Script(tuple("的一是在不了有和人这中大为上个国我以要他时来用们生到"), language="zh"),
+    "Thai": Script(tuple("กาขคงจชิดต่ำท้นบปัพมยรลูวสถ"[:26]), language="th"),
+    "emoji": Script(change=_with_emoji),
+    "decomposed Latin": Script(tuple("abcdefghijklmnópqrstüvwxyz"), _decomposed, "fr", _RATIO_MAX_MARKS),
+    "vocalised Arabic": Script(_vocalised("ابتثجحخدذرزسشصضطظعغفقكلمنه"), ratio_max=_RATIO_MAX_MARKS),
+}
+
+
+def generated(name: str, count: int) -> list[Document]:
+    """Documents of 5,000 code points in a script."""
+    script = SCRIPTS[name]
+    letters = dict(zip(map(ord, _LATIN), script.letters or _LATIN, strict=True))
+    stream = documents("5kb", count, SEED)
+    return [d._replace(text=script.change(d.text.translate(letters))[:_CODE_POINTS]) for d in stream]
+
+
+def real(name: str, count: int) -> list[Document]:
+    """Documents of 5,000 code points from the blurbs of the script's language, in random order; none if there are few.
+
+    Nothing is changed but for quotes and decomposition, where the script is about them.
+    """
+    language = SCRIPTS[name].language
+    path = DATA / _NEWS / "docs.jsonl"
+    if not language or not path.exists():
+        return []
+    rows = map(json.loads, path.read_text(encoding="utf-8").rstrip("\n").split("\n"))
+    blurbs = [row["text"] for row in rows if row["lang"] == language]
+    if sum(map(len, blurbs)) < _NEWS_TEXTS_MIN * _CODE_POINTS:
+        return []
+    rng = np.random.default_rng(SEED)
+    out = []
+    for i in range(count):
+        joined = " ".join(blurbs[place] for place in rng.permutation(len(blurbs)))
+        out.append(Document(f"news-{i:015d}", SCRIPTS[name].change(joined)[:_CODE_POINTS]))
+    return out
+
+
+def run(size: Size) -> Iterator[Result]:
+    """For each script the cost of a code point next to ASCII, and how many times slower each peer is."""
+    sets = {name: generated(name, _DOCUMENTS[size]) for name in SCRIPTS}
+    for name in SCRIPTS:
+        news = real(name, _DOCUMENTS[size])
+        if news:
+            sets[f"{name}, news"] = news
+    yield from _signing(sets, size)
+    present = [name for name in ("neardup", "neardup-16x8", *_PEERS) if CONTENDERS[name].version]
+    for name, stream in sets.items():
+        yield from _race(name, stream, present, size)
+
+
+def _signing(sets: dict[str, list[Document]], size: Size) -> Iterator[Result]:
+    """Texts to a batch, all scripts by turns."""
+    signer = Signer(Config())
+    batches = {name: list(chunks(stream)) for name, stream in sets.items()}
+    sums: dict[str, str] = {}
+
+    def sign(name: str) -> None:
+        sums[name] = checksum([signer.sign(batch).batch.fixed.tobytes() for batch in batches[name]])
+
+    runs = {name: functools.partial(sign, name) for name in sets}
+    for warm_up in runs.values():
+        warm_up()
+    times = interleaved(runs, dict.fromkeys(runs, _REPEATS[size] * 2))
+    costs = {name: min(times[name]) / sum(len(document.text) for document in stream) for name, stream in sets.items()}
+    for name, cost in costs.items():
+        bound = SCRIPTS[name.removesuffix(", news")].ratio_max
+        details = {"ns/code point": cost * 1e9, "checksum": sums[name]}
+        yield Result(ID, f"{name}: signing", cost / costs["ASCII"], "times ASCII", Target("at most", bound), details)
+
+
+def _race(name: str, stream: list[Document], present: list[str], size: Size) -> Iterator[Result]:
+    """Text to candidates, on the same texts."""
+    answers: dict[str, IdPairs] = {}
+
+    def race(entrant: str) -> None:
+        row = CONTENDERS[entrant]
+        answers[entrant] = row.start("chars", *row.shape)(stream)
+
+    repeats = {entrant: min(_REPEATS[size], 1 if entrant in _PEERS else 5) for entrant in present}
+    times = interleaved({entrant: functools.partial(race, entrant) for entrant in present}, repeats)
+    for entrant in _PEERS:
+        if entrant not in present:
+            note = {"note": f"{CONTENDERS[entrant].package} is not installed"}
+            yield Result(ID, f"{name}: {CONTENDERS[entrant].title}", None, "", details=note)
+            continue
+        row = CONTENDERS[entrant]
+        ours = min(times["neardup-16x8" if row.shape == (16, 8) else "neardup"])
+        details = {
+            "us/document": min(times[entrant]) / len(stream) * 1e6,
+            "neardup us/document": ours / len(stream) * 1e6,
+        }
+        yield Result(ID, f"{name}: {row.title}", min(times[entrant]) / ours, "times slower", details=details)
+
+
+SCENARIOS = {ID: run}

@@ -1,0 +1,90 @@
+"""Near-duplicates in a stream of documents: the public names of the project, and windows in files.
+
+>>> import neardup
+>>> dedup = neardup.Deduplicator(neardup.Config(threshold=0.7))
+>>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+>>> [pair.newer for pair in dedup.process([neardup.Document("a", text), neardup.Document("b", text.upper())])]
+['b']
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream import (
+        CapacityError,
+        Config,
+        ConfigError,
+        Deduplicator,
+        Document,
+        Matcher,
+        NeardupError,
+        Pair,
+        Refusal,
+        Signer,
+        Verdict,
+    )
+
+__all__ = [
+    "CapacityError",
+    "Config",
+    "ConfigError",
+    "Deduplicator",
+    "Document",
+    "Matcher",
+    "NeardupError",
+    "Pair",
+    "Refusal",
+    "Signer",
+    "Verdict",
+    "load_window",
+    "save_window",
+]
+
+
+def __getattr__(name: str) -> object:
+    """A public name of the library, which is loaded when the first one is asked for: the command's help needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from workers.process.kernel_cache import ensure_kernel_cache
+
+    ensure_kernel_cache()
+    import stream
+
+    globals().update({known: getattr(stream, known) for known in stream.__all__})
+    return globals()[name]
+
+
+def save_window(dedup: Deduplicator, path: str | Path) -> None:
+    """Write the window of a deduplicator to a file, as ``neardup run --keep`` does.
+
+    Args:
+        dedup: whose documents are written: their signatures, no text.
+        path: is replaced when the file is whole.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    unfinished = Path(f"{path}.unfinished")
+    unfinished.write_bytes(dedup.save())
+    unfinished.replace(path)
+
+
+def load_window(path: str | Path, config: Config | None = None) -> Deduplicator:
+    """A deduplicator that holds the window in a file, from ``save_window`` or ``neardup run --keep``.
+
+    Args:
+        path: of the file.
+        config: the configuration that the window was made with.
+
+    Raises:
+        OSError: the file cannot be read.
+        NeardupError: it is no window, is truncated, or was made with a configuration that signs differently.
+    """
+    from neardup import Deduplicator
+
+    dedup = Deduplicator(config)
+    dedup.load(Path(path).read_bytes())
+    return dedup
