@@ -20,7 +20,20 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from benchmarks import cli, entities, exact, floods, floor, peers, real, recall_sets, scripts, table, vectors
+from benchmarks import (
+    cli,
+    entities,
+    exact,
+    floods,
+    floor,
+    peers,
+    real,
+    recall_sets,
+    scripts,
+    table,
+    truncation,
+    vectors,
+)
 from benchmarks.measure import ONE_THREAD
 from benchmarks.recall import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
@@ -30,13 +43,13 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall_sets, real, cli, entities, exact, vectors, scripts)
+    for module in (peers, table, floods, floor, recall_sets, real, cli, entities, exact, vectors, scripts, truncation)
     for id_, run in module.SCENARIOS.items()
 }
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED,
 }  # fmt: skip
 
 

@@ -106,6 +106,11 @@ class Config(Parameters):
         """Bands, rows, margin and least score that these settings resolve to."""
         return self.plan.tuning
 
+    @property
+    def probe_limit(self) -> int | None:
+        """Candidates after which a probe stops: ``probe_candidates_max``, or what the scheme names; None: all."""
+        return self.probe_candidates_max or SCHEMES[self.scheme].probe_candidates_max
+
     @functools.cached_property
     def signing_fingerprint(self) -> str:
         """32 hexadecimal digits, equal for configurations whose keys and evidence are equal for every document."""
@@ -121,7 +126,7 @@ class Config(Parameters):
                 self.lateness_seconds,
                 self.window_documents,
                 self.bucket_candidates_max,
-                self.probe_candidates_max,
+                self.probe_limit,
                 self.buckets_shared_min,
                 self.evidence_bytes_max,
                 tuning.agreements_min,

@@ -98,7 +98,10 @@ class Parameters(BaseModel):
         256, ge=1, le=2**20, description="candidates taken from one bucket at most, the newest first"
     )
     probe_candidates_max: int | None = Field(
-        None, ge=1, le=2**30, description="candidates after which a probe stops, over all buckets; by default none"
+        None,
+        ge=1,
+        le=2**30,
+        description="candidates after which a probe stops, over all buckets; by default 128 of sets, else all",
     )
     buckets_shared_min: int = Field(
         1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"

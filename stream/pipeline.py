@@ -322,7 +322,7 @@ def table_limits(config: Config, scheme: AnyScheme) -> Limits:
         items=config.window_documents,
         bytes=config.evidence_bytes_max,
         bucket_candidates=config.window_documents if scheme.exact else config.bucket_candidates_max,
-        probe_candidates=config.probe_candidates_max or NO_LIMIT,
+        probe_candidates=config.probe_limit or NO_LIMIT,
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
     )

@@ -139,6 +139,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     sample: Callable[[str, PlanT], Document] = text_sample
     # settings that use every kernel of the scheme between them; under each, samples of near-duplicates are pairs
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
+    # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
+    probe_candidates_max: int | None = None
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type

@@ -18,7 +18,7 @@ boundary if the first code point of its decomposition is neither a mark nor a se
 exception is general: U+037A decomposes into a blank and a mark that folding turns into a letter, and the marks after it
 are sorted before that.
 
-The table takes about 4.5 MB and 50 milliseconds. It is built when the first text that is not ASCII arrives.
+The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives.
 
 Source: Unicode Standard Annex #15, "Unicode Normalization Forms", sections 9 (quick check) and 11 (stabilized code
 points); The Unicode Standard, 3.11, D108 to D117 (canonical ordering and composition).

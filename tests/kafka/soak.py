@@ -54,7 +54,7 @@ class Bound(NamedTuple):
 
 
 BOUNDS = {
-    "memory_mb": Bound(6.0, 0.03),
+    "memory_mb": Bound(3.0, 0.01),
     "descriptors": Bound(4.0, 0.0),
     "threads": Bound(3.0, 0.0),
     "disk_mb": Bound(4.0, 0.15),

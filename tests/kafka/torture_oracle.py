@@ -150,7 +150,7 @@ class World:
             if similarity >= config.tuning.score_min:
                 self.pairs[a, b] = similarity, int(equal.all(axis=1).sum())
                 self.neighbours.update((a, b))
-        limit = min(config.bucket_candidates_max, config.probe_candidates_max or config.bucket_candidates_max)
+        limit = min(config.bucket_candidates_max, config.probe_limit or config.bucket_candidates_max)
         self.crowded = {content for content, degree in degrees.items() if degree >= limit}
 
     def is_late(self, doc: Doc) -> bool:

@@ -22,6 +22,7 @@ from benchmarks import (
     recall_sets,
     scripts,
     table,
+    truncation,
     vectors,
 )
 from benchmarks.report import Result, Target, checksum
@@ -303,5 +304,24 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
-        "S11-scripts",
+        "S11-scripts", "S12-truncation",
     ]  # fmt: skip
+
+
+def test_truncation_costs_pairs_and_no_clusters() -> None:
+    """Of generated clusters; with fewer candidates more pairs are lost, and each document stays in its cluster."""
+    results = {result.name: result for result in truncation.run("smoke")}
+    flood = "one word apart, 120: clusters lost"
+    lost = [float(results[f"{flood}, {n} a probe"].details["pairs lost"]) for n in truncation.PROBE_LIMITS]
+    assert lost == sorted(lost, reverse=True)
+    assert lost[0] > 0.5 > lost[-1] == 0.0
+    assert {result.value for result in results.values()} == {0.0}
+
+
+def test_b_cubed_recall_is_the_share_of_a_cluster_that_stays_together() -> None:
+    """Four documents in one cluster of four, found as three and one: (3 x 3/4 + 1/4) / 4."""
+    wanted, found = dict.fromkeys("abcd", "a"), {**dict.fromkeys("abc", "a"), "d": "d"}
+    assert truncation.b_cubed_recall(found, wanted) == pytest.approx(0.625)
+    assert (
+        truncation.components("abcd", [("a", "b"), ("c", "b")])["c"] == truncation.components("ab", [("a", "b")])["b"]
+    )

@@ -111,7 +111,7 @@ def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
     assert time.monotonic() - began < 2
 
 
-def test_interrupted_it_tells_the_summary(start):
+def test_interrupted_it_writes_the_summary(start):
     """Everything read is answered, a line that is not whole yet is no refusal, and the exit code says how it ended."""
     process = start("run")
     process.stdin.write(lines(doc("a"), doc("b")) + lines(doc("c"))[:40])

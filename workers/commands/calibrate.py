@@ -1,8 +1,8 @@
 """``neardup calibrate``: how many pairs of a similarity are true, judged by a field that was not scored.
 
 Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, as JSON Lines (documents as
-.csv or .tsv too), and writes a table: for each bin of similarity the mean difference of the field, the share of true
-pairs that it tells, and the same for all pairs from the bin upwards, which says where to set the threshold.
+.csv or .tsv too), and writes a table: for each bin of similarity the mean difference of the field, the fraction of true
+pairs that follows from it, and the same for all pairs from the bin upwards, which shows where to set the threshold.
 """
 
 from __future__ import annotations

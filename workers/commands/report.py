@@ -7,12 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import orjson
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn, TransferSpeedColumn
-from rich.table import Table
 
 from stream.documents import REASONS
 from stream.table import COUNTERS
@@ -20,6 +17,10 @@ from workers.process.exits import output_failure
 from workers.process.printable import printable
 from workers.sources.lines import BOM
 from workers.sources.reader import FILE_REASONS, Entry
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
 # Reasons that a look at the names of the fields explains.
@@ -109,7 +110,6 @@ class Report:
         self._quiet = quiet
         self._reports_max = {False: reports_max, True: walk_reports_max}
         self._started = time.monotonic()
-        self._console = Console(stderr=True, soft_wrap=True, highlight=False)
         self._progress = self._bar(total) if bar else None
 
     def refuse(self, entry: Entry, reason: str) -> None:
@@ -163,15 +163,17 @@ class Report:
         if self._quiet:
             return
         rows = _rows(summary)
-        if not self._console.is_terminal:
+        if not sys.stderr.isatty():
             self._say("\n".join(f"{name}: {value}" for name, value in rows))
             return
+        from rich.table import Table
+
         table = Table(show_header=False, title=None)
         table.add_column()
         table.add_column(justify="right")
         for row in rows:
             table.add_row(*row)
-        self._console.print(table)
+        _console().print(table)
 
     def say(self, text: str) -> None:
         """A sentence on standard error, unless quiet."""
@@ -192,11 +194,27 @@ class Report:
             sys.stderr.write(safe + "\n")
 
     def _bar(self, total: int | None) -> Progress:
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TransferSpeedColumn,
+        )
+
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        progress = Progress(*columns, TimeElapsedColumn(), console=self._console, transient=True)
+        progress = Progress(*columns, TimeElapsedColumn(), console=_console(), transient=True)
         progress.add_task("", total=total)
         progress.start()
         return progress
+
+
+def _console() -> Console:
+    """Standard error for what only a terminal shows; loaded late, for most runs end without it."""
+    from rich.console import Console
+
+    return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def place_of(entry: Entry) -> str:

@@ -1,7 +1,7 @@
 """``PRESETS``: settings that fit a kind of documents, each with the reason.
 
 A preset stands below every other place of settings: what the command line, the environment or the file says goes before
-it. ``docs/GUARANTEES.md`` has the measurements.
+it. Only ``news`` is measured, in ``docs/GUARANTEES.md``; the others follow from their reasons.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """gzip and Zstandard, known by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
 
-Several members or frames after one another are one content, as the tools of both formats make them. What is damaged
-or cut off raises ``Corrupt`` after all that could be had.
+Several members or frames in a row are one content, as the tools of both formats write them. Damaged or truncated data
+raises ``Corrupt`` after everything that could be read.
 """
 
 from __future__ import annotations

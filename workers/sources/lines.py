@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-# A byte order mark, which is no part of the text behind it.
+# A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
 
 

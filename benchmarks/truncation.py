@@ -1,0 +1,138 @@
+"""S12: what a limit of candidates costs, in pairs and in clusters, on real sets and on generated clusters.
+
+The reference is the same stream without a limit. Pairs lost is the fraction of its pairs that a limit leaves out.
+Clusters are the connected components of the pairs; clusters lost is 1 - the B-cubed recall of a limit's clusters
+against those of the reference: how much of its cluster a document loses, averaged over the documents. Every pair that a
+limit leaves is one of the reference, so precision is 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from benchmarks.floods import one_word_apart
+from benchmarks.real import DATA, REAL_SETS, read_documents
+from benchmarks.report import Result, Size, Target
+from benchmarks.texts import draw_words
+from stream import Config, Deduplicator, Document
+
+SEED = 10
+ID = "S12-truncation"
+# Candidates of a probe, and of a bucket.
+PROBE_LIMITS, BUCKET_LIMITS = (16, 32, 64, 128), (16, 64, 256)
+# No limit is reached; the table makes no room for it beforehand.
+_UNLIMITED = 1 << 20
+_REAL = ("licence_texts char5", "itn_multilingual char5", "ja_jglue char3")
+_THRESHOLDS = (0.8, 0.6)
+_SIZES: dict[Size, int] = {"smoke": 120, "default": 2_000, "large": 6_000}
+_WORDS = 300
+# What the defaults may cost in clusters.
+_CLUSTERS_LOST_MAX = 0.001
+
+
+class Clusters(NamedTuple):
+    """What a stream leads to: its pairs, the cluster of each document, how many probes were truncated."""
+
+    pairs: frozenset[tuple[str, str]]
+    cluster: dict[str, str]
+    truncated: int
+
+
+def drifting(count: int, seed: int) -> list[Document]:
+    """Each document is the one before it with one word in 60 replaced: near in time is near in similarity."""
+    rng = np.random.default_rng(seed)
+    words, fresh = draw_words(rng, _WORDS, punctuation=True), iter(draw_words(rng, count * 5, punctuation=True))
+    out = []
+    for i in range(count):
+        for place in rng.integers(0, _WORDS, _WORDS // 60).tolist():
+            words[place] = next(fresh)
+        out.append(Document(f"drift-{i:07d}", " ".join(words)))
+    return out
+
+
+def interleaved(count: int, seed: int) -> list[Document]:
+    """Ten stories whose documents arrive in random order, each one text with one word in 60 replaced."""
+    rng = np.random.default_rng(seed)
+    stories = [draw_words(rng, _WORDS, punctuation=True) for _ in range(10)]
+    fresh = iter(draw_words(rng, count * 5, punctuation=True))
+    out = []
+    for i, story in enumerate(rng.integers(0, len(stories), count).tolist()):
+        words = list(stories[story])
+        for place in rng.integers(0, _WORDS, _WORDS // 60).tolist():
+            words[place] = next(fresh)
+        out.append(Document(f"story-{i:07d}", " ".join(words)))
+    return out
+
+
+GENERATED = {"one word apart": one_word_apart, "drifting": drifting, "ten stories": interleaved}
+
+
+def clusters(documents: Sequence[Document], config: Config) -> Clusters:
+    """Run a stream; clusters are the connected components of its pairs."""
+    dedup = Deduplicator(config)
+    pairs = frozenset((pair.older, pair.newer) for pair in dedup.process(documents))
+    cluster = components((document.id for document in documents), pairs)
+    return Clusters(pairs, cluster, dedup.counts()["truncated"])
+
+
+def components(ids: Iterable[str], pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """The name of the connected component of each id."""
+    root = {id_: id_ for id_ in ids}
+
+    def find(id_: str) -> str:
+        while root[id_] != id_:
+            root[id_] = root[root[id_]]
+            id_ = root[id_]
+        return id_
+
+    for a, b in pairs:
+        root[find(a)] = find(b)
+    return {id_: find(id_) for id_ in root}
+
+
+def b_cubed_recall(found: dict[str, str], wanted: dict[str, str]) -> float:
+    """Averaged over the ids: the fraction of its wanted cluster that is in its found cluster."""
+    sizes, common = Counter(wanted.values()), Counter((found[id_], wanted[id_]) for id_ in wanted)
+    return sum(common[found[id_], wanted[id_]] / sizes[wanted[id_]] for id_ in wanted) / len(wanted)
+
+
+def run(size: Size) -> Iterator[Result]:
+    """Each set without a limit, then with each limit of a probe and of a bucket alone, then with the defaults."""
+    for name, build in GENERATED.items():
+        yield from compare(f"{name}, {_SIZES[size]}", build(_SIZES[size], SEED), {"threshold": 0.8})
+    for name in _REAL if size != "smoke" else ():
+        row = REAL_SETS[name]
+        if not (DATA / row.documents[0]).exists():
+            yield Result(ID, name, None, "", details={"note": "the folder of real data is not there"})
+            continue
+        documents = read_documents(row.documents)
+        for threshold in _THRESHOLDS:
+            settings = {"shingles": row.shingles, "k": row.k, "threshold": threshold}
+            yield from compare(f"{name}, {threshold}", documents, settings)
+
+
+def compare(name: str, documents: Sequence[Document], settings: dict[str, object]) -> Iterator[Result]:
+    """What each limit costs on one set."""
+    limits: dict[str, dict[str, object]] = {
+        f"{n} a probe": {"probe_candidates_max": n, "bucket_candidates_max": _UNLIMITED} for n in PROBE_LIMITS
+    }
+    limits |= {f"{n} a bucket": {"probe_candidates_max": None, "bucket_candidates_max": n} for n in BUCKET_LIMITS}
+    unlimited: dict[str, object] = {"probe_candidates_max": None, "bucket_candidates_max": _UNLIMITED}
+    whole = clusters(documents, Config.model_validate(settings | unlimited))
+    largest = max(Counter(whole.cluster.values()).values())
+    for label, limit in {**limits, "defaults": {}}.items():
+        found = clusters(documents, Config.model_validate(settings | limit))
+        details = {
+            "pairs lost": 1 - len(found.pairs) / len(whole.pairs), "pairs": len(whole.pairs),
+            "documents truncated": found.truncated, "documents": len(documents), "largest cluster": largest,
+        }  # fmt: skip
+        target = Target("at most", _CLUSTERS_LOST_MAX) if label == "defaults" else None
+        lost = 1 - b_cubed_recall(found.cluster, whole.cluster)
+        yield Result(ID, f"{name}: clusters lost, {label}", lost, "", target, details)
+
+
+SCENARIOS = {ID: run}
