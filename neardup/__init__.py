@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from stream import (
         CapacityError,
+        Column,
         Config,
         ConfigError,
         Deduplicator,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CapacityError",
+    "Column",
     "Config",
     "ConfigError",
     "Deduplicator",

@@ -156,7 +156,7 @@ def test_an_offset_below_the_log_stops_the_signer_with_the_remedy(worlds: Worlds
     world.transport.trim(world.topics.documents, world.ends(world.topics.documents))
     world.load(stories(20))
     world.place(SIGN)
-    with pytest.raises(OffsetGoneError, match="start where it begins"):
+    with pytest.raises(OffsetGoneError, match="start at its beginning"):
         world.settle()
 
 

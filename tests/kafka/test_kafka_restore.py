@@ -48,7 +48,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> No
     older = slow(world.place(MATCH, "older"), 0, 1)
     world.run(lambda: len(older.worker.restoring) == 2, "both partitions are being restored")
     world.run(
-        lambda: all(one.table.next > one.start + 2 for one in older.worker.restoring.values()), "some is restored"
+        lambda: all(one.table.next[0] > one.start + 2 for one in older.worker.restoring.values()), "some is restored"
     )
     newer = world.place(MATCH, "newer")
     lost: list[bool] = []
@@ -72,7 +72,7 @@ def test_a_restore_longer_than_session_and_poll_interval_keeps_its_place(worlds:
     published = len(world.pairs())
     generation = matcher.generation()
     restore = matcher.worker.restoring[0]
-    assert (restore.end - restore.table.next) * RECORD_SECONDS > 2 * world.kafka.poll_interval_seconds_max
+    assert (restore.end - restore.table.next[0]) * RECORD_SECONDS > 2 * world.kafka.poll_interval_seconds_max
     world.load(LATER)
     world.run(lambda: len(world.pairs()) > published, "the partition that runs has matched more")
     assert 0 in matcher.worker.restoring

@@ -88,6 +88,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         "NEARDUP_BOOTSTRAP_SERVERS": bootstrap_servers,
         "NEARDUP_TOPIC_PREFIX": f"scrape-{uuid.uuid4().hex[:8]}-",
         "NEARDUP_WINDOW_SECONDS": "86400",
+        "NEARDUP_LATENESS_SECONDS": "3600",
         "NEARDUP_BANDS_PARTITIONS": "2",
     }
     lines = [{"id": f"{i}", "text": TEXT * 3 + extra} for i, extra in enumerate(("", "", "indeed", "in truth"))]

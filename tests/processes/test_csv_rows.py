@@ -4,6 +4,7 @@ import csv
 import gzip
 import io
 import json
+import time
 import tracemalloc
 
 import pytest
@@ -237,7 +238,7 @@ def test_a_table_is_recognised_by_its_name():
 def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeypatch):
     """So the workers find the same pairs; what is refused is counted."""
     monkeypatch.chdir(tmp_path)
-    rows = [{**row, "timestamp": "86400"} for row in ROWS]
+    rows = [{**row, "timestamp": str(round(time.time()))} for row in ROWS]
     (tmp_path / "people.csv").write_bytes(table(rows) + b"f,few\r\n")
     (tmp_path / "people.jsonl").write_bytes(json_lines(rows))
     sent, pairs = [], []

@@ -12,6 +12,7 @@ import numpy as np
 
 from stream import (
     CapacityError,
+    Column,
     Config,
     ConfigError,
     Deduplicator,
@@ -21,6 +22,7 @@ from stream import (
     Pair,
     Refusal,
     Signer,
+    Verdict,
 )
 from stream.batches import Batch
 from stream.pair_rule import Matches
@@ -73,6 +75,26 @@ def use_one_process(config: Config) -> list[Pair]:
         assert_type(pair.similarity, float)
         assert_type(pair.buckets, int)
     return pairs
+
+
+def use_the_verdicts(config: Config) -> list[Verdict]:
+    """Decisions, and what each of them says."""
+    verdicts = Deduplicator(config).decide([Document("a", TEXT), Document("b", TEXT)])
+    assert_type(verdicts, list[Verdict])
+    for verdict in verdicts:
+        assert_type(verdict.status, str)
+        assert_type(verdict.duplicate_of, str | None)
+        assert_type(verdict.similarity, float | None)
+        assert_type(verdict.cluster, int | None)
+    return verdicts
+
+
+def use_the_columns(config: Config) -> Signed:
+    """Documents that are columns."""
+    texts = Column(np.zeros(1, np.uint8), np.zeros(2, np.int64))
+    signed = Signer(config).sign_columns(texts, np.zeros(1, np.float64), texts)
+    assert_type(signed, Signed)
+    return signed
 
 
 def use_the_halves(config: Config) -> Matches:
