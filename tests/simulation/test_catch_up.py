@@ -142,7 +142,7 @@ def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
 
 
 @pytest.mark.parametrize("signers", [1, 2])
-def test_transactions_of_the_producers_hold_back_nobody_for_good(signers: int) -> None:
+def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int) -> None:
     """Every partition ends in control records of committed and aborted transactions, and one stays open for a while.
 
     Behind it nothing can be read, so its partition counts as caught up; what it holds comes to nothing.
