@@ -223,7 +223,7 @@ class Matcher:
         """The candidates that are pairs and that the partition owns, with their places and slots."""
         if not len(met.items):
             return NO_MATCHES, met.items, met.slots
-        common = self._common(batch, met)
+        common = self.common(batch, met)
         judged = judge(common, met.identical, self.score_min, self.config.buckets_shared_min)
         emitted = judged.is_pair
         if self.partition.of > 1:
@@ -237,7 +237,7 @@ class Matcher:
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
-    def _common(self, batch: Batch, met: Candidates) -> Common:
+    def common(self, batch: Batch, met: Candidates) -> Common:
         """What items have in common with what they met; a part at a time, for evidence may be large."""
         sizes = self.table.ragged_lengths(met.slots) + np.diff(batch.ragged_starts)[met.items]
         parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES

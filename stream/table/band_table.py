@@ -160,13 +160,20 @@ class BandTable:
         self._before = None
 
     def probe_add(
-        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT
+        self,
+        items: Items,
+        *,
+        probe: bool = True,
+        add: bool = True,
+        first: int = 0,
+        candidates_max: int = NO_LIMIT,
+        limits: Limits | None = None,
     ) -> Candidates:
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
         It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
-        says where to go on. So a batch is read in slices that lead to what it leads to in one.
-
+        says where to go on. So a batch is read in slices that lead to what it leads to in one. ``limits`` stand in for
+        those of the table in this call; the bounds of memory must be the same.
 
         With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
         would push out by ``Limits.items`` is still met. With ``probe=False`` nothing is looked for (a replay).
@@ -189,7 +196,7 @@ class BandTable:
         left = candidates_max
         while left > 0:
             first, why, segment = step.run(
-                self._store, self.limits, items, first, left, probe, add, epoch, self._kept,
+                self._store, limits or self.limits, items, first, left, probe, add, epoch, self._kept,
                 self._journal, self._met, self._scratch,
             )  # fmt: skip
             if why == HEADS_FULL:

@@ -101,7 +101,8 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
         if copy != NONE:
             meet(met, i, copy, True)
             state[COPIES] += 1
-        elif probe:
+        walked = probe and (copy == NONE or limits.ranking)
+        if walked:
             walk(
                 store, limits, items, i, len(keys), time, top, live, kept, add, epoch + np.uint32(i),
                 journal, met, scratch,
@@ -109,7 +110,7 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
         state[TRUNCATED] += state[CUTS] > cuts
         if add:
             state[VERSIONS] += has_version(store, items, i, scratch.targets[ID], live, kept)
-            if top != NONE and (copy != NONE or not probe):
+            if top != NONE and not walked:
                 unlink(store, limits, top, len(keys), live, kept, journal, scratch)
             append(store, items, i, keys, time, untimed, kept, journal, scratch)
             if top != NONE:
