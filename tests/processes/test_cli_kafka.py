@@ -17,7 +17,7 @@ from typer.main import get_command
 from stream.errors import ConfigError
 from workers.cli.app import app
 from workers.commands.load import Loader
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.commands.tail import follow
 from workers.commands.topics import describe
 from workers.process.exits import Exit, Failure
@@ -246,7 +246,7 @@ class Wakeful(Stop):
 def loader_of(bench, **changes):
     """A loader on the bench's cluster, with what it reports."""
     settings = bench.settings.model_copy(update=changes)
-    session = Session(settings, Job([], quiet=True), stop=Wakeful())
+    session = Session(settings, SessionOptions([], quiet=True), stop=Wakeful())
     return Loader(MemoryTransport(bench.cluster), settings, session), session.report
 
 
