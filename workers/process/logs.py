@@ -1,6 +1,6 @@
 """The log of a worker on standard error: a line an event, as text or as JSON.
 
-Text is ``2026-03-04 06:00:00,000 INFO sentence``. JSON has the keys ``time`` (ISO 8601, UTC), ``level``, ``message``, the
+Text is ``2026-03-04 06:00:00,000 INFO sentence``. JSON has ``time`` (ISO 8601, UTC), ``level``, ``message``, the
 ``worker`` that says it, and ``traceback`` where there is one. Both escape what a terminal obeys.
 """
 
