@@ -13,7 +13,7 @@ from workers.service.supervisor import _relay
 
 @pytest.fixture
 def log(monkeypatch):
-    """Return the text that the log of a format writes while a function runs; the test's own handlers return after it."""
+    """Return the text that the log of a format writes while a function runs; the handlers of the test come back."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 
