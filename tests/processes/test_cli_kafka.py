@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import time
-from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -105,24 +104,6 @@ def test_workers_need_a_window(neardup, arguments):
     assert done.returncode == Exit.USAGE
     assert re.match(f"{before} window_seconds is not set", done.stderr.decode())
     assert done.stderr.count(b"\n") == 1
-
-
-@pytest.mark.parametrize("role", ["sign", "match", "up"])
-def test_a_fatal_line_is_json_where_the_log_is(neardup, role):
-    """Also when the settings themselves are refused."""
-    done = neardup(role, "--log-format", "json")
-    event = json.loads(done.stderr)
-    assert done.returncode == Exit.USAGE
-    assert (event["level"], event["worker"]) == ("critical", role)
-    assert event["message"].startswith("window_seconds is not set")
-    assert datetime.fromisoformat(event["time"]).utcoffset() == timedelta(0)
-
-
-def test_a_format_of_the_log_that_is_none_is_refused(neardup):
-    """By name."""
-    done = neardup("up", "--log-format", "xml", "--window-seconds", "1h")
-    assert done.returncode == Exit.USAGE
-    assert b"log_format" in done.stderr
 
 
 def test_a_command_that_does_not_wait_says_that_no_broker_answers(neardup):

@@ -4,9 +4,11 @@ import io
 import json
 import logging
 import sys
+from datetime import datetime, timedelta
 
 import pytest
 
+from workers.process.exits import Exit
 from workers.process.logs import has_log, log_fatal, start_log
 from workers.service.supervisor import _relay
 
@@ -69,3 +71,21 @@ def test_the_supervisor_passes_json_on_and_names_other_lines(capsys):
     """The children say their names in JSON themselves."""
     _relay("sign-0", io.BytesIO(b'{"level":"info"}\nTraceback\n'))
     assert capsys.readouterr().err == '{"level":"info"}\nsign-0 | Traceback\n'
+
+
+@pytest.mark.parametrize("role", ["sign", "match", "up"])
+def test_a_fatal_line_is_json_where_the_log_is(neardup, role):
+    """Also when the settings themselves are refused."""
+    done = neardup(role, "--log-format", "json")
+    event = json.loads(done.stderr)
+    assert done.returncode == Exit.USAGE
+    assert (event["level"], event["worker"]) == ("critical", role)
+    assert event["message"].startswith("window_seconds is not set")
+    assert datetime.fromisoformat(event["time"]).utcoffset() == timedelta(0)
+
+
+def test_a_format_of_the_log_that_is_none_is_refused(neardup):
+    """By name."""
+    done = neardup("up", "--log-format", "xml", "--window-seconds", "1h")
+    assert done.returncode == Exit.USAGE
+    assert b"log_format" in done.stderr
