@@ -343,9 +343,14 @@ def _main() -> int:
             found = error.format_message().rstrip(".")  # empty when the help stands there already
             return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
         code = _library_code(error)
-        if code is None:
+        if code is not None:
+            return _fail(code, str(error))
+        from workers.process.logs import has_log, log_fatal
+
+        if not has_log():
             raise
-        return _fail(code, str(error))
+        log_fatal("an invariant of the program is broken: please report this", error)
+        return Exit.BROKEN
 
 
 def _library_code(error: Exception) -> Exit | None:
@@ -357,5 +362,11 @@ def _library_code(error: Exception) -> Exit | None:
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
+    from workers.process.logs import has_log, log_fatal
+
+    sentence = " ".join(sentence.split())
+    if has_log():
+        log_fatal(sentence)
+    else:
+        typer.echo(f"neardup: {printable(sentence)}", err=True)
     return code
