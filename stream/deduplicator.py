@@ -93,8 +93,9 @@ class Deduplicator:
 
         >>> dedup = Deduplicator(Config(threshold=0.6))
         >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
-        >>> dedup.process([Document("a", text), Document("b", text + " It sleeps soundly."), Document("c", "Other words")])
-        []
+        >>> documents = [Document("a", text), Document("b", text + " It sleeps."), Document("c", "Other words")]
+        >>> [pair[:2] for pair in dedup.process(documents)]
+        [('a', 'b')]
         >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It does.")], 2)[0]]
         ['a', 'b']
         """

@@ -83,8 +83,8 @@ class Store(NamedTuple):
 
 class Limits(NamedTuple):
     """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
-    copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether an item that has
-    a copy meets the rest of its buckets, too."""
+    copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether the buckets of
+    an item that has a copy are probed, too."""
 
     window: int
     lateness: int

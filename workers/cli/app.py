@@ -55,6 +55,12 @@ KeepFile = Annotated[
     typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
 ]
 Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top", metavar="K", min=1, help="write the K most similar documents of each instead of pairs, best first"
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
 RejectsFile = Annotated[
     str | None,
@@ -72,7 +78,7 @@ def _show_version(value: bool) -> None:
 
 
 @app.callback()
-def top(
+def main_options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
@@ -85,6 +91,7 @@ def run_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
     ] = False,
@@ -108,8 +115,8 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
-        output=output, overview=overview,
+        ctx, config, paths=_or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
+        keep=keep, output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
@@ -122,6 +129,7 @@ def probe_command(
     ],
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -129,8 +137,8 @@ def probe_command(
 ) -> None:
     """Write the near-duplicates that each document has in an index, without adding it there."""
     _run(
-        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
-        summary_json=summary_json, quiet=quiet,
+        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, top=top,
+        rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
 
@@ -139,6 +147,7 @@ def batch_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     keep: KeepFile = None,
     memory_max: Annotated[
         str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
@@ -156,7 +165,7 @@ def batch_command(
     from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    options = BatchOptions(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
+    options = BatchOptions(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top)
     raise typer.Exit(run(options, load(given(ctx), config)))
 
 
