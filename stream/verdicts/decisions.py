@@ -25,7 +25,8 @@ import numpy.typing as npt
 
 from stream.table import NO_TIME
 from stream.table.pages import Pages, grow
-from stream.verdicts import rule
+from stream.verdicts import restoring, rule
+from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
 
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are taken.
@@ -151,6 +152,34 @@ class Decisions:
         )  # fmt: skip
         rule.decide(self._columns, self._rules, arrivals, found, verdicts)
         return verdicts
+
+    def restore(self, arrivals: Arrivals, decided: Decided, stream_time: int) -> npt.NDArray[np.int64]:
+        """Add rows that were decided before, in a step of its own; see ``restoring``.
+
+        Args:
+            arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
+            decided: what was decided of them.
+            stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
+
+        Returns:
+            The number of each row, ``int64[n]``, -1 for what is no document.
+        """
+        self.begin()
+        numbers = np.empty(len(arrivals.places), np.int64)
+        self._make_room(len(numbers))
+        restoring.replay(self._columns, arrivals, decided, numbers)
+        self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
+        self.commit()
+        return numbers
+
+    def places(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of kept rows, ``int64[m]``."""
+        return self._columns.places[self._pages.at(numbers)]
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time decided, in microseconds, or ``NO_TIME``."""
+        return int(self._columns.state[STREAM_TIME])
 
     def commit(self) -> None:
         """Close the step, and let what has left the window go."""

@@ -13,6 +13,7 @@ from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, r
 
 from stream.bands_message import decode
 from stream.partitions import Partition
+from stream.table import NO_TIME
 from workers.stages.matcher import MatchWorker
 from workers.stages.partition_table import PartitionTable, decode_window
 from workers.topics.names import generation
@@ -34,7 +35,12 @@ class Outcome:
         for partition, records in cluster.bands.items():
             messages = [decode(record.value or b"", fingerprint) for record in records]
             self.events[partition] = [
-                Event(_rows(message.batch), [id_.decode() for id_ in message.removed]) for message in messages
+                Event(
+                    _rows(message.batch),
+                    [id_.decode() for id_ in message.removed],
+                    None if message.stream_time == NO_TIME else message.stream_time,
+                )
+                for message in messages
             ]
         self.said: list[Said] = []
         self.notices: list[str] = []
