@@ -10,6 +10,7 @@ import orjson
 from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, replayed, trees
+from sim_verdicts import check_verdicts
 
 from stream.bands_message import decode
 from stream.partitions import Partition
@@ -49,6 +50,7 @@ class Outcome:
             partition: replayed(events, partition, self.partitions, self.config, self.sketches)
             for partition, events in self.events.items()
         }
+        self.verdicts: Counter[str] = Counter()
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.total("late") and not self.total("evicted")
         copies = Counter(self.sketches.content_of[t.text or ""] for t in self.documents)
@@ -90,6 +92,8 @@ def check(cluster: Cluster) -> Outcome:
     check_order(outcome)
     check_nothing_wrong(outcome)
     check_notices(outcome)
+    if cluster.scenario.linkers:
+        check_verdicts(outcome)
     if outcome.uncut:
         check_matched(outcome)
         check_tables(outcome)

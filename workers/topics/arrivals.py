@@ -62,3 +62,17 @@ def decode_arrivals(data: bytes, fingerprint: str) -> ArrivalRows:
     if starts[-1] != len(ids) or len({len(places), len(kinds), len(times), len(contents), len(lengths)}) > 1:
         raise WireError("the columns of a message of arrivals have different lengths")
     return ArrivalRows(places, kinds, times, contents, ids, starts)
+
+
+def join_arrivals(parts: list[ArrivalRows]) -> ArrivalRows:
+    """Return the rows of all parts, one after the other; at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    places, kinds, times, contents, ids, starts = zip(*parts, strict=True)
+    lengths = np.concatenate([np.diff(part) for part in starts])
+    joined = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=joined[1:])
+    return ArrivalRows(
+        np.concatenate(places), np.concatenate(kinds), np.concatenate(times), np.concatenate(contents),
+        np.concatenate(ids), joined,
+    )  # fmt: skip
