@@ -15,19 +15,17 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from sim_documents import Feed, Habits
+from sim_documents import Feed
+from sim_scenario import Place, Scenario
 from sim_watched import Watched
 
-from stream.config import Config
 from stream.json_lines import Fields
 from stream.verdicts.decisions import VerdictLimits
-from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable, decode_window
+from workers.stages.partition_table import decode_window
 from workers.stages.sign_worker import SignWorker
 from workers.stages.signer import SignPlan
 from workers.stages.verdicts.linker import LinkPlan, LinkWorker
@@ -51,45 +49,6 @@ _CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_befor
 
 class Crash(BaseException):
     """The process is gone in the middle of a call."""
-
-
-@dataclass
-class Scenario:
-    """What a seed decides before the first action."""
-
-    config: Config
-    habits: Habits
-    documents_partitions: int = 1
-    bands_partitions: int = 4
-    signers: int = 1
-    matchers: int = 1
-    linkers: int = 0  # none: no verdicts
-    static: bool = True  # whether members have instance names
-    actions: int = 0
-    interleaved: float = 0.0  # chance that others run before a call
-    weights: dict[str, float] = field(default_factory=dict)
-    message_bytes: int = 512 << 10
-    stretch_records: int = 500
-    step_bytes: int = STEP_BYTES_MAX
-    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
-    undecided_max: int = UNDECIDED_MAX
-    link_rows: int = 50_000  # of a linker's step
-
-
-@dataclass(eq=False)
-class Place:
-    """Where a worker stands; the worker in it comes and goes."""
-
-    kind: str
-    name: str
-    static: bool
-    worker: SignWorker | MatchWorker | LinkWorker | None = None
-    consumer: Any = None
-    producer: Any = None
-    paused_until: int = 0
-    abandoned: bool = False  # a zombie: its place is somebody else's now
-    taken: int = 0
-    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left
 
 
 class Cluster:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from functools import lru_cache
 
 from sim_checks import Outcome, check
-from sim_cluster import Scenario, Simulation
+from sim_cluster import Simulation
 from sim_documents import Habits
+from sim_scenario import Scenario
 
 from stream.config import Config
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX

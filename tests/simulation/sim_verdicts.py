@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,7 +33,7 @@ def arrivals_of(cluster: Cluster) -> list[Arrival]:
     for record in cluster.arrivals[0]:
         rows = decode_arrivals(record.value or b"", cluster.config.signing_fingerprint)
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
-        ids = [data[a:b].decode() for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        ids = [data[a:b].decode() for a, b in pairwise(starts)]
         columns = rows.places.tolist(), rows.kinds.tolist(), ids, rows.times.tolist(), rows.contents.tolist()
         out += [Arrival(*row) for row in zip(*columns, strict=True)]
     return out

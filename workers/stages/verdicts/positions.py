@@ -34,8 +34,8 @@ class ArrivalsPlace(NamedTuple):
 
 
 class VerdictsPlace(NamedTuple):
-    """Metadata of an offset in ``verdicts``: up to which offset of ``documents`` was decided, at the end of the step and
-    at the mark."""
+    """Metadata of an offset in ``verdicts``: up to which offset of ``documents`` was decided, after the step and at
+    the mark."""
 
     decided: int
     marked: int
