@@ -54,6 +54,7 @@ KeepFile = Annotated[
     str | None,
     typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
 ]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")]
 Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
 RejectsFile = Annotated[
@@ -85,9 +86,7 @@ def run_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
-    ] = False,
+    follow: Follow = False,
     window_from: Annotated[
         str | None,
         typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
@@ -112,6 +111,47 @@ def run_command(
         output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
+
+
+@app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)
+def dedup_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the kept documents to a file"),
+    ] = None,
+    removed: Annotated[
+        str | None, typer.Option("--removed", metavar="FILE", help="write the dropped lines, each with its verdict")
+    ] = None,
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document, as JSON Lines"),
+    ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option("--clusters", metavar="FILE", help="write the clusters of two documents or more, as JSON Lines"),
+    ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
+    ] = False,
+    follow: Follow = False,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
+
+    Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
+    """
+    from workers.commands.dedup.command import DedupJob, run
+    from workers.settings.load import load
+
+    job = DedupJob(
+        _or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output
+    )
+    raise typer.Exit(run(job, load(given(ctx), config)))
 
 
 @app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
