@@ -185,13 +185,13 @@ def test_verdicts_are_those_of_the_library(dedup, tmp_path):
     (tmp_path / "in.jsonl").write_bytes(lines(*documents))
     found = Deduplicator(Config(threshold=0.9)).decide([Document(d["id"], d["text"]) for d in documents])
     out = dedup("in.jsonl", threshold=0.9, sign_threads=3)
-    told = [json.loads(line) for line in out["verdicts"].splitlines()]
+    written = [json.loads(line) for line in out["verdicts"].splitlines()]
     assert [
         (v["id"], v["status"], v.get("duplicate_of"), v.get("cluster"), v.get("related"), v.get("previous"))
-        for v in told
+        for v in written
     ] == [(v.id, v.status, v.duplicate_of, v.cluster, v.related, v.previous) for v in found]
-    assert [v["place"] for v in told] == list(range(1200))
-    assert {v["status"] for v in told} == {"original", "duplicate", "unchanged", "refused"}
+    assert [v["place"] for v in written] == list(range(1200))
+    assert {v["status"] for v in written} == {"original", "duplicate", "unchanged", "refused"}
 
 
 def test_clusters_have_an_original_and_its_duplicates(dedup, tmp_path):
