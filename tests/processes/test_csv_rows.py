@@ -16,10 +16,9 @@ from shell_harness import Bench
 from benchmarks import entities
 from stream.documents import REASONS, Document
 from stream.json_lines import KINDS, Fields
-from workers.commands.calibrate import Job, calibrate
+from workers.commands.calibrate import CalibrateOptions, calibrate
 from workers.commands.load import Loader
-from workers.commands.session import Job as SessionJob
-from workers.commands.session import Session
+from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.csv_rows import table_lines
@@ -245,7 +244,7 @@ def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeyp
     sent, pairs = [], []
     for path in ("people.csv", "people.jsonl"):
         bench = Bench(scheme="records", record_fields=("name", "city"), record_keys=("city",), threshold=0.6)
-        session = Session(bench.settings, SessionJob([path], quiet=True))
+        session = Session(bench.settings, SessionOptions([path], quiet=True))
         loader, report = Loader(MemoryTransport(bench.cluster), bench.settings, session), session.report
         loader.load([path])
         loader.close()
@@ -264,10 +263,10 @@ def test_calibration_reads_the_table_that_run_read(tmp_path):
     (tmp_path / "a.csv").write_text("id,year,born\na,1990,19900101\nb,1991,19900102\nc,2000,20010101\nd\n")
     pairs = [{"older": "a", "newer": "b", "similarity": 1.0}, {"older": "a", "newer": "c", "similarity": 0.5}]
     (tmp_path / "pairs.jsonl").write_bytes(json_lines(pairs))
-    job = Job(str(tmp_path / "pairs.jsonl"), [str(tmp_path / "a.csv")], "year", random_mean=20)
-    calibration = calibrate(job)
+    options = CalibrateOptions(str(tmp_path / "pairs.jsonl"), [str(tmp_path / "a.csv")], "year", random_mean=20)
+    calibration = calibrate(options)
     assert (calibration.matched.value, calibration.left_out) == (1, {"rows that are no record": 1})
-    assert calibrate(job._replace(field="born", kind="date", random_mean=500)).matched.value == 1
+    assert calibrate(options._replace(field="born", kind="date", random_mean=500)).matched.value == 1
 
 
 def test_people_are_found_in_their_table_as_it_is(neardup, real_data):

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from stream import Config, Deduplicator, Document
 from workers.commands.dedup import clusters
-from workers.commands.dedup.command import DedupJob, run
+from workers.commands.dedup.command import DedupOptions, run
 from workers.process.exits import Exit
 from workers.settings.load import load
 
@@ -45,15 +45,15 @@ def dedup(tmp_path, monkeypatch):
 
 
 def deduplicated(*paths, folder=Path(), follow=False, annotate=False, **settings):
-    """The outputs of a job by name, in a folder."""
+    """The outputs of a run by name, in a folder."""
     interval = sys.getswitchinterval()
     names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
-    job = DedupJob(
+    options = DedupOptions(
         [str(path) for path in paths], True, names["rejects"], names["summary"], names["removed"], names["verdicts"],
         names["clusters"], annotate, follow, names["kept"],
     )  # fmt: skip
     try:
-        ended = run(job, load(settings, None))
+        ended = run(options, load(settings, None))
     finally:
         sys.setswitchinterval(interval)
     out = {name: Path(path).read_bytes() for name, path in names.items()}

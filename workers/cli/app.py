@@ -145,13 +145,13 @@ def dedup_command(
 
     Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
     """
-    from workers.commands.dedup.command import DedupJob, run
+    from workers.commands.dedup.command import DedupOptions, run
     from workers.settings.load import load
 
-    job = DedupJob(
+    options = DedupOptions(
         _or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output
     )
-    raise typer.Exit(run(job, load(given(ctx), config)))
+    raise typer.Exit(run(options, load(given(ctx), config)))
 
 
 @app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
@@ -193,11 +193,11 @@ def batch_command(
     config: SettingsFile = None,
 ) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from workers.commands.batch.corpus import BatchJob, run
+    from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    job = BatchJob(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
-    raise typer.Exit(run(job, load(given(ctx), config)))
+    options = BatchOptions(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
+    raise typer.Exit(run(options, load(given(ctx), config)))
 
 
 @app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
@@ -280,9 +280,10 @@ def calibrate_command(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show how many pairs of each similarity are true, judged by a field that was not scored."""
-    from workers.commands.calibrate import Job, run
+    from workers.commands.calibrate import CalibrateOptions, run
 
-    run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
+    options = CalibrateOptions(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field)
+    run(options, as_json=as_json)
 
 
 @app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
@@ -316,11 +317,11 @@ def evaluate_command(
     config: SettingsFile = None,
 ) -> None:
     """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
-    from workers.commands.evaluate import Job, run
+    from workers.commands.evaluate import EvaluateOptions, run
     from workers.settings.load import load
 
-    job = Job(pairs, truth, documents, truth_min, bins, each, candidates)
-    run(job, load(given(ctx), config), plot=plot, as_json=as_json)
+    options = EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
+    run(options, load(given(ctx), config), plot=plot, as_json=as_json)
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
@@ -356,11 +357,11 @@ def _or_stdin(paths: list[str] | None) -> list[str]:
     return ["-"]
 
 
-def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
-    from workers.commands.run import RunJob, run
+def _run(ctx: typer.Context, config: str | None, **options: Any) -> None:
+    from workers.commands.run import RunOptions, run
     from workers.settings.load import load
 
-    raise typer.Exit(run(RunJob(**job), load(given(ctx), config)))
+    raise typer.Exit(run(RunOptions(**options), load(given(ctx), config)))
 
 
 def main() -> int:
@@ -382,9 +383,14 @@ def _main() -> int:
             found = error.format_message().rstrip(".")  # empty when the help stands there already
             return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
         code = _library_code(error)
-        if code is None:
+        if code is not None:
+            return _fail(code, str(error))
+        from workers.process.logs import has_log, log_fatal
+
+        if not has_log():
             raise
-        return _fail(code, str(error))
+        log_fatal("an invariant of the program is broken: please report this", error)
+        return Exit.BROKEN
 
 
 def _library_code(error: Exception) -> Exit | None:
@@ -396,5 +402,11 @@ def _library_code(error: Exception) -> Exit | None:
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
+    from workers.process.logs import has_log, log_fatal
+
+    sentence = " ".join(sentence.split())
+    if has_log():
+        log_fatal(sentence)
+    else:
+        typer.echo(f"neardup: {printable(sentence)}", err=True)
     return code

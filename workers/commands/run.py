@@ -18,7 +18,7 @@ from stream.json_lines import encode_matches
 from stream.pipeline import Matcher, Signer, match_steps
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
@@ -34,8 +34,8 @@ _HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class RunJob(Job):
-    """What a run receives in addition to its settings."""
+class RunOptions(SessionOptions):
+    """The arguments of a run, in addition to its settings."""
 
     index: Sequence[str] = ()
     probe: bool = False
@@ -47,33 +47,33 @@ class RunJob(Job):
     overview: bool = False
 
 
-def run(job: RunJob, settings: Settings) -> Exit:
-    """Do a job; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
-    with Session(settings, job, before=job.index, sized=not job.follow) as session, ExitStack() as stack:
-        check_follow(job.paths, settings, follow=job.follow)
-        output = standard_output() if job.output is None else stack.enter_context(output_file(job.output))
+def run(options: RunOptions, settings: Settings) -> Exit:
+    """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
+    with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
+        check_follow(options.paths, settings, follow=options.follow)
+        output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
         sys.setswitchinterval(SWITCH_SECONDS)
-        matcher, signer = Matcher(settings, candidates=job.candidates), Signer(settings)
-        if job.window_from is not None:
-            fill(matcher, job.window_from)
-        for signed in session.signed(job.index, signer):
+        matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        if options.window_from is not None:
+            fill(matcher, options.window_from)
+        for signed in session.signed(options.index, signer):
             for _ in match_steps(matcher, signed.batch):
                 pass
-        for signed in session.signed(job.paths, signer, follow=job.follow):
-            for matches in match_steps(matcher, signed.batch, add=not job.probe):
+        for signed in session.signed(options.paths, signer, follow=options.follow):
+            for matches in match_steps(matcher, signed.batch, add=not options.probe):
                 if matches.older:
                     session.report.pairs += len(matches.older)
-                    if job.overview:
+                    if options.overview:
                         overview.add(matches)
                     write_pairs(output, encode_matches(matches))
-    if job.keep is not None:
-        keep(job.keep, matcher)
+    if options.keep is not None:
+        keep(options.keep, matcher)
     ended = session.end(matcher.table.counts())
-    if job.overview:
+    if options.overview:
         session.report.say("\n".join(overview.lines()))
-    if job.output is not None:
-        session.report.say(f"the pairs stand in {job.output}")
+    if options.output is not None:
+        session.report.say(f"the pairs stand in {options.output}")
     return ended
 
 

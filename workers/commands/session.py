@@ -11,7 +11,6 @@ summary. Signing costs most and releases the interpreter's lock, so it runs on t
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,19 +24,16 @@ from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
-from workers.process.exits import Exit, Failure
+from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
 from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
 
-# How a command ends, by the signal that ended it.
-ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
-
 
 @dataclass(frozen=True)
-class Job:
-    """What every command that reads documents receives in addition to its settings."""
+class SessionOptions:
+    """The arguments of every command that reads documents, in addition to its settings."""
 
     paths: Sequence[str]
     quiet: bool = False
@@ -55,7 +51,7 @@ class Chunk(NamedTuple):
 class Session:
     """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
 
-    ``before``: paths that are read before those of the job. ``sized``: the total size is known beforehand, so the
+    ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
     progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
     handlers of ``stop``.
     """
@@ -63,24 +59,24 @@ class Session:
     def __init__(
         self,
         settings: Settings,
-        job: Job,
+        options: SessionOptions,
         *,
         before: Sequence[str] = (),
         sized: bool = True,
         every_line: bool = False,
         stop: Stop | None = None,
     ) -> None:
-        paths = [*before, *job.paths]
+        paths = [*before, *options.paths]
         check_paths(paths)
         self.settings = settings
-        self.job = job
-        self.rejects = Rejects(job.rejects)
+        self.options = options
+        self.rejects = Rejects(options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
-        bar = sys.stderr.isatty() and not job.quiet and not (sys.stdout is not None and sys.stdout.isatty())
+        bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
         self.report = Report(
-            quiet=job.quiet,
+            quiet=options.quiet,
             reports_max=settings.reports_max,
             walk_reports_max=settings.walk_reports_max,
             total=total,
@@ -111,7 +107,7 @@ class Session:
         """How the session ended, as an exit code: by a signal, with nothing that could be used, or with success."""
         if not self.stop.signal and self.report.refused and not self.report.documents:
             return Exit.UNUSABLE
-        return ENDED[self.stop.signal]
+        return EXIT_OF_SIGNAL[self.stop.signal]
 
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """The entries of paths in order; ``None`` where there is nothing more to read right now."""
@@ -182,7 +178,7 @@ class Session:
                 f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
                 "allows; a higher limit finds more and takes longer"
             )
-        write_summary(self.job.summary_json, summary)
+        write_summary(self.options.summary_json, summary)
         return ended
 
 

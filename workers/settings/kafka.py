@@ -159,6 +159,7 @@ class StreamOptions(BaseModel):
     health_port: int = Field(
         9464, ge=0, le=65_535, description="their port; 0 takes a free one; up gives its workers this one and the next"
     )
+    log_format: str = Field("text", pattern="^(text|json)$", description="lines of the log: text or json")
 
 
 class TopicOptions(BaseModel):

@@ -31,7 +31,7 @@ from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.output import standard_output, write_pairs
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 
@@ -54,7 +54,7 @@ _ALWAYS = int(NO_WINDOW) - 1
 
 
 @dataclass(frozen=True)
-class BatchJob(Job):
+class BatchOptions(SessionOptions):
     """What a batch receives in addition to its settings."""
 
     candidates: bool = False
@@ -63,25 +63,25 @@ class BatchJob(Job):
     temporary: str | None = None
 
 
-def run(job: BatchJob, settings: Settings) -> Exit:
-    """Do a job; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
+def run(options: BatchOptions, settings: Settings) -> Exit:
+    """Run to the end; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
     counts = batch_join.Counts(0, 0, 0)
-    with Session(settings, job) as session:
+    with Session(settings, options) as session:
         output = standard_output()
         try:
             with (
-                _folder(job) as folder,
-                Corpus(Path(folder), settings, job.memory_max, candidates=job.candidates) as corpus,
+                _folder(options) as folder,
+                Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
             ):
-                for signed in session.signed(job.paths, Signer(settings)):
+                for signed in session.signed(options.paths, Signer(settings)):
                     corpus.add(signed.batch)
                 if not session.stop.signal:
                     counts = corpus.find()
-                    if job.keep is not None:
-                        corpus.keep(job.keep)
+                    if options.keep is not None:
+                        corpus.keep(options.keep)
                     _write(corpus, output, session)
         except duckdb.Error as error:
-            raise _failure(error, job) from None
+            raise _failure(error, options) from None
     return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
 
 
@@ -131,11 +131,11 @@ class Corpus:
         return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
 
     def matches(self) -> Iterator[Matches]:
-        """The pairs, as ``Matcher`` would tell them."""
-        for met in batch_join.met(self._database, _ROWS):
-            at = np.arange(len(met.newer))
-            for part in self._parts(at, met.newer, met.older):
-                yield self._judge(met.newer[part], met.older[part], met.identical[part])
+        """Return the pairs, as ``Matcher`` returns them."""
+        for found in batch_join.candidates(self._database, _ROWS):
+            at = np.arange(len(found.newer))
+            for part in self._parts(at, found.newer, found.older):
+                yield self._judge(found.newer[part], found.older[part], found.identical[part])
 
     def keep(self, path: str) -> None:
         """Write the documents that a table of these settings would hold now; after ``find``."""
@@ -196,20 +196,20 @@ def _write(corpus: Corpus, output: IO[bytes], session: Session) -> None:
             return
 
 
-def _folder(job: BatchJob) -> tempfile.TemporaryDirectory[str]:
+def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:
     try:
-        return tempfile.TemporaryDirectory(prefix="neardup-", dir=job.temporary, ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix="neardup-", dir=options.temporary, ignore_cleanup_errors=True)
     except OSError as error:
-        raise Failure(Exit.OUTPUT, f"cannot make a folder in {job.temporary}: {error.strerror}") from None
+        raise Failure(Exit.OUTPUT, f"cannot make a folder in {options.temporary}: {error.strerror}") from None
 
 
-def _failure(error: duckdb.Error, job: BatchJob) -> Failure:
+def _failure(error: duckdb.Error, options: BatchOptions) -> Failure:
     """What the database could not do, as an end of the process; what is no lack of room is a bug and stays."""
     if isinstance(error, duckdb.OutOfMemoryException):
-        sentence = f"the database needs more than --memory-max {job.memory_max} or the disk holds: {error}"
+        sentence = f"the database needs more than --memory-max {options.memory_max} or the disk holds: {error}"
         return Failure(Exit.CAPACITY, sentence)
     if isinstance(error, duckdb.IOException):
         return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
     if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # of the settings of the database
-        return Failure(Exit.USAGE, f"--memory-max {job.memory_max} is no size such as 512MB or 4GB: {error}")
+        return Failure(Exit.USAGE, f"--memory-max {options.memory_max} is no size such as 512MB or 4GB: {error}")
     raise error

@@ -25,7 +25,7 @@ from workers.commands.dedup.clusters import Clusters
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
 from workers.commands.run import SWITCH_SECONDS, check_follow
-from workers.commands.session import Chunk, Job, Session
+from workers.commands.session import Chunk, Session, SessionOptions
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
@@ -36,7 +36,7 @@ Write = Callable[[bytes], None]
 
 
 @dataclass(frozen=True)
-class DedupJob(Job):
+class DedupOptions(SessionOptions):
     """What a deduplication receives in addition to its settings."""
 
     removed: str | None = None
@@ -47,16 +47,16 @@ class DedupJob(Job):
     output: str | None = None
 
 
-def run(job: DedupJob, settings: Settings) -> Exit:
-    """Do a job; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
-    _check_outputs(job)
-    with Session(settings, job, sized=not job.follow, every_line=True) as session, ExitStack() as stack:
-        check_follow(job.paths, settings, follow=job.follow)
-        outputs = _Outputs(job, stack)
+def run(options: DedupOptions, settings: Settings) -> Exit:
+    """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
+    _check_outputs(options)
+    with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
+        check_follow(options.paths, settings, follow=options.follow)
+        outputs = _Outputs(options, stack)
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
-        for chunk, signed in session.signed_chunks(job.paths, signer, follow=job.follow):
+        for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
@@ -69,20 +69,20 @@ def run(job: DedupJob, settings: Settings) -> Exit:
 
 
 class _Outputs:
-    """Where the lines, the verdicts and the clusters of a job go. ``statuses`` counts the verdicts."""
+    """Where the lines, the verdicts and the clusters go. ``statuses`` counts the verdicts."""
 
-    def __init__(self, job: DedupJob, stack: ExitStack) -> None:
+    def __init__(self, options: DedupOptions, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
             return None if path is None else _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
 
         kept = "the kept documents"
-        self._write_kept = opened(job.output, kept) or _writer(standard_output(kept), f"{kept} to standard output")
-        self._write_removed = opened(job.removed, "the removed documents")
-        self._write_verdicts = opened(job.verdicts, "the verdicts")
-        self._annotate = job.annotate
-        self._kept = Lines(VERDICT_KEY if job.annotate else "")
+        self._write_kept = opened(options.output, kept) or _writer(standard_output(kept), f"{kept} to standard output")
+        self._write_removed = opened(options.removed, "the removed documents")
+        self._write_verdicts = opened(options.verdicts, "the verdicts")
+        self._annotate = options.annotate
+        self._kept = Lines(VERDICT_KEY if options.annotate else "")
         self._removed = Lines(VERDICT_KEY)
-        self.clusters = Clusters(opened(job.clusters, "the clusters"))
+        self.clusters = Clusters(opened(options.clusters, "the clusters"))
         self.statuses: Counter[int] = Counter()
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
@@ -168,14 +168,14 @@ def _writer(file: IO[bytes], what: str) -> Write:
     return write
 
 
-def _check_outputs(job: DedupJob) -> None:
+def _check_outputs(options: DedupOptions) -> None:
     """Raise ``Failure`` if an output is an input, or two outputs are one: writing it would destroy the other."""
-    outputs = {"--output": job.output, "--removed": job.removed, "--verdicts": job.verdicts, "--clusters": job.clusters,
-               "--rejects": job.rejects}  # fmt: skip
-    seen: dict[str, str] = {os.path.realpath(path): "an input" for path in job.paths if path != STDIN}
-    for option, path in outputs.items():
+    named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects")}
+    seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
+    for name, path in named.items():
         if path is None:
             continue
+        option = f"--{name}"
         real = os.path.realpath(path)
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
