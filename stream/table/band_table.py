@@ -276,6 +276,16 @@ class BandTable:
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
+    def pass_time(self, time: int) -> None:
+        """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
+        assert self._before is not None, "no step is open"
+        state = self._store.state
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        if time > state[STREAM_TIME]:
+            state[STREAM_TIME] = time
+            step.expire(self._store, self.limits)
+
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}

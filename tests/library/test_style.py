@@ -71,6 +71,7 @@ LAYERS: list[set[str]] = [
     {"pipeline"},
     {"json_lines", "bands_message"},
     {"verdicts", "verdicts.rule"},
+    {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
     {"deduplicator"},
