@@ -52,7 +52,6 @@ from stream.table.chains import (
     Options,
     Store,
     Work,
-    first_posting,
     new_buffer,
     new_journal,
     new_scratch,
@@ -384,7 +383,7 @@ class BandTable:
             self._sweep_next = (segment + 1) % SEGMENTS
 
     def _first_posting(self, slot: int) -> int:
-        return int(first_posting(self._store, slot, self._base))
+        return int(views.posting_of(self._store, slot, self._base))
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         out = np.empty(len(slots), np.int64)
