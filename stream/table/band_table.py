@@ -52,7 +52,6 @@ from stream.table.chains import (
     Options,
     Store,
     Work,
-    first_posting,
     new_buffer,
     new_journal,
     new_scratch,
@@ -285,6 +284,16 @@ class BandTable:
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
+    def pass_time(self, time: int) -> None:
+        """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
+        assert self._before is not None, "no step is open"
+        state = self._store.state
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        if time > state[STREAM_TIME]:
+            state[STREAM_TIME] = time
+            step.expire(self._store, self.limits)
+
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
@@ -382,7 +391,7 @@ class BandTable:
             self._sweep_next = (segment + 1) % SEGMENTS
 
     def _first_posting(self, slot: int) -> int:
-        return int(first_posting(self._store, slot, self._base))
+        return int(views.posting_of(self._store, slot, self._base))
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         out = np.empty(len(slots), np.int64)

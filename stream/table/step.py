@@ -125,6 +125,19 @@ def bytes_of(items, i):
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
 
 
+@raw_kernel
+def expire(store, limits):
+    """Let the oldest items go that have left the window."""
+    state = store.state
+    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
+        horizon = state[STREAM_TIME] - limits.window - limits.lateness
+        while state[OLDEST] < state[SLOT_END]:
+            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
+                break
+            state[OLDEST] += 1
+            state[EXPIRED] += 1
+
+
 @inlined
 def pass_time(store, limits, time, size):
     """Advance stream time by one item of ``size`` bytes; expire what has left the window, and make room within the
@@ -139,13 +152,7 @@ def pass_time(store, limits, time, size):
             state[STREAM_TIME] = time
         elif limits.window != NO_WINDOW and time < state[STREAM_TIME] - limits.lateness:
             state[LATE] += 1
-    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
-        horizon = state[STREAM_TIME] - limits.window - limits.lateness
-        while state[OLDEST] < state[SLOT_END]:
-            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
-                break
-            state[OLDEST] += 1
-            state[EXPIRED] += 1
+    expire(store, limits)
     while state[OLDEST] < state[SLOT_END] and (
         state[SLOT_END] - state[OLDEST] >= limits.items
         or state[BYTE_END] + size - store.id_starts[slot_place(store, state[OLDEST])] > limits.bytes

@@ -37,7 +37,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
         if n in refused:
             out.append(Verdict(document.id, "refused"))
             continue
-        content = int(signer.sign([document]).batch.contents[0, 0])
+        content = int(signer.sign([document]).batch.contents[0, 1])
         event = Event(n, content, round(document.timestamp or 0.0) * MICROSECONDS, tuple(met.get(n, ())))
         decision = model.decide(n, event)
         original = None if decision.original is None else documents[decision.original].id

@@ -13,6 +13,19 @@ from typing import Annotated, Any
 
 import typer
 
+from workers.cli.arguments import (
+    Candidates,
+    Follow,
+    KeepFile,
+    Paths,
+    Quiet,
+    RejectsFile,
+    SettingsFile,
+    SummaryFile,
+    Top,
+    or_stdin,
+)
+from workers.cli.dedup import dedup_command
 from workers.cli.kafka import register
 from workers.cli.options import HelpCommand, SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
@@ -33,42 +46,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-Paths = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PATH]...",
-        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
-        "for standard input, which is also read when nothing is named. The content decides the format, also of gzip "
-        "and Zstandard.",
-        show_default=False,
-    ),
-]
-SettingsFile = Annotated[
-    str | None,
-    typer.Option(
-        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
-    ),
-]
-KeepFile = Annotated[
-    str | None,
-    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
-]
-Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
-Top = Annotated[
-    int | None,
-    typer.Option(
-        "--top", metavar="K", min=1, help="write the K most similar documents of each instead of pairs, best first"
-    ),
-]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
-RejectsFile = Annotated[
-    str | None,
-    typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),
-]
-SummaryFile = Annotated[
-    str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
-]
 
 
 def _show_version(value: bool) -> None:
@@ -92,9 +69,7 @@ def run_command(
     paths: Paths = None,
     candidates: Candidates = False,
     top: Top = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
-    ] = False,
+    follow: Follow = False,
     window_from: Annotated[
         str | None,
         typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
@@ -115,10 +90,13 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=_or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
+        ctx, config, paths=or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
         keep=keep, output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
+
+
+app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)(dedup_command)
 
 
 @app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
@@ -137,7 +115,7 @@ def probe_command(
 ) -> None:
     """Write the near-duplicates that each document has in an index, without adding it there."""
     _run(
-        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, top=top,
+        ctx, config, paths=or_stdin(paths), index=index, probe=True, candidates=candidates, top=top,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
@@ -165,7 +143,7 @@ def batch_command(
     from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    options = BatchOptions(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top)
+    options = BatchOptions(or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top)
     raise typer.Exit(run(options, load(given(ctx), config)))
 
 
@@ -309,21 +287,10 @@ def learn_order_command(
     from workers.settings.load import load
 
     settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
-    raise typer.Exit(learn(_or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
+    raise typer.Exit(learn(or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
 
 
 register(app, _EPILOG)
-
-
-def _or_stdin(paths: list[str] | None) -> list[str]:
-    if paths:
-        return paths
-    if sys.stdin is None or sys.stdin.isatty():
-        raise Failure(
-            Exit.USAGE,
-            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
-        )
-    return ["-"]
 
 
 def _run(ctx: typer.Context, config: str | None, **options: Any) -> None:

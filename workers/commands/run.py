@@ -31,7 +31,7 @@ from workers.sources.paths import display
 
 # Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's 5 ms are longer than
 # it takes to sign a chunk.
-_SWITCH_SECONDS = 1e-4
+SWITCH_SECONDS = 1e-4
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16
 
@@ -54,12 +54,12 @@ class RunOptions(SessionOptions):
 def run(options: RunOptions, settings: Settings) -> Exit:
     """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
     with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
-        _check_follow(options, settings)
+        check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
         output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
-        sys.setswitchinterval(_SWITCH_SECONDS)
+        sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         if options.window_from is not None:
             fill(matcher, options.window_from)
@@ -93,11 +93,11 @@ def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Over
             yield len(matches.older), encode_matches(matches)
 
 
-def _check_follow(options: RunOptions, settings: Settings) -> None:
+def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
     """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
-    if not options.follow:
+    if not follow:
         return
-    last = options.paths[-1]
+    last = paths[-1]
     is_lines = os.path.isfile(last) and not last.lower().endswith(COMPRESSED_ENDINGS)
     if is_lines:
         with Path(last).open("rb") as file:

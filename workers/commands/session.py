@@ -28,7 +28,7 @@ from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import LEFT_OUT, Entry, Reader
+from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,8 @@ class Session:
     """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
 
     ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. Entering installs the handlers of ``stop``.
+    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
+    handlers of ``stop``.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Session:
         *,
         before: Sequence[str] = (),
         sized: bool = True,
+        every_line: bool = False,
         stop: Stop | None = None,
     ) -> None:
         paths = [*before, *options.paths]
@@ -81,7 +83,7 @@ class Session:
             bar=bar,
         )
         self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
-        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill)
+        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill, every_line=every_line)
 
     def __enter__(self) -> Session:
         self.stop.install()
@@ -117,11 +119,17 @@ class Session:
 
     def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
         """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
+        return (signed for _, signed in self.signed_chunks(paths, signer, follow=follow))
+
+    def signed_chunks(
+        self, paths: Sequence[str], signer: Signer, *, follow: bool = False
+    ) -> Iterator[tuple[Chunk, Signed]]:
+        """The same with the chunks that hold the documents."""
         chunks = self.chunks(paths, follow=follow)
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
             self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
-            yield signed
+            yield chunk, signed
             self.report.advance(self.reader.bytes_read)
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
@@ -134,7 +142,7 @@ class Session:
         place = 0
         for entry in chunk.entries:
             if isinstance(entry.found, str):
-                reason: str | None = entry.found
+                reason: str | None = None if entry.found in PASSED else entry.found
             else:
                 reason = reasons.get(place)
                 place += 1
@@ -149,8 +157,9 @@ class Session:
         if self.settings.strict and reason not in LEFT_OUT:
             raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
-    def end(self, counts: Mapping[str, int]) -> Exit:
-        """Write the summary, with these counters of the table; returns the exit code.
+    def end(self, counts: Mapping[str, int], found: Mapping[str, Any] | None = None) -> Exit:
+        """Write the summary, with these counters of the table, and what was found other than pairs; returns the exit
+        code.
 
         A reader of standard output that has closed the pipe wants no summary: that is a success.
         """
@@ -158,8 +167,9 @@ class Session:
             return Exit.SUCCESS
         ended = self.ended
         summary: dict[str, Any] = self.report.summary(
-            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds
-        )
+            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
+            found,
+        )  # fmt: skip
         self.report.tell(summary)
         if counts["truncated"]:
             limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
