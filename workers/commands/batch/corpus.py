@@ -157,7 +157,8 @@ class Corpus:
                 common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
                 score_min = settings.tuning.score_min if exact else 0.0
                 judged = judge(common, found.identical[part], score_min, settings.buckets_shared_min)
-                ranking.add(*(x[judged.is_pair] for x in (newer, older, judged.similarity)))
+                kept = judged.is_pair
+                ranking.add(newer[kept], older[kept], judged.similarity[kept])
         window = min(self._limits.window, _ALWAYS)
         for best in ranking.best(rows.count, window, k, _ROWS):
             chances = chance_found(settings, best.similarity).tolist()

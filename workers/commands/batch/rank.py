@@ -83,5 +83,5 @@ class Ranking:
             end = min(first + rows_max, count)
             query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"
             found = self._cursor.execute(query, [first, end]).fetchnumpy()
-            columns = (np.asarray(found[name], kind) for name, kind in (("n", np.int64), ("other", np.int64)))
-            yield Best(first, end, *columns, np.asarray(found["similarity"], np.float64))
+            rows, others = (np.asarray(found[name], np.int64) for name in ("n", "other"))
+            yield Best(first, end, rows, others, np.asarray(found["similarity"], np.float64))
