@@ -93,11 +93,8 @@ class BandTable:
         assert limits.bucket_candidates >= 1, limits
         assert limits.probe_candidates >= 1, limits
         self.limits = limits
-        self._slots, self._postings, self._bytes = (
-            Pages(SLOT_PAGE_BITS),
-            Pages(POSTING_PAGE_BITS),
-            Pages(BYTE_PAGE_BITS),
-        )
+        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
+        self._slots, self._postings, self._bytes = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self._store = Store(
@@ -161,15 +158,9 @@ class BandTable:
         self._before = None
 
     def probe_add(
-        self,
-        items: Items,
-        *,
-        probe: bool = True,
-        add: bool = True,
-        first: int = 0,
-        candidates_max: int = NO_LIMIT,
+        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
         limits: Limits | None = None,
-    ) -> Candidates:
+    ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
         It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
