@@ -22,6 +22,7 @@ from workers.cli.arguments import (
     RejectsFile,
     SettingsFile,
     SummaryFile,
+    WindowFile,
     or_stdin,
 )
 from workers.cli.dedup import dedup_command
@@ -68,10 +69,7 @@ def run_command(
     paths: Paths = None,
     candidates: Candidates = False,
     follow: Follow = False,
-    window_from: Annotated[
-        str | None,
-        typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
-    ] = None,
+    window_from: WindowFile = None,
     keep: KeepFile = None,
     output: Annotated[
         str | None,
