@@ -13,7 +13,7 @@ from stream.batches import id_columns, make_batch
 from stream.config import Config
 from stream.documents import Document, Neighbour, Pair, Refusal, Verdict
 from stream.nearest import check_ranks, ranked
-from stream.pipeline import Matcher, Signer, chunks, match_step, step
+from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window
 from stream.verdicts.decider import Decider
@@ -167,16 +167,17 @@ class Deduplicator:
             return {**self.matcher.table.counts(), "refused": self.refused}
 
     def save(self) -> bytes:
-        """The window as bytes, to continue from with ``load``: the signed documents, no text.
+        """The window as bytes, to continue from with ``load``: the signed documents and the decisions, no text.
 
-        The format is that of ``neardup run --keep``. The counts are not part of it.
+        The format is that of ``neardup run --keep`` and ``neardup dedup --keep``. The counts are not part of it.
         """
         with self._lock:
             time, messages = window_of(self.matcher)
-            return b"".join(encode_window(messages, time, self.config.signing_fingerprint))
+            fingerprint = self.config.signing_fingerprint
+            return b"".join(encode_window(messages, time, fingerprint, self._decider.save()))
 
     def load(self, data: bytes) -> None:
-        """Hold the window that ``save`` wrote, as if its documents had been processed here.
+        """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.
 
         Raises:
             WireError: the bytes are no window, are truncated, or were signed under another configuration.
@@ -192,7 +193,7 @@ class Deduplicator:
                 at += size
                 return data[at - size : at]
 
-            fill(self.matcher, read)
+            fill(self.matcher, read, self._decider)
 
     def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
         pairs: list[Pair] = []
@@ -243,17 +244,31 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
     return known if known > passed else int(NO_TIME), messages()
 
 
-def fill(matcher: Matcher, read: Callable[[int], bytes]) -> None:
+def fill(
+    matcher: Matcher, read: Callable[[int], bytes], decider: Decider | None = None, *, decide: bool = False
+) -> None:
     """Add the documents of a window to an empty matcher, without looking for pairs among them.
 
-    ``read`` returns the next bytes of what ``encode_window`` wrote. Raises ``WireError``.
+    ``read`` returns the next bytes of what ``encode_window`` wrote. A decider continues from the decisions of the
+    window; with ``decide``, it decides the documents of a window that has none. Raises ``WireError``.
     """
+    decisions: list[bytes] = []
     for part in decode_window(read, matcher.config.signing_fingerprint):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)
-            continue
-        with step(matcher.table):
-            matcher.match(part.batch, probe=False)
+        elif isinstance(part, bytes):
+            decisions.append(part)
+        elif decide and decider is not None and not decisions:
+            decider.decide_columns(np.ones(part.batch.size, np.bool_), Signed(part.batch, [], 0, 0))
             for id_ in part.removed:
-                matcher.remove(id_)
+                with step(matcher.table):
+                    decider.remove(id_)
+                    matcher.remove(id_)
+        else:
+            with step(matcher.table):
+                matcher.match(part.batch, probe=False)
+                for id_ in part.removed:
+                    matcher.remove(id_)
+    if decisions and decider is not None:
+        decider.resume(decisions)

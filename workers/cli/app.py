@@ -23,6 +23,7 @@ from workers.cli.arguments import (
     SettingsFile,
     SummaryFile,
     Top,
+    WindowFile,
     or_stdin,
 )
 from workers.cli.dedup import dedup_command
@@ -70,10 +71,7 @@ def run_command(
     candidates: Candidates = False,
     top: Top = None,
     follow: Follow = False,
-    window_from: Annotated[
-        str | None,
-        typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
-    ] = None,
+    window_from: WindowFile = None,
     keep: KeepFile = None,
     output: Annotated[
         str | None,
