@@ -12,7 +12,7 @@ from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
 from stream.documents import Document, Neighbour, Pair, Refusal, Verdict
-from stream.nearest import check_ranks, ranked
+from stream.neighbours.nearest import check_ranks, ranked
 from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window

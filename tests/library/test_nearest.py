@@ -11,7 +11,7 @@ from cases import CASES, Case
 
 from stream import Config, ConfigError, Deduplicator, Document, Signer
 from stream.batches import bucket_keys
-from stream.nearest import chance_found, ranked
+from stream.neighbours.nearest import chance_found, ranked
 from stream.pipeline import Matcher
 from stream.schemes import SCHEMES
 

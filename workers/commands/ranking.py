@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.nearest import check_ranks
+from stream.neighbours.nearest import check_ranks
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 

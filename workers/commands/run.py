@@ -16,7 +16,7 @@ from pathlib import Path
 
 from stream.batches import Batch
 from stream.json_lines import encode_matches, encode_nearest
-from stream.nearest import ranked
+from stream.neighbours.nearest import ranked
 from stream.pipeline import Matcher, Signer, match_steps, step
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview

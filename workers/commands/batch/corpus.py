@@ -26,7 +26,7 @@ from stream.bands_message import BandMessage
 from stream.batches import Batch, bucket_keys
 from stream.documents import Neighbour
 from stream.json_lines import encode_matches, encode_nearest
-from stream.nearest import chance_found
+from stream.neighbours.nearest import chance_found
 from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
