@@ -20,8 +20,7 @@ from stream.neighbours.nearest import ranked
 from stream.pipeline import Matcher, Signer, match_steps, step
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
-from workers.commands.ranking import check_top
-from workers.commands.session import Session, SessionOptions
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of

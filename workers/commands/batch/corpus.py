@@ -34,8 +34,7 @@ from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.output import standard_output, write_pairs
-from workers.commands.ranking import check_top
-from workers.commands.session import Session, SessionOptions
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 
