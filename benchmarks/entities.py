@@ -24,7 +24,7 @@ from stream import Config, Deduplicator, Document, Pair
 from stream.schemes.grid_functions import candidate_probability
 
 SEED = 8
-RECORDS, PRINTS = "S8-records", "S8-prints"
+RECORDS, FINGERPRINTS = "S8-records", "S8-prints"
 DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 _DEVIATIONS = 3.0
 _FINGERS: dict[Size, int] = {"smoke": 200, "default": 2000, "large": 10_000}
@@ -179,21 +179,21 @@ def run_records(size: Size) -> Iterator[Result]:
         yield Result(RECORDS, f"{name}: rate", count / elapsed, "records/s")
 
 
-def run_prints(size: Size) -> Iterator[Result]:
+def run_fingerprints(size: Size) -> Iterator[Result]:
     """The share of fingers whose two prints are candidates, against the law, for one group and two; prints a second."""
     rng = np.random.default_rng(SEED)
     fingers = _FINGERS[size]
     first = rng.random((fingers, _SQUARES)) < 0.2
     again = np.where(first, rng.random(first.shape) < 0.8, rng.random(first.shape) < 0.05)
-    prints = [
+    fingerprints = [
         Document(str(n), tokens=np.flatnonzero(row).tolist()) for n, row in enumerate(np.concatenate([first, again]))
     ]
     for groups in (1, 2):
         config = Config(scheme="grid", threshold=0.4, grid_groups=groups, bucket_candidates_max=2**20)
-        Deduplicator(config).process(prints[:2])  # compiled and warm
+        Deduplicator(config).process(fingerprints[:2])  # compiled and warm
         start = time.perf_counter()
         dedup = Deduplicator(config)
-        pairs = dedup.process(prints)
+        pairs = dedup.process(fingerprints)
         elapsed = time.perf_counter() - start
         expected = candidate_probability(0.16, _SQUARES, groups, config.grid_functions, config.grid_function_squares)
         found = sum(int(pair.newer) - int(pair.older) == fingers for pair in pairs)
@@ -201,9 +201,14 @@ def run_prints(size: Size) -> Iterator[Result]:
         details = {"false": len(pairs) - found, "checksum": _answers(pairs), **_counts(dedup)}
         name = f"{groups} group{'s' * (groups > 1)} of {config.grid_functions:,}"
         yield Result(
-            PRINTS, f"{name}: recall", found / fingers, "", Target("at least", round(expected, 4), chance), details
+            FINGERPRINTS,
+            f"{name}: recall",
+            found / fingers,
+            "",
+            Target("at least", round(expected, 4), chance),
+            details,
         )
-        yield Result(PRINTS, f"{name}: rate", len(prints) / elapsed, "prints/s")
+        yield Result(FINGERPRINTS, f"{name}: rate", len(fingerprints) / elapsed, "prints/s")
 
 
 def _answers(pairs: list[Pair]) -> str:
@@ -215,4 +220,4 @@ def _counts(dedup: Deduplicator) -> dict[str, int]:
     return {name: counts[name] for name in ("candidates", "cuts")}
 
 
-SCENARIOS = {RECORDS: run_records, PRINTS: run_prints}
+SCENARIOS = {RECORDS: run_records, FINGERPRINTS: run_fingerprints}

@@ -98,8 +98,8 @@ def with_group(settings: StreamSettings, group: str, instance: str = "0") -> Str
     return load_stream({**settings.model_dump(exclude_unset=True), "group": group, "instance": instance})
 
 
-def texts(count: int, seed: int, edited_share: float = 0.1, pieces: int = PIECES) -> Iterator[str]:
-    """Texts of ``pieces`` pieces of 160 bytes; ``edited_share`` of them a recent one with one piece replaced.
+def texts(count: int, seed: int, edited_fraction: float = 0.1, pieces: int = PIECES) -> Iterator[str]:
+    """Texts of ``pieces`` pieces of 160 bytes; ``edited_fraction`` of them a recent one with one piece replaced.
 
     Two others share a piece in a hundred at most, so only the edited ones are pairs. Made faster than they are signed.
     """
@@ -108,7 +108,7 @@ def texts(count: int, seed: int, edited_share: float = 0.1, pieces: int = PIECES
     pool = [" ".join(words[i : i + _PIECE_WORDS]) for i in range(0, len(words), _PIECE_WORDS)]
     last: list[int] = []
     for _ in range(count):
-        if last and rng.random() < edited_share:
+        if last and rng.random() < edited_fraction:
             chosen = [*last[:-1], int(rng.integers(_POOL_PIECES))]
         else:
             chosen = last = rng.integers(_POOL_PIECES, size=pieces).tolist()

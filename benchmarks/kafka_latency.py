@@ -24,7 +24,7 @@ from workers.transport.kafka.connect import kafka_settings
 
 SEED = 43
 ID = "K5-latency"
-SECONDS_MAX, LOAD_SHARE = 1.0, 0.5
+SECONDS_MAX, LOAD_FRACTION = 1.0, 0.5
 _BACKLOG: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
 _LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.0}
 # The first seconds of the load are not counted: they belong to the change from one load to another.
@@ -115,7 +115,7 @@ def _run(settings: StreamSettings, bench: Bench) -> _Load:
         for each in both:
             each.start()
         capacity = _capacity(signer, matcher, backlog)
-        rate = max(LOAD_SHARE * capacity, 1.0)
+        rate = max(LOAD_FRACTION * capacity, 1.0)
         count = int(rate * _LOAD_SECONDS[bench.size])
         with Process("produce", settings, str(count), str(SEED + 1), str(rate)) as source:
             source.start()

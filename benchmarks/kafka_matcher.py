@@ -36,7 +36,7 @@ RATE_MIN, BYTES_MAX = 100_000, 1_400
 _DOCUMENTS: dict[Size, int] = {"smoke": 600, "default": 240_000, "large": 1_000_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 3}
 # Shorter than 4 kB: what a matcher does knows nothing of the length of texts.
-_PIECES, _EDITED_SHARE = 12, 0.1
+_PIECES, _EDITED_FRACTION = 12, 0.1
 # Documents of a signer's step: in 200 ms at 10,000 documents a second, and at a little more than 1,000.
 _STEPS = (2_000, 250)
 _FIELDS = Fields("id", "text", "timestamp")
@@ -74,7 +74,7 @@ def run(bench: Bench) -> Iterator[Result]:
 
 def documents(count: int) -> list[Document]:
     """Documents in order of event time."""
-    made = texts(count, SEED, _EDITED_SHARE, _PIECES)
+    made = texts(count, SEED, _EDITED_FRACTION, _PIECES)
     return [Document(f"doc-{SEED:04d}-{i:011d}", text, 1_700_000_000 + i / 1000) for i, text in enumerate(made)]
 
 

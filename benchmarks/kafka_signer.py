@@ -29,7 +29,7 @@ from workers.transport.kafka.connect import connect, kafka_settings
 
 SEED = 41
 BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"
-SHARE_MIN, SCALING_MIN = 0.5, 1.6
+RATIO_MIN, SCALING_MIN = 0.5, 1.6
 _DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 5}
 
@@ -77,8 +77,8 @@ def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
     while tally.sums.get("documents", 0) < count:
         worker.turn(settings.commit_interval_ms / 1000, settings.step_documents_max)
     assert remaining(transport, names.topics.documents, consumer.positions()) <= settings.documents_partitions
-    share = count / (count - before)
-    seconds = (time.perf_counter() - started) * share, (time.process_time() - own) * share
+    scale = count / (count - before)
+    seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
     for each in (producer, consumer, transport):
         each.close()
     return *seconds, tally
@@ -100,9 +100,9 @@ def _compared_with_bare(settings: StreamSettings, bench: Bench, count: int, docu
         details |= {f"{name} documents/s": round(count / wall), f"{name} own us/document": 1e6 * own / count}
     details |= {f"{name} us/document": 1e6 * seconds / count for name, seconds in stages.items()}
     details["share by own processor time"] = best["bare"][1] / best["signer"][1]
-    share = best["bare"][0] / best["signer"][0]
-    target = Target("at least", SHARE_MIN) if bench.size != "smoke" else None
-    return Result(BARE_ID, "throughput of a signer over a bare loop's", share, "times", target, details)
+    ratio = best["bare"][0] / best["signer"][0]
+    target = Target("at least", RATIO_MIN) if bench.size != "smoke" else None
+    return Result(BARE_ID, "throughput of a signer over a bare loop's", ratio, "times", target, details)
 
 
 def _two(settings: StreamSettings, bench: Bench, count: int) -> Result:
@@ -124,9 +124,9 @@ def _two(settings: StreamSettings, bench: Bench, count: int) -> Result:
 def _drain(settings: StreamSettings, bench: Bench, count: int, number: int) -> tuple[float, dict[str, float]]:
     """Documents a second while all of them had work, and the processor seconds of everybody for each second of it."""
     own = [with_group(settings, settings.group, str(i)) for i in range(number)]
-    share = str(settings.documents_partitions // number)
+    each_owns = str(settings.documents_partitions // number)
     with ExitStack() as held:
-        signers = [held.enter_context(Process("sign", each, share)) for each in own]
+        signers = [held.enter_context(Process("sign", each, each_owns)) for each in own]
         wait_until(lambda: all(signer.ready.is_set() for signer in signers), "ready", signers)
         for each in signers:
             each.start()

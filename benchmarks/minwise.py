@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.uint64]
 Floats = npt.NDArray[np.float64]
 
 
-def first_shares(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int64]], Numbers]) -> Floats:
+def first_fractions(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int64]], Numbers]) -> Floats:
     """In which share of a signature's rows each of k different elements comes first of them all: ``float64[k]``.
 
     ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets: a ``sign`` of ``stream.signatures`` with rows and seed
@@ -31,13 +31,13 @@ def first_shares(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int6
     return np.asarray((single == whole).mean(axis=1))
 
 
-def bias(shares: Floats) -> float:
+def bias(fractions: Floats) -> float:
     """The least epsilon with which those shares of k elements are within epsilon / k of 1 / k.
 
     >>> bias(np.array([0.25, 0.75]))
     0.5
     """
-    return float(np.abs(len(shares) * shares - 1).max())
+    return float(np.abs(len(fractions) * fractions - 1).max())
 
 
 def linear_family(prime: int) -> tuple[Numbers, Numbers]:

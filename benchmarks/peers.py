@@ -120,7 +120,7 @@ def memory(name: str, shingles: str, count: int) -> dict[str, float]:
     process = row.start(shingles, *row.shape)
     before = resident_bytes()
     for part in range(count // 1000):
-        process(documents("20w", 1000, SEED + 3 + part, edited_share=0.0))
+        process(documents("20w", 1000, SEED + 3 + part, edited_fraction=0.0))
     out = {"bytes/document": (resident_bytes() - before) / count}
     dedup = getattr(process, "dedup", None)
     if dedup is not None:

@@ -23,5 +23,5 @@ RECALL: dict[str, str] = {
     "p_stable": vectors.RECALL,
     "bit_sampling": vectors.RECALL,
     "records": entities.RECORDS,
-    "grid": entities.PRINTS,
+    "grid": entities.FINGERPRINTS,
 }

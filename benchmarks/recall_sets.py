@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.minwise import Numbers, bias, first_shares, linear_family
+from benchmarks.minwise import Numbers, bias, first_fractions, linear_family
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
 from stream.documents import Features
@@ -79,7 +79,7 @@ def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int)
     return Features(both.reshape(-1), starts)
 
 
-def meet(left: Keys, right: Keys) -> npt.NDArray[np.bool_]:
+def share_keys(left: Keys, right: Keys) -> npt.NDArray[np.bool_]:
     """Whether item i of the left shares a key with item i of the right, ``bool[n]``."""
     count = len(left.starts) - 1
     pairs = [np.repeat(np.arange(count), np.diff(keys.starts)) for keys in (left, right)]
@@ -87,9 +87,9 @@ def meet(left: Keys, right: Keys) -> npt.NDArray[np.bool_]:
         set(zip(pair.tolist(), keys.values.tolist(), strict=True))
         for pair, keys in zip(pairs, (left, right), strict=True)
     ]
-    met = np.zeros(count, np.bool_)
-    met[[pair for pair, _ in shared[0] & shared[1]]] = True
-    return met
+    shares_key = np.zeros(count, np.bool_)
+    shares_key[[pair for pair, _ in shared[0] & shared[1]]] = True
+    return shares_key
 
 
 def measure(config: Config, union: int, similarity: float, pairs: int, seed: int) -> Outcome:
@@ -106,10 +106,10 @@ def measure(config: Config, union: int, similarity: float, pairs: int, seed: int
         places = np.arange(len(features.starts) - 1)
         left, right = evidence.select(places[::2]), evidence.select(places[1::2])
         found = scheme.common(left, right, plan)
-        met = meet(scheme.keys(left, plan), scheme.keys(right, plan))
-        assert (met == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
-        candidates += int(met.sum())
-        emitted += int((met & (found.similarity >= config.tuning.score_min)).sum())
+        shares_key = share_keys(scheme.keys(left, plan), scheme.keys(right, plan))
+        assert (shares_key == (found.first_key >= 0)).all(), "the keys and the evidence disagree"
+        candidates += int(shares_key.sum())
+        emitted += int((shares_key & (found.similarity >= config.tuning.score_min)).sum())
         estimates.append(found.similarity)
     estimate = np.concatenate(estimates)
     return Outcome(pairs, candidates, emitted, float(estimate.mean()), float(estimate.std(ddof=1)))
@@ -177,14 +177,16 @@ def run_minwise(size: Size) -> Iterator[Result]:
     sets = {**{name: np.array(list(x), np.uint64) for name, x in _REGULAR.items()}, "ten hashed elements": hashed}
     for name, elements in sets.items():
         if name in _REGULAR:
-            shares = first_shares(elements, lambda v, s: minhash.sign_linear(v, s, a, b, _PRIME))
+            fractions = first_fractions(elements, lambda v, s: minhash.sign_linear(v, s, a, b, _PRIME))
             least = 1 / (2 * (len(elements) - 1))
             yield Result(
-                MINWISE_ID, f"a x + b mod {_PRIME}, {name}: least share", float(shares.min()), "",
-                Target("at least", least), {"bias": bias(shares), "shares": shares.round(4).tolist()},
+                MINWISE_ID, f"a x + b mod {_PRIME}, {name}: least share", float(fractions.min()), "",
+                Target("at least", least), {"bias": bias(fractions), "shares": fractions.round(4).tolist()},
             )  # fmt: skip
         for family, sign in (("minhash", minhash.sign), ("permutation", permutation.sign)):
-            parts = [first_shares(elements, _seeded(sign, min(rows, 4000), seed)) for seed in range(-(-rows // 4000))]
+            parts = [
+                first_fractions(elements, _seeded(sign, min(rows, 4000), seed)) for seed in range(-(-rows // 4000))
+            ]
             value = bias(np.mean(parts, axis=0))
             noise = 4 * math.sqrt((len(elements) - 1) / rows)
             fair = family == "permutation" or name not in _REGULAR

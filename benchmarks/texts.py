@@ -43,13 +43,13 @@ class Kind(NamedTuple):
     words: int
     characters: int | None
     punctuation: bool
-    replaced_share_max: float
+    replaced_fraction_max: float
 
 
 KINDS: dict[str, Kind] = {
-    "5kb": Kind(words=1000, characters=5000, punctuation=True, replaced_share_max=0.14),
-    "300w": Kind(words=300, characters=None, punctuation=False, replaced_share_max=0.07),
-    "20w": Kind(words=20, characters=None, punctuation=False, replaced_share_max=0.05),
+    "5kb": Kind(words=1000, characters=5000, punctuation=True, replaced_fraction_max=0.14),
+    "300w": Kind(words=300, characters=None, punctuation=False, replaced_fraction_max=0.07),
+    "20w": Kind(words=20, characters=None, punctuation=False, replaced_fraction_max=0.05),
 }
 
 
@@ -92,17 +92,17 @@ def draw_words(rng: np.random.Generator, count: int, punctuation: bool) -> list[
     return words
 
 
-def documents(kind: str, count: int, seed: int, edited_share: float = 0.25) -> list[Document]:
-    """``count`` documents with ids of 20 bytes, ``edited_share`` of them edited copies of earlier ones."""
+def documents(kind: str, count: int, seed: int, edited_fraction: float = 0.25) -> list[Document]:
+    """``count`` documents with ids of 20 bytes, ``edited_fraction`` of them edited copies of earlier ones."""
     shape = KINDS[kind]
     rng = np.random.default_rng(seed)
     recent: list[list[str]] = []
     out: list[Document] = []
     for i in range(count):
-        if recent and rng.random() < edited_share:
+        if recent and rng.random() < edited_fraction:
             words = list(recent[int(rng.integers(len(recent)))])
-            share = rng.random() * shape.replaced_share_max
-            places = rng.choice(len(words), max(1, round(share * len(words))), replace=False).tolist()
+            fraction = rng.random() * shape.replaced_fraction_max
+            places = rng.choice(len(words), max(1, round(fraction * len(words))), replace=False).tolist()
             for place, word in zip(places, draw_words(rng, len(places), shape.punctuation), strict=True):
                 words[place] = word
         else:

@@ -155,7 +155,7 @@ class Slice(NamedTuple):
 
     ``matches`` are their m pairs, ``items`` and ``slots`` (``int32[m]``, ``int64[m]``) the two documents of each in
     order of arrival: the place in the batch, and the number in the table. ``end`` is the place of the item after them,
-    ``candidates`` how many candidates they met.
+    ``candidates`` how many candidates they have.
     """
 
     matches: Matches
@@ -197,7 +197,7 @@ class Matcher:
         self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
-        """Probe the table with each item, then add it; score what was met; keep what is owned and passes the cut."""
+        """Probe the table with each item, then add it; score the candidates; return the pairs of the partition."""
         return joined([part.matches for part in self.slices(batch, probe=probe, add=add)])
 
     def slices(
@@ -211,42 +211,42 @@ class Matcher:
         keys = bucket_keys(batch, self._scheme, self.config.plan)
         items, end = table_items(batch, keys, self.partition), 0
         while True:
-            met = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
-            end = met.end
-            yield Slice(*self._judged(batch, keys, met), end, len(met.items))
+            found = self.table.probe_add(items, probe=probe, add=add, first=end, candidates_max=candidates_max)
+            end = found.end
+            yield Slice(*self._judged(batch, keys, found), end, len(found.items))
             if end == batch.size:
                 return
 
     def _judged(
-        self, batch: Batch, keys: Keys, met: Candidates
+        self, batch: Batch, keys: Keys, found: Candidates
     ) -> tuple[Matches, npt.NDArray[np.int32], npt.NDArray[np.int64]]:
         """The candidates that are pairs and that the partition owns, with their places and slots."""
-        if not len(met.items):
-            return NO_MATCHES, met.items, met.slots
-        common = self._common(batch, met)
-        judged = judge(common, met.identical, self.score_min, self.config.buckets_shared_min)
+        if not len(found.items):
+            return NO_MATCHES, found.items, found.slots
+        common = self.common(batch, found)
+        judged = judge(common, found.identical, self.score_min, self.config.buckets_shared_min)
         emitted = judged.is_pair
         if self.partition.of > 1:
-            owners = partitions_of(keys.values[keys.starts[met.items] + judged.first_key], self.partition.of)
+            owners = partitions_of(keys.values[keys.starts[found.items] + judged.first_key], self.partition.of)
             emitted = emitted & (owners == self.partition.number)
         rows = np.flatnonzero(emitted)
-        items, slots = met.items[rows], met.slots[rows]
+        items, slots = found.items[rows], found.slots[rows]
         arrived = Matches(
             self.table.ids(slots), batch.ids_at(items), self.table.times(slots), batch.times[items],
             judged.similarity[rows], judged.keys[rows],
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
-    def _common(self, batch: Batch, met: Candidates) -> Common:
-        """What items have in common with what they met; a part at a time, for evidence may be large."""
-        sizes = self.table.ragged_lengths(met.slots) + np.diff(batch.ragged_starts)[met.items]
+    def common(self, batch: Batch, found: Candidates) -> Common:
+        """Return what items have in common with their candidates, compared in parts because evidence may be large."""
+        sizes = self.table.ragged_lengths(found.slots) + np.diff(batch.ragged_starts)[found.items]
         parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES
-        found = []
+        compared = []
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
-            slots = met.slots[rows]
+            slots = found.slots[rows]
             older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
-            found.append(self._scheme.common(batch.evidence.select(met.items[rows]), older, self.config.plan))
-        return found[0] if len(found) == 1 else Common(*map(np.concatenate, zip(*found, strict=True)))
+            compared.append(self._scheme.common(batch.evidence.select(found.items[rows]), older, self.config.plan))
+        return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
@@ -257,7 +257,7 @@ class Matcher:
 
 
 def match_step(matcher: Matcher, batch: Batch, *, add: bool = True) -> Matches:
-    """One batch as one step: it is taken whole or, on any exception, not at all."""
+    """Match one batch as one step: the table adds all of it or, on any exception, nothing."""
     if not add:
         return matcher.match(batch, add=False)
     with step(matcher.table):

@@ -115,8 +115,8 @@ MUTANTS = (
     ),
     Mutant(
         "nothing waits at the horizon", "simulation", ALIGNMENT,
-        "            if time > limits.hard:\n",
-        "            if False:\n",
+        "bisect_right(lane.times, limits.hard)",
+        "len(lane.times)",
         (CATCH_UP,),
     ),
     Mutant(
@@ -127,14 +127,14 @@ MUTANTS = (
     ),
     Mutant(
         "an old record passes an empty partition at once", "twin", ALIGNMENT,
-        "            if limits.soft < time < fresh_ms and record.offset >= settled[partition]:\n",
-        "            if False:\n",
+        "        return place if place < len(self.times) and self.times[place] < fresh_ms else len(self.times)\n",
+        "        return len(self.times)\n",
         (ALIGNED,),
     ),
     Mutant(
         "a record from the future sets the clock", "twin", ALIGNMENT,
-        "record.timestamp_ms if record.timestamp_ms <= now_ms else before",
-        "record.timestamp_ms",
+        "one.timestamp_ms if one.timestamp_ms <= now_ms else before",
+        "one.timestamp_ms",
         (ALIGNED,),
     ),
     Mutant(

@@ -112,7 +112,7 @@ def folded(graph: Graph, found: Contents) -> Graph:
 
 
 def alike(graph: Graph, pairs: list[tuple[Page, Page]]) -> tuple[float, float]:
-    """The mean Jaccard similarity of the links of pairs of pages, and the share of the pairs that the stream joins."""
+    """Return the mean Jaccard similarity of the links of pairs of pages, and which fraction the stream joins."""
     documents = [Document("/".join(page), tokens=list(map("/".join, targets))) for page, targets in graph.items()]
     same = joined(documents, Config(shingles="tokens", scheme="prefix", threshold=0.8)).of
     similarity = mean(len(graph[a] & graph[b]) / len(graph[a] | graph[b]) for a, b in pairs)
@@ -137,8 +137,8 @@ def main(arguments: list[str]) -> None:
     print(f"{len(graph)} pages with {LINKS_MIN} links or more, {len(copies)} pairs of copies on mirrors\n")
     print("links    mean similarity of copies   copies joined by the stream")
     for name, one in (("as they are", graph), ("folded", folded(graph, found))):
-        similarity, share = alike(one, copies)
-        print(f"{name:<12}{similarity:>22.3f}{share:>30.3f}")
+        similarity, fraction = alike(one, copies)
+        print(f"{name:<12}{similarity:>22.3f}{fraction:>30.3f}")
 
 
 if __name__ == "__main__":

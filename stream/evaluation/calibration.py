@@ -54,7 +54,7 @@ class Bin(NamedTuple):
 
 
 def true_share(difference: float, matched: float, random: float) -> float:
-    """(h1 - h) / (h1 - h0): the share of true pairs where the mean difference is ``difference``.
+    """(h1 - h) / (h1 - h0): the fraction of true pairs where the mean difference is ``difference``.
 
     ``matched`` is h0, the mean difference of true pairs, ``random`` h1, that of records at random. An estimate may lie
     outside of 0 to 1. Raises ``ConfigError`` unless h1 is greater than h0.
@@ -102,7 +102,7 @@ def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -
 
 
 def random_disagreement(values: Sequence[str]) -> Mean:
-    """The share of all pairs of n texts that are not equal, exactly; the error is that of n drawn from many.
+    """The fraction of all pairs of n texts that are not equal, exactly; the error is that of n drawn from many.
 
     >>> random_disagreement(["a", "a", "b"]).value == 2 / 3
     True
@@ -113,7 +113,7 @@ def random_disagreement(values: Sequence[str]) -> Mean:
 
 
 def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, edges: Sequence[float]) -> list[Bin]:
-    """The share of true pairs in each bin of similarity, for n pairs.
+    """The fraction of true pairs in each bin of similarity, for n pairs.
 
     ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, the last one its upper edge
     too. Bins without pairs are left out. The interval is that of the ratio of three means that each have an error
@@ -125,9 +125,9 @@ def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, e
     for at, (low, high) in enumerate(pairwise(edges)):
         here = mean_difference(differences[place == at])
         if here.pairs:
-            share, error = _share(here, matched, random)
-            least, most = share - DEVIATIONS * error, share + DEVIATIONS * error
-            out.append(Bin(low, high, here.pairs, here.value, *(_within(part) for part in (share, least, most))))
+            fraction, error = _fraction(here, matched, random)
+            least, most = fraction - DEVIATIONS * error, fraction + DEVIATIONS * error
+            out.append(Bin(low, high, here.pairs, here.value, *(_within(part) for part in (fraction, least, most))))
     return out
 
 
@@ -213,12 +213,12 @@ def _mean_of_pairs(totals: Floats, partners: npt.NDArray[np.int64]) -> Mean:
     return Mean(value, error, pairs // 2)
 
 
-def _share(here: Mean, matched: Mean, random: Mean) -> tuple[float, float]:
-    """The share of true pairs, and its standard error from those of the three means."""
-    share = true_share(here.value, matched.value, random.value)
-    variance = here.error**2 + (share * matched.error) ** 2 + ((1 - share) * random.error) ** 2
-    return share, math.sqrt(variance) / (random.value - matched.value)
+def _fraction(here: Mean, matched: Mean, random: Mean) -> tuple[float, float]:
+    """Return the fraction of true pairs, and its standard error from the errors of the three means."""
+    fraction = true_share(here.value, matched.value, random.value)
+    variance = here.error**2 + (fraction * matched.error) ** 2 + ((1 - fraction) * random.error) ** 2
+    return fraction, math.sqrt(variance) / (random.value - matched.value)
 
 
-def _within(share: float) -> float:
-    return share if math.isnan(share) else min(max(share, 0.0), 1.0)
+def _within(fraction: float) -> float:
+    return fraction if math.isnan(fraction) else min(max(fraction, 0.0), 1.0)

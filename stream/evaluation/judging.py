@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 DEVIATIONS = 1.959963984540054
 
 
-class Share(NamedTuple):
+class Proportion(NamedTuple):
     """A fraction and the ends of its interval, each in [0, 1]; NaN for a fraction of nothing."""
 
     value: float
@@ -43,18 +43,18 @@ class Confusion(NamedTuple):
     false_negatives: int
     true_negatives: int | None
 
-    def precision(self) -> Share:
+    def precision(self) -> Proportion:
         """Return the fraction of emitted pairs that are true."""
-        return share(self.true_positives, self.true_positives + self.false_positives)
+        return proportion(self.true_positives, self.true_positives + self.false_positives)
 
-    def recall(self) -> Share:
+    def recall(self) -> Proportion:
         """Return the fraction of true pairs that are emitted."""
-        return share(self.true_positives, self.true_positives + self.false_negatives)
+        return proportion(self.true_positives, self.true_positives + self.false_negatives)
 
-    def f1(self) -> Share:
+    def f1(self) -> Proportion:
         """Return the harmonic mean of precision and recall."""
         union = self.true_positives + self.false_positives + self.false_negatives
-        return Share(*(2 * u / (1 + u) for u in share(self.true_positives, union)))
+        return Proportion(*(2 * u / (1 + u) for u in proportion(self.true_positives, union)))
 
 
 class Bin(NamedTuple):
@@ -64,23 +64,23 @@ class Bin(NamedTuple):
     high: float
     pairs: int
     found: int
-    share: Share
+    share: Proportion
     expected: float
 
 
-def share(part: int, whole: int, deviations: float = DEVIATIONS) -> Share:
+def proportion(part: int, whole: int, deviations: float = DEVIATIONS) -> Proportion:
     """Return the fraction of ``part`` in ``whole`` with Wilson's interval.
 
-    >>> [round(x, 3) for x in share(8, 10)]
+    >>> [round(x, 3) for x in proportion(8, 10)]
     [0.8, 0.49, 0.943]
     """
     if whole == 0:
-        return Share(math.nan, math.nan, math.nan)
+        return Proportion(math.nan, math.nan, math.nan)
     value, z2 = part / whole, deviations**2
     middle = (value + z2 / (2 * whole)) / (1 + z2 / whole)
     half = deviations / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
     low = 0.0 if part == 0 else middle - half  # which rounding would miss by a little
-    return Share(value, low, 1.0 if part == whole else middle + half)
+    return Proportion(value, low, 1.0 if part == whole else middle + half)
 
 
 def confusion(
@@ -149,5 +149,5 @@ def bins(
         inside = (similarity >= low) & ((similarity <= high) if last else (similarity < high))
         if inside.any():
             count, hits = int(inside.sum()), int(found[inside].sum())
-            out.append(Bin(low, high, count, hits, share(hits, count), float(expected(similarity[inside]).mean())))
+            out.append(Bin(low, high, count, hits, proportion(hits, count), float(expected(similarity[inside]).mean())))
     return out

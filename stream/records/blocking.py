@@ -1,7 +1,7 @@
-"""Blocking: which records meet, by equal values of fields or by bands of their shingles.
+"""Blocking: which records become candidates, by equal values of fields or by bands of their shingles.
 
 The values of a record are ragged bytes, UTF-8 with 0x1F between them. The hash of a key includes its number, so equal
-values of different fields never meet. A key with a missing field does not exist.
+values of different fields have different keys. A record that lacks a field has no key with this field.
 
 Source: Mining of Massive Datasets, 3.8.2 (a key for each field), 3.4.1 (bands).
 """
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from stream.errors import ConfigError
 from stream.kernels.compile import kernel
-from stream.kernels.hashing import BASE, derive_seed, mix64
+from stream.kernels.hashing import BASE, mix64, seed_of
 from stream.signatures import banding, one_permutation
 from stream.texts import shingles
 from stream.texts.normalize import NormalForm, code_points
@@ -24,10 +24,10 @@ from stream.texts.normalize import NormalForm, code_points
 # Between the values of a record: the unit separator, which no value holds.
 SEPARATOR = "\x1f"
 _SEPARATOR_BYTE = np.uint8(0x1F)
-# Bits kept of each row of a shingled field. A band has at least two rows (a bound of record_rows), so that one of
-# different shingles agrees by chance with 2^-32 at most.
+# Bits stored of each row of a shingled field. A band has at least two rows (a bound of record_rows), so that bands
+# of different shingles agree by chance with probability 2^-32 at most.
 _ROW_BITS = 16
-# Separates these from the seeds of bands and of signature rows.
+# Separates the seeds of keys from those of bands and of signature rows.
 _KEY_PURPOSE = 1 << 33
 # Values are normalised before they are split into shingles.
 _AS_IT_IS = NormalForm(nfkc=False, fold_case=False, fold_space=False)
@@ -39,7 +39,7 @@ Values = tuple[str, ...]
 
 
 class Blocking(NamedTuple):
-    """Which records meet.
+    """Which records become candidates.
 
     ``exact`` holds the places of the fields of each exact key, ``shingled`` those of the fields with bands. ``k``
     characters a shingle; ``bands`` bands of ``rows`` rows for each shingled field.
@@ -56,6 +56,16 @@ class Blocking(NamedTuple):
     def width(self) -> int:
         """Bytes of the sketches of a record."""
         return len(self.shingled) * self.bands * self.rows * _ROW_BITS // 8
+
+
+class _KeyRules(NamedTuple):
+    """The keys of a record: a seed for each; the fields of exact key k are ``parts[part_starts[k]:part_starts[k+1]]``;
+    the shingled fields follow."""
+
+    seeds: Words
+    parts: npt.NDArray[np.int64]
+    part_starts: Starts
+    shingled: npt.NDArray[np.int64]
 
 
 def parse_blocking(
@@ -127,11 +137,11 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
     """Bucket keys of n records of ``fields`` values each: ragged ``uint64[m]`` and starts ``int64[n + 1]``.
 
     First the exact keys in their order, then the bands of each shingled field. A key hashes its own number, so that
-    equal values of different fields never meet; one with a missing value is left out.
+    equal values of different fields differ. A key with a missing value is left out.
     """
     n, exact, banded = len(starts) - 1, len(blocking.exact), len(blocking.shingled)
     wide = blocking.bands * blocking.rows * _ROW_BITS // 8
-    seeds = [derive_seed(np.uint64(blocking.seed), np.uint64(_KEY_PURPOSE + i)) for i in range(exact + banded)]
+    seeds = [seed_of(np.uint64(blocking.seed), np.uint64(_KEY_PURPOSE + i)) for i in range(exact + banded)]
     bands = np.empty((n, banded, blocking.bands), np.uint64)
     for at in range(banded):
         sketch = np.ascontiguousarray(sketched[:, at * wide : (at + 1) * wide])
@@ -140,10 +150,9 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
     part_starts = np.cumsum([0, *map(len, blocking.exact)]).astype(np.int64)
     out = np.empty(n * (exact + banded * blocking.bands), np.uint64)
     out_starts = np.zeros(n + 1, np.int64)
-    shingled = np.array(blocking.shingled, np.int64)
-    seed_array = np.array(seeds, np.uint64)
+    rules = _KeyRules(np.array(seeds, np.uint64), parts, part_starts, np.array(blocking.shingled, np.int64))
     bounds = np.empty(fields + 1, np.int64)
-    _keys(data, starts, seed_array, parts, part_starts, shingled, bands, bounds, out, out_starts)
+    _keys(data, starts, rules, bands, bounds, out, out_starts)
     return out[: out_starts[-1]], out_starts
 
 
@@ -157,9 +166,10 @@ def shared_keys(
 
 
 @kernel
-def _keys(data, starts, seeds, parts, part_starts, shingled, bands, bounds, out, out_starts):
-    """``bounds`` is scratch: where each value of a record begins, and one behind the end of the last."""
+def _keys(data, starts, rules, bands, bounds, out, out_starts):
+    """Write the keys of all records. ``bounds`` is scratch: where each value begins, and one after the last value."""
     made = 0
+    seeds, parts, part_starts, shingled = rules
     exact = len(part_starts) - 1
     for i in range(len(starts) - 1):
         bounds[0] = starts[i]

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
-from stream.kernels.hashing import derive_seed, mix64
+from stream.kernels.hashing import derive_seed, mix64, seed_of
 
 # Separates these from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34
@@ -82,28 +82,32 @@ def bitmaps(values: npt.NDArray[np.integer], starts: npt.NDArray[np.int64], squa
     return np.packbits(out, axis=1, bitorder="little")
 
 
-def keys(prints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Bucket keys of n prints, ragged ``uint64[m]`` with starts ``int64[n + 1]``: the functions of the first group
-    all of whose squares the print has, each with a key of its own.
+def keys(fingerprints: Bitmaps, chosen: Functions, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
+    """Return the bucket keys of n fingerprints, ragged ``uint64[m]`` with starts ``int64[n + 1]``.
+
+    A fingerprint has a key for each function of the first group whose squares it has all.
     """
-    held, group = np.empty(8 * prints.shape[1], np.uint8), chosen.squares[0]
-    starts = np.zeros(len(prints) + 1, np.int64)
+    held, group = np.empty(8 * fingerprints.shape[1], np.uint8), chosen.squares[0]
+    starts = np.zeros(len(fingerprints) + 1, np.int64)
     members = np.empty(len(group) + 1, np.int32)
-    out = np.empty(int(_count(prints, group, held)), np.uint64)
-    _keys(prints, group, _seed(seed, _KEY_PURPOSE), held, members, starts, out)
+    out = np.empty(int(_count(fingerprints, group, held)), np.uint64)
+    _keys(fingerprints, group, _seed(seed, _KEY_PURPOSE), held, members, starts, out)
     return out, starts
 
 
 def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Of m pairs of prints, the place among a's keys of the first that b has too, ``int32[m]`` (-1: none), and in how
-    many buckets of each group they meet, ``int32[m, groups]``."""
+    """Compare m pairs of fingerprints.
+
+    Returns the place among a's keys of the first one that b has too (``int32[m]``, -1: none), and the number of common
+    buckets in each group (``int32[m, groups]``).
+    """
     first, shared = np.empty(len(a), np.int32), np.zeros((len(a), len(chosen.squares)), np.int32)
     _shared(a, b, *chosen, np.empty(8 * a.shape[1], np.uint8), first, shared)
     return first, shared
 
 
 def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
-    """Jaccard similarity of m pairs of prints, ``float64[m]``; 0 for two empty ones.
+    """Jaccard similarity of m pairs of fingerprints, ``float64[m]``; 0 for two empty ones.
 
     >>> one, other = (np.packbits([squares], axis=1) for squares in ([1, 1, 1, 0], [0, 1, 1, 1]))
     >>> jaccard(one, other)
@@ -114,8 +118,8 @@ def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
     return np.asarray(np.divide(common, union, out=np.zeros(len(a)), where=union > 0))
 
 
-def candidate_probability(share: float, squares: int | None, groups: int, count: int, size: int) -> float:
-    """The chance that a pair which shares each square with chance ``share`` (0 to 1) meets in every group.
+def candidate_probability(chance: float, squares: int | None, groups: int, count: int, size: int) -> float:
+    """The chance that a pair which shares each square with chance ``chance`` (0 to 1) meets in every group.
 
     The squares are independent of each other and the functions random: exact over the number of squares in common,
     which follows the binomial law of ``squares``. ``None`` is an unlimited grid, where functions are independent.
@@ -126,13 +130,15 @@ def candidate_probability(share: float, squares: int | None, groups: int, count:
     0.978
     """
     if squares is None:
-        law, function = np.ones(1), np.array([share**size])
+        law, function = np.ones(1), np.array([chance**size])
     else:
         common = np.arange(squares + 1)
         logs = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, squares + 1)))])
         ways = logs[squares] - logs - logs[::-1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            law = np.exp(ways + np.nan_to_num(common * np.log(share)) + np.nan_to_num(common[::-1] * np.log1p(-share)))
+            law = np.exp(
+                ways + np.nan_to_num(common * np.log(chance)) + np.nan_to_num(common[::-1] * np.log1p(-chance))
+            )
         function = np.prod([(common - i).clip(0) / (squares - i) for i in range(size)], axis=0)
     with np.errstate(divide="ignore"):
         missed = np.exp(count * np.log1p(-function))
@@ -174,7 +180,7 @@ def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float =
 
 
 def _seed(seed: int, purpose: int) -> np.uint64:
-    return np.uint64(derive_seed(np.uint64(seed), np.uint64(purpose)))
+    return np.uint64(seed_of(np.uint64(seed), np.uint64(purpose)))
 
 
 @kernel
@@ -228,21 +234,21 @@ def _holds(held, function):
 
 
 @kernel
-def _count(prints, group, held):
-    """How many functions hold, over all prints."""
+def _count(fingerprints, group, held):
+    """How many functions hold, over all fingerprints."""
     total = 0
-    for i in range(len(prints)):
-        _unpack(prints[i], held)
+    for i in range(len(fingerprints)):
+        _unpack(fingerprints[i], held)
         for function in range(len(group)):
             total += _holds(held, group[function])
     return total
 
 
 @kernel
-def _keys(prints, group, seed, held, members, starts, out):
+def _keys(fingerprints, group, seed, held, members, starts, out):
     """``members`` is scratch, one longer than there are functions."""
-    for i in range(len(prints)):
-        _unpack(prints[i], held)
+    for i in range(len(fingerprints)):
+        _unpack(fingerprints[i], held)
         count = 0
         for function in range(len(group)):
             members[count] = function  # overwritten by the next unless it holds
@@ -254,7 +260,7 @@ def _keys(prints, group, seed, held, members, starts, out):
 
 @kernel
 def _shared(a, b, squares, starts, held, first, shared):
-    """What two prints have in common is little as a rule, so here only the functions that begin in it are looked at."""
+    """Read only the functions that begin in a common square: two fingerprints have few squares in common."""
     both = np.empty(a.shape[1], np.uint8)
     for i in range(len(a)):
         for byte in range(len(both)):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel, raw_kernel
+from stream.kernels.compile import kernel, raw_inner
 from stream.kernels.hashing import bag_hash, bag_term
 from stream.signatures import INFINITY
 from stream.signatures.one_permutation import (
@@ -110,7 +110,7 @@ def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, coun
         counts[i] = _sign_units(scratch.tokens[:found], k, mask, seed, scratch, signatures[i], contents[i])
 
 
-@raw_kernel
+@raw_inner
 def _sign_units(units, k, mask, seed, scratch, row, content):
     """Sign the k-grams of units; returns how many they are."""
     n = np.int64(len(units))
@@ -134,7 +134,7 @@ def _sign_units(units, k, mask, seed, scratch, row, content):
     return count
 
 
-@raw_kernel
+@raw_inner
 def _sign_blocks(units, k, mask, seed, bound, scratch, row, content):
     """Sign a text by the shingles whose values are below ``bound``; returns whether no row stayed empty."""
     row[:] = INFINITY

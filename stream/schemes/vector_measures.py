@@ -206,7 +206,7 @@ def _estimate_cosine(equal: Counts, plan: VectorPlan) -> Floats:
     return np.clip(hyperplanes.cosine(equal / plan.rows), 0.0, 1.0)
 
 
-def _estimate_share(equal: Counts, plan: VectorPlan) -> Floats:
+def _estimate_equal(equal: Counts, plan: VectorPlan) -> Floats:
     return np.asarray(equal / plan.rows)
 
 
@@ -285,7 +285,7 @@ _HAMMING = VectorMeasure(
     sketch=_bits_sketch,
     compare=_compare_bits,
     agreement=lambda plan: None,
-    estimate=_estimate_share,
+    estimate=_estimate_equal,
     store=_store_as_is,
     similarity=_hamming,
     evidence_choices=("float32", "sketch"),

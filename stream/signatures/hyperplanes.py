@@ -1,9 +1,9 @@
 """Random hyperplanes: a bit for each says on which side of it a vector lies.
 
 Guarantee: two vectors at an angle of t degrees lie on one side of a hyperplane with probability (180 - t) / 180, so
-the share of equal bits estimates the angle without bias for planes of normal components. Planes of plus and minus ones
-are as good in many dimensions, and far from it in four (the example that the source works out). The length of a vector
-makes no difference.
+the fraction of equal bits estimates the angle without bias for planes of normal components. Planes of plus and minus
+ones are as good in many dimensions, but not in four (the source works out that example). The length of a vector has no
+influence.
 
 Source: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002; Mining of Massive Datasets,
 3.7.2 (hyperplanes) and 3.7.3 (sketches).
@@ -59,18 +59,18 @@ def agreement(cosine: npt.ArrayLike) -> Floats:
     return np.asarray(1 - np.arccos(np.clip(cosine, -1, 1)) / np.pi)
 
 
-def degrees(equal_share: npt.ArrayLike) -> Floats:
-    """The angle that a share of equal bits (0 to 1, any shape) is the expectation of.
+def degrees(equal_fraction: npt.ArrayLike) -> Floats:
+    """The angle that a fraction of equal bits (0 to 1, any shape) is the expectation of.
 
     >>> float(degrees(1 / 3))
     120.0
     """
-    return np.asarray(180 - 180 * np.asarray(equal_share, np.float64))
+    return np.asarray(180 - 180 * np.asarray(equal_fraction, np.float64))
 
 
-def cosine(equal_share: npt.ArrayLike) -> Floats:
+def cosine(equal_fraction: npt.ArrayLike) -> Floats:
     """The cosine of that angle: the inverse of ``agreement``."""
-    return np.asarray(np.cos(np.radians(degrees(equal_share))))
+    return np.asarray(np.cos(np.radians(degrees(equal_fraction))))
 
 
 def lift(vectors: npt.NDArray[np.float32], squares: Floats, norm_max: float) -> npt.NDArray[np.float32]:

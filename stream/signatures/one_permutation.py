@@ -34,7 +34,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.bits import MASK_BITS, bit_count, lowest_bit, mask_below
-from stream.kernels.compile import inlined, kernel, raw_kernel
+from stream.kernels.compile import inlined, kernel, raw_inner
 from stream.kernels.hashing import derive_seed
 from stream.signatures import INFINITY
 
@@ -136,7 +136,7 @@ def _compete(number, row):
     row[r] = min(row[r], number)  # no branch: about one shingle in ten sets a new least, too many to predict
 
 
-@raw_kernel
+@raw_inner
 def compete_below(count, bound, scratch, row):
     """Let the ``count`` shingles of a block whose values are below ``bound`` compete."""
     numbers, values, places = scratch.numbers, scratch.values, scratch.places
@@ -162,7 +162,7 @@ def compete_below(count, bound, scratch, row):
         _compete(numbers[places[i]], row)
 
 
-@raw_kernel
+@raw_inner
 def sign_set(shingles, seed, scratch, row):
     """Write the signature of one set to ``row``."""
     if len(shingles) == 0:
@@ -177,7 +177,7 @@ def sign_set(shingles, seed, scratch, row):
     sign_short(shingles, seed, scratch, row)
 
 
-@raw_kernel
+@raw_inner
 def sign_short(shingles, seed, scratch, row):
     """Write the signature of one set to ``row``: every shingle competes in every round."""
     row[:] = INFINITY
@@ -185,7 +185,7 @@ def sign_short(shingles, seed, scratch, row):
     _fill(shingles, seed, scratch, row)
 
 
-@raw_kernel
+@raw_inner
 def all_filled(scratch, row):
     """Whether a bound left no row empty; the next bound depends on it."""
     filled = _find_empty(row, scratch.empty) == 0
@@ -193,7 +193,7 @@ def all_filled(scratch, row):
     return filled
 
 
-@raw_kernel
+@raw_inner
 def _find_empty(row, empty):
     """Write the places of the empty rows to ``empty``; returns how many there are."""
     count = 0
@@ -209,7 +209,7 @@ def _sign(values, starts, seed, scratch, signatures):
         sign_set(values[starts[i] : starts[i + 1]], seed, scratch, signatures[i])
 
 
-@raw_kernel
+@raw_inner
 def _first_round(shingles, first_round, bound, scratch, row):
     """Every row takes part. The hashing stands in a loop of its own, which the compiler turns into vector code."""
     numbers, values = scratch.numbers, scratch.values
@@ -227,7 +227,7 @@ def _first_round(shingles, first_round, bound, scratch, row):
                 _compete(numbers[i], row)
 
 
-@raw_kernel
+@raw_inner
 def _fill(shingles, seed, scratch, row):
     """Rounds 1 to 2k - 1: first k - 1 rounds over random rows, then one row after the other."""
     k = len(row)

@@ -5,7 +5,7 @@ Theory of operation. Items stand in slots in order of arrival; their postings fo
 
 Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and ``remove``, then ``commit`` or ``undo``.
 
-- open: a step may add, expire, supersede, remove. Nothing that was kept at ``begin`` is overwritten without a note in
+- open: a step may add, expire, supersede, remove. What was stored at ``begin`` is overwritten only with a note in
   the journal, and no page is given back.
 - ``commit``: the journal is emptied and pages below the oldest live slot are given back.
 - ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
@@ -49,10 +49,11 @@ from stream.table.chains import (
     UNTIMED,
     Items,
     Limits,
+    Options,
     Store,
-    first_posting,
+    Work,
+    new_buffer,
     new_journal,
-    new_met,
     new_scratch,
 )
 from stream.table.counters import COUNTERS
@@ -61,15 +62,15 @@ from stream.table.pages import Pages, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; half of that may live at a time.
 POSTINGS_MAX = 1 << 31
-# A segment of the heads is rebuilt at least this often, so that no dead head outlives the numbering modulo 2**32.
+# A segment of the heads is rebuilt at least this often, so that no expired head outlives the numbering modulo 2**32.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
 _ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
-    """What a batch met: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``); and the
-    place of the first item that was not read."""
+    """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``);
+    and the place of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -92,11 +93,8 @@ class BandTable:
         assert limits.bucket_candidates >= 1, limits
         assert limits.probe_candidates >= 1, limits
         self.limits = limits
-        self._slots, self._postings, self._bytes = (
-            Pages(SLOT_PAGE_BITS),
-            Pages(POSTING_PAGE_BITS),
-            Pages(BYTE_PAGE_BITS),
-        )
+        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
+        self._slots, self._postings, self._bytes = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self._store = Store(
@@ -120,11 +118,11 @@ class BandTable:
             state=state,
         )
         self._journal = new_journal(0)
-        self._met = new_met(_CANDIDATES_START)
+        self._found = new_buffer(_CANDIDATES_START)
         self._scratch = new_scratch(0)
         self._epoch = 1
         self._before: npt.NDArray[np.int64] | None = None
-        self._kept = 0
+        self._base = 0
         self._swept = np.zeros(SEGMENTS, np.int64)
         self._sweep_next = 0
 
@@ -134,7 +132,7 @@ class BandTable:
         """Open a step."""
         assert self._before is None, "a step is open"
         self._before = self._store.state.copy()
-        self._kept = self._first_posting(int(self._before[OLDEST]))
+        self._base = self._first_posting(int(self._before[OLDEST]))
         self._sweep()
 
     def commit(self) -> None:
@@ -154,22 +152,23 @@ class BandTable:
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
         assert self._before is not None, "no step is open"
-        step.undo(self._store, self._journal, self._kept)
-        self._met.length[0] = 0  # of a batch that an exception cut short
+        step.undo(self._store, self._journal, self._base)
+        self._found.length[0] = 0  # of a batch that an exception cut short
         self._store.state[:] = self._before
         self._before = None
 
     def probe_add(
-        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT
-    ) -> Candidates:
+        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
+        limits: Limits | None = None,
+    ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
         It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
-        says where to go on. So a batch is read in slices that lead to what it leads to in one.
-
+        says where to go on. So a batch in slices gives the same candidates as the whole batch. ``limits`` replace those
+        of the table in this call; the bounds of memory must be the same.
 
         With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
-        would push out by ``Limits.items`` is still met. With ``probe=False`` nothing is looked for (a replay).
+        would push out by ``Limits.items`` is still a candidate. With ``probe=False`` it looks nothing up (a replay).
         Raises ``CapacityError`` when more postings would live at a time than can be numbered.
         """
         assert not add or self._before is not None, "no step is open"
@@ -188,30 +187,29 @@ class BandTable:
         done: list[Candidates] = []
         left = candidates_max
         while left > 0:
-            first, why, segment = step.run(
-                self._store, self.limits, items, first, left, probe, add, epoch, self._kept,
-                self._journal, self._met, self._scratch,
-            )  # fmt: skip
+            options = Options(probe, add, epoch, self._base, left)
+            work = Work(self._journal, self._found, self._scratch)
+            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
             if why == HEADS_FULL:
                 heads = add_pages(self._store.heads, segment, longest)
                 self._store = self._store._replace(heads=heads)
             elif why == JOURNAL_FULL:
                 self._grow_journal(longest)
             elif why == CANDIDATES_FULL:
-                done.append(self._take_met(first, longest))
+                done.append(self._drain(first, longest))
                 left -= len(done[-1].items)
             else:
                 assert why in (FINISHED, BUDGET_REACHED), why
                 break
-        done.append(self._take_met(first, 0))
-        items_met, slots, identical, _ = zip(*done, strict=True)
-        return Candidates(np.concatenate(items_met), np.concatenate(slots), np.concatenate(identical), first)
+        done.append(self._drain(first, 0))
+        item_places, slots, identical, _ = zip(*done, strict=True)
+        return Candidates(np.concatenate(item_places), np.concatenate(slots), np.concatenate(identical), first)
 
     def remove(self, items: Items) -> int:
         """Remove every live version of the one id in ``items`` (its keys: content, id); returns how many."""
         assert self._before is not None, "no step is open"
         removals = int(self._store.state[REMOVALS])
-        while not step.remove(self._store, items, items.keys[1], self._kept, self._journal):
+        while not step.remove(self._store, items, items.keys[1], self._base, self._journal):
             # What was flagged before the journal was full stays flagged, and is journaled.
             self._grow_journal(0)
         return int(self._store.state[REMOVALS]) - removals
@@ -219,7 +217,7 @@ class BandTable:
     # What is in it
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
-        """The ids of kept slots. In a flood the same few slots come again and again: each is decoded once."""
+        """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
         store, out = self._store, []
         distinct, back = np.unique(slots, return_inverse=True)
         for place in self._places(distinct).tolist():
@@ -230,11 +228,11 @@ class BandTable:
         return [out[i] for i in back.tolist()]
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-        """The fixed part of the evidence of kept slots, ``uint8[m, width]``."""
+        """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
         return self._store.fixed[self._places(slots)]
 
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Bytes of the ragged part of the evidence of kept slots, ``int64[m]``."""
+        """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
         lengths = self._store.ragged_lengths
         return lengths[self._places(slots)].astype(np.int64) if len(lengths) else np.zeros(len(slots), np.int64)
 
@@ -248,7 +246,7 @@ class BandTable:
         return out, starts
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The event times of kept slots in microseconds, ``NO_TIME`` for those that came without one."""
+        """The event times of slots of the window in microseconds, ``NO_TIME`` for those that came without one."""
         places = self._places(slots)
         return np.where(self._store.flags[places] & UNTIMED, NO_TIME, self._store.times[places])
 
@@ -277,6 +275,16 @@ class BandTable:
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
+    def pass_time(self, time: int) -> None:
+        """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
+        assert self._before is not None, "no step is open"
+        state = self._store.state
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        if time > state[STREAM_TIME]:
+            state[STREAM_TIME] = time
+            step.expire(self._store, self.limits)
+
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
@@ -293,14 +301,14 @@ class BandTable:
         """
         first = max(self.oldest, self.slot_end - items)
         out = np.empty(self._store.state[POSTING_END] - self._first_posting(first), np.int64)
-        count = views.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._kept, out)
+        count = views.bucket_lengths(self._store, first, self.limits.bucket_candidates, self._base, out)
         return out[:count]
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the window, and bytes allocated, over all arrays."""
         store, state = self._store, self._store.state
         allocated = sum(
-            a.nbytes for a in (*store, *store.heads, *self._journal, *self._met) if isinstance(a, np.ndarray)
+            a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
         )
         per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.fixed.shape[1]
         per_slot += 4 * (len(store.ragged_lengths) > 0)
@@ -321,9 +329,9 @@ class BandTable:
         assert np.diff(items.id_starts).max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
         assert np.diff(items.key_starts).min(initial=KEYS) >= KEYS, "a content key and an id key come first"
         postings = int(state[POSTING_END]) + len(items.keys)
-        if postings - self._kept > POSTINGS_MAX:
+        if postings - self._base > POSTINGS_MAX:
             raise CapacityError(
-                f"{postings - self._kept:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
+                f"{postings - self._base:,} postings in the window; a table numbers at most {POSTINGS_MAX:,}: "
                 "shorten the window or spread the stream over more partitions"
             )
         self._slots.extend(int(state[SLOT_END]) + len(items.times))
@@ -353,28 +361,28 @@ class BandTable:
         for was, now in zip(before, after, strict=True):
             now[: len(was)] = was
 
-    def _take_met(self, end: int, longest: int) -> Candidates:
-        count = int(self._met.length[0])
-        items, slots, identical, _ = self._met
-        met = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy(), end)
-        self._met.length[0] = 0
+    def _drain(self, end: int, longest: int) -> Candidates:
+        count = int(self._found.length[0])
+        items, slots, identical, _ = self._found
+        found = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy(), end)
+        self._found.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1
-        if most > len(self._met.slots):
-            self._met = new_met(2 * most)
-        return met
+        if most > len(self._found.slots):
+            self._found = new_buffer(2 * most)
+        return found
 
     def _sweep(self) -> None:
         """Rebuild one segment that has not been for long; see ``heads``."""
         end = int(self._store.state[POSTING_END])
         segment = self._sweep_next
         if end - int(self._swept[segment]) > _SWEEP_POSTINGS:
-            while rebuild(self._store.heads, segment, 0, self._kept, end) == NEEDS_PAGES:
+            while rebuild(self._store.heads, segment, 0, self._base, end) == NEEDS_PAGES:
                 self._store = self._store._replace(heads=add_pages(self._store.heads, segment, 0))
             self._swept[segment] = end
             self._sweep_next = (segment + 1) % SEGMENTS
 
     def _first_posting(self, slot: int) -> int:
-        return int(first_posting(self._store, slot, self._kept))
+        return int(views.posting_of(self._store, slot, self._base))
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         out = np.empty(len(slots), np.int64)

@@ -36,7 +36,7 @@ NO_LIMIT = 1 << 62
 CONTENT, ID, KEYS = 0, 1, 2
 
 SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
-# One slot number is kept for every group of 32 postings, from which a posting's slot is found by a short scan.
+# One slot number is stored for every group of 32 postings: a short scan from it finds the slot of a posting.
 GROUP_BITS = 5
 _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -71,7 +71,7 @@ class Store(NamedTuple):
     id_starts: npt.NDArray[np.int64]
     id_lengths: npt.NDArray[np.uint16]
     flags: npt.NDArray[np.uint8]
-    seen: npt.NDArray[np.uint32]  # the last probe that met this slot
+    seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
     fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
     links: npt.NDArray[np.uint32]
@@ -83,7 +83,8 @@ class Store(NamedTuple):
 
 class Limits(NamedTuple):
     """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
-    copies are looked up by content; and what two payloads of a bucket must satisfy (``admit``)."""
+    copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether the buckets of
+    an item that has a copy are probed, too."""
 
     window: int
     lateness: int
@@ -93,6 +94,7 @@ class Limits(NamedTuple):
     probe_candidates: int
     by_content: bool
     admit_ratio: float
+    ranking: bool = False
 
 
 class Items(NamedTuple):
@@ -123,8 +125,8 @@ class Journal(NamedTuple):
     counts: npt.NDArray[np.int64]
 
 
-class Met(NamedTuple):
-    """Candidates of a step: the item (place in the batch), the slot it met, and whether they are identical."""
+class CandidateBuffer(NamedTuple):
+    """Candidates that a run has found: the item (place in the batch), the slot, and whether the contents are equal."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -133,11 +135,41 @@ class Met(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Per key of the item at hand: the head of its bucket, the place of that head, what a new posting links to."""
+    """For each key of the current item: the head of its bucket, the place of that head, what a new posting links to."""
 
     heads: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
+
+
+class Options(NamedTuple):
+    """What ``run`` does with each item: whether it probes and adds, the number of the first probe (``epoch``), the
+    posting that 32-bit numbers are read back from (``base``, see ``heads``), and where it stops."""
+
+    probe: bool
+    add: bool
+    epoch: np.uint32
+    base: int
+    candidates_max: int
+
+
+class Work(NamedTuple):
+    """What ``run`` writes next to the store."""
+
+    journal: Journal
+    found: CandidateBuffer
+    scratch: Scratch
+
+
+class Incoming(NamedTuple):
+    """The current item: its place in the batch, its number of keys, its time, whether it came without one, and the
+    oldest live posting."""
+
+    place: int
+    keys: int
+    time: int
+    untimed: bool
+    live: int
 
 
 def new_journal(size: int) -> Journal:
@@ -148,9 +180,11 @@ def new_journal(size: int) -> Journal:
     )  # fmt: skip
 
 
-def new_met(size: int) -> Met:
-    """No candidates, with room for ``size``."""
-    return Met(np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64))
+def new_buffer(size: int) -> CandidateBuffer:
+    """Return an empty buffer with room for ``size`` candidates."""
+    return CandidateBuffer(
+        np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64)
+    )
 
 
 def new_scratch(keys: int) -> Scratch:
@@ -180,20 +214,20 @@ def byte_place(store, number):
 
 
 @inlined
-def first_posting(store, slot, kept):
+def first_posting(store, slot, base):
     """The number of a slot's first posting; for the slot after the last one, the next posting to give out."""
     if slot == store.state[SLOT_END]:
         return store.state[POSTING_END]
-    return read_back(store.starts[slot_place(store, slot)], kept)
+    return read_back(store.starts[slot_place(store, slot)], base)
 
 
 @inlined
-def slot_of(store, posting, kept):
+def slot_of(store, posting, base):
     """The slot that a live posting belongs to."""
     group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
     end = np.uint64(store.state[SLOT_END])
     slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
-    while first_posting(store, slot + 1, kept) <= posting:
+    while first_posting(store, slot + 1, base) <= posting:
         slot += 1
     return slot
 
@@ -227,27 +261,27 @@ def event_time(store, time):
 
 
 @inlined
-def eligible_copy(store, limits, slot, items, i, time, live, kept):
-    """Return the newest copy of a slot's content that may pair with item ``i``, usually the slot itself, or ``NONE``.
+def eligible_copy(store, limits, slot, items, item, base):
+    """Return the newest copy of a slot's content that may pair with ``item``, usually the slot itself, or ``NONE``.
 
     It is an older copy if the slot is removed, is a version of the item's own id, or lies outside the window of a late
     item, and the older copy does not.
     """
     place = slot_place(store, slot)
     content = store.contents[place]
-    posting = first_posting(store, slot, kept) + CONTENT
+    posting = first_posting(store, slot, base) + CONTENT
     for _ in range(limits.bucket_candidates):
         if store.contents[place] == content and not store.flags[place] & REMOVED:
             other = event_time(store, store.times[place])
-            apart = np.int64(0) if other == NO_TIME else time - other
-            if -limits.window <= apart <= limits.window and not same_id(store, place, items, i):
+            apart = np.int64(0) if other == NO_TIME else item.time - other
+            if -limits.window <= apart <= limits.window and not same_id(store, place, items, item.place):
                 return slot
         if not limits.by_content:
             return NONE
-        posting = older(store, posting, live)
+        posting = older(store, posting, item.live)
         if posting == NONE:
             return NONE
-        slot = slot_of(store, posting, kept)
+        slot = slot_of(store, posting, base)
         place = slot_place(store, slot)
     store.state[CUTS] += 1
     return NONE

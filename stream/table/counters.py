@@ -17,9 +17,9 @@ class Counter(NamedTuple):
 COUNTERS: dict[str, Counter] = {
     "items": Counter("documents", ""),
     "candidates": Counter(
-        "candidates", "Candidates met in a bucket and scored, identical contents not counted.", "candidates"
+        "candidates", "Candidates found in a bucket and scored, without identical contents.", "candidates"
     ),
-    "copies": Counter("documents", "Documents that met an identical content in the window.", "identical copies"),
+    "copies": Counter("documents", "Documents whose content was in the window already.", "identical copies"),
     "late": Counter(
         "documents",
         "Documents that came later than lateness_seconds where there is a window: outside of what is promised.",

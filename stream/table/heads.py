@@ -5,13 +5,13 @@ linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 
 of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys that agree in them share a chain; the
 evidence separates their items later, which costs time and never makes a wrong pair.
 
-- A posting number is stored modulo 2**32 and read back as the number at or after the oldest kept posting. A head whose
-  posting has left the window reads back as a future number: the head is expired, and skipped.
+- A posting number is stored modulo 2**32 and read back as the number at or after ``base``, the oldest posting of the
+  window. A head whose posting has left the window reads back as a future number: the head is expired, and skipped.
 - Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped,
   and it takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion
   costs two moves on average.
 - A segment that does not fill up is rebuilt after 2**30 postings (``BandTable._sweep``), long before numbers repeat.
-- In a step, "kept" means kept when the step began, so that the step can be undone.
+- In a step, ``base`` stays what it was when the step began, so that the step can be undone.
 
 Only ``put_at`` and ``rebuild`` change heads, inside a step of the table.
 """
@@ -26,7 +26,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels.compile import inlined, machine_code, raw_kernel
+from stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
 from stream.table.pages import grow
 
 SEGMENT_BITS = 9
@@ -95,9 +95,9 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
 
 
 @inlined
-def read_back(low, kept):
-    """The posting number at or after ``kept`` that is ``low`` modulo 2**32."""
-    return kept + np.int64((np.uint64(low) - np.uint64(kept)) & _LOW32)
+def read_back(low, base):
+    """The posting number at or after ``base`` that is ``low`` modulo 2**32."""
+    return base + np.int64((np.uint64(low) - np.uint64(base)) & _LOW32)
 
 
 @inlined
@@ -151,7 +151,7 @@ def warm(heads, keys):
 
 
 @inlined
-def locate(heads, key, kept, end):
+def locate(heads, key, base, end):
     """The newest posting of a bucket in ``[kept, end)`` or ``NONE``, and the place where its head stands or would."""
     segment = np.int64(key >> _SEGMENT_SHIFT)
     tag = _tag(key)
@@ -163,7 +163,7 @@ def locate(heads, key, kept, end):
         entry = heads.entries[place]
         if entry == np.uint64(0):
             return NONE, place if reuse == NONE else reuse
-        posting = read_back(entry & _LOW32, kept)
+        posting = read_back(entry & _LOW32, base)
         if entry >> _U32 == tag:
             return (posting if posting < end else NONE), place
         if reuse == NONE and posting >= end:
@@ -174,41 +174,41 @@ def locate(heads, key, kept, end):
 
 
 @inlined
-def put_at(heads, key, place, posting, kept):
+def put_at(heads, key, place, posting, base):
     """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves an expired head there."""
     if heads.entries[place] == np.uint64(0):
         heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
-    number = kept - 1 if posting == NONE else posting
+    number = base - 1 if posting == NONE else posting
     heads.entries[place] = (_tag(key) << _U32) | (np.uint64(number) & _LOW32)
 
 
-@raw_kernel
-def make_room(heads, keys, kept, end):
+@raw_inner
+def make_room(heads, keys, base, end):
     """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         # All keys of an item may fall into one segment.
         if heads.used[segment] + len(keys) > np.int64(_LOAD_MAX * heads.places[segment]) and (
-            rebuild(heads, segment, len(keys), kept, end) == NEEDS_PAGES
+            rebuild(heads, segment, len(keys), base, end) == NEEDS_PAGES
         ):
             return segment
     return NONE
 
 
 @raw_kernel
-def rebuild(heads, segment, extra, kept, end):
+def rebuild(heads, segment, extra, base, end):
     """Drop the expired heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
     live = heads.scratch
     count = 0
-    alive = np.uint64(end - kept)
-    low_kept = np.uint64(kept)
+    alive = np.uint64(end - base)
+    low_base = np.uint64(base)
     for page in range(have):
         first = np.int64(pages[page]) << _PAGE_BITS
         for place in range(first, first + _PAGE):
             entry = entries[place]
-            if entry != np.uint64(0) and ((entry - low_kept) & _LOW32) < alive:
+            if entry != np.uint64(0) and ((entry - low_base) & _LOW32) < alive:
                 live[count] = entry
                 count += 1
     size = _GROWTH ** (segment / SEGMENTS)

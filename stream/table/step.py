@@ -41,6 +41,7 @@ from stream.table.chains import (
     TRUNCATED,
     UNTIMED,
     VERSIONS,
+    Incoming,
     byte_place,
     eligible_copy,
     event_time,
@@ -61,57 +62,58 @@ _HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
 
 @raw_kernel
-def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, met, scratch):
-    """Take items from ``first`` on, until ``met`` holds ``budget`` candidates; returns (the next item, why it stopped,
-    the segment that is full)."""
-    heads, state = store.heads, store.state
+def run(store, limits, items, first, options, work):
+    """Process items from ``first`` on, until ``work.found`` holds ``options.candidates_max`` candidates.
+
+    Returns the next item, why the loop stopped, and the segment of the heads that is full (``NONE``: no segment).
+    """
+    heads, state, base = store.heads, store.state, options.base
+    journal, found, scratch = work.journal, work.found, work.scratch
     for i in range(first, len(items.times)):
-        if met.length[0] >= budget:
+        if found.length[0] >= options.candidates_max:
             return i, BUDGET_REACHED, NONE
         keys = items.keys[items.key_starts[i] : items.key_starts[i + 1]]
         if i + AHEAD < len(items.times):
             warm(heads, items.keys[items.key_starts[i + AHEAD] : items.key_starts[i + AHEAD + 1]])
-        if add:
-            segment = make_room(heads, keys, kept, state[POSTING_END])
+        if options.add:
+            segment = make_room(heads, keys, base, state[POSTING_END])
             if segment != NONE:
                 return i, HEADS_FULL, segment
             if journal.counts[_HEADS] + len(keys) > len(journal.head_keys) or (
                 journal.counts[_FLAGS] == len(journal.flag_slots)
             ):
                 return i, JOURNAL_FULL, NONE
-        if probe:
+        if options.probe:
             live_slots = state[SLOT_END] - state[OLDEST]
             most = min(len(keys) * min(limits.bucket_candidates, live_slots), live_slots, limits.probe_candidates) + 1
-            if met.length[0] + most > len(met.slots):
+            if found.length[0] + most > len(found.slots):
                 return i, CANDIDATES_FULL, NONE
         time = items.times[i]
-        if add:
+        if options.add:
             pass_time(store, limits, time, bytes_of(items, i))
         untimed = time == NO_TIME
         if untimed:
             time = state[STREAM_TIME]
-        live = first_posting(store, state[OLDEST], kept)
+        item = Incoming(i, len(keys), time, untimed, first_posting(store, state[OLDEST], base))
         for j in range(len(keys)):
-            scratch.heads[j], scratch.places[j] = locate(heads, keys[j], kept, state[POSTING_END])
-            scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= live else NONE
-        top = find_content(store, limits, items, i, scratch.targets[CONTENT], live, kept)
+            scratch.heads[j], scratch.places[j] = locate(heads, keys[j], base, state[POSTING_END])
+            scratch.targets[j] = scratch.heads[j] if scratch.heads[j] >= item.live else NONE
+        top = find_content(store, limits, items, item, scratch.targets[CONTENT], base)
         copy, cuts = NONE, state[CUTS]
-        if top != NONE and probe:
-            copy = eligible_copy(store, limits, top, items, i, time, live, kept)
+        if top != NONE and options.probe:
+            copy = eligible_copy(store, limits, top, items, item, base)
         if copy != NONE:
-            meet(met, i, copy, True)
+            note(found, i, copy, True)
             state[COPIES] += 1
-        elif probe:
-            walk(
-                store, limits, items, i, len(keys), time, top, live, kept, add, epoch + np.uint32(i),
-                journal, met, scratch,
-            )  # fmt: skip
+        walked = options.probe and (copy == NONE or limits.ranking)
+        if walked:
+            walk(store, limits, items, item, top, options, work)
         state[TRUNCATED] += state[CUTS] > cuts
-        if add:
-            state[VERSIONS] += has_version(store, items, i, scratch.targets[ID], live, kept)
-            if top != NONE and (copy != NONE or not probe):
-                unlink(store, limits, top, len(keys), live, kept, journal, scratch)
-            append(store, items, i, keys, time, untimed, kept, journal, scratch)
+        if options.add:
+            state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
+            if top != NONE and not walked:
+                unlink(store, limits, item, top, base, work)
+            append(store, items, item, base, work)
             if top != NONE:
                 set_flag(store, top, SUPERSEDED, journal)
     return len(items.times), FINISHED, NONE
@@ -121,6 +123,19 @@ def run(store, limits, items, first, budget, probe, add, epoch, kept, journal, m
 def bytes_of(items, i):
     """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
+
+
+@raw_kernel
+def expire(store, limits):
+    """Let the oldest items go that have left the window."""
+    state = store.state
+    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
+        horizon = state[STREAM_TIME] - limits.window - limits.lateness
+        while state[OLDEST] < state[SLOT_END]:
+            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
+                break
+            state[OLDEST] += 1
+            state[EXPIRED] += 1
 
 
 @inlined
@@ -137,13 +152,7 @@ def pass_time(store, limits, time, size):
             state[STREAM_TIME] = time
         elif limits.window != NO_WINDOW and time < state[STREAM_TIME] - limits.lateness:
             state[LATE] += 1
-    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
-        horizon = state[STREAM_TIME] - limits.window - limits.lateness
-        while state[OLDEST] < state[SLOT_END]:
-            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
-                break
-            state[OLDEST] += 1
-            state[EXPIRED] += 1
+    expire(store, limits)
     while state[OLDEST] < state[SLOT_END] and (
         state[SLOT_END] - state[OLDEST] >= limits.items
         or state[BYTE_END] + size - store.id_starts[slot_place(store, state[OLDEST])] > limits.bytes
@@ -153,57 +162,59 @@ def pass_time(store, limits, time, size):
 
 
 @inlined
-def has_version(store, items, i, posting, live, kept):
-    """Whether the window holds an item with the id of item ``i``, removed or not."""
+def has_version(store, items, item, posting, base):
+    """Return whether the window holds a version of the id of ``item``, removed or not, in the chain of ``posting``."""
     while posting != NONE:
-        if same_id(store, slot_place(store, slot_of(store, posting, kept)), items, i):
+        if same_id(store, slot_place(store, slot_of(store, posting, base)), items, item.place):
             return True
-        posting = older(store, posting, live)
+        posting = older(store, posting, item.live)
     return False
 
 
 @inlined
-def find_content(store, limits, items, i, posting, live, kept):
-    """The slot that stands for the content of item ``i``, removed or not, or ``NONE``."""
+def find_content(store, limits, items, item, posting, base):
+    """Return the newest slot with the content of ``item``, removed or not, or ``NONE``."""
     if not limits.by_content:
         return NONE
     while posting != NONE:
-        slot = slot_of(store, posting, kept)
-        if store.contents[slot_place(store, slot)] == items.contents[i]:
+        slot = slot_of(store, posting, base)
+        if store.contents[slot_place(store, slot)] == items.contents[item.place]:
             return slot
-        posting = older(store, posting, live)  # another content with the same key
+        posting = older(store, posting, item.live)  # another content with the same key
     return NONE
 
 
 @inlined
-def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journal, met, scratch):
-    """Probe every bucket of an item, newest first; leaves in ``targets`` what a new posting of each will link to.
+def walk(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item, newest posting first; leave in ``targets`` what the new posting will link to.
 
-    ``top``, the copy that the item supersedes and that may not pair with it, is passed over like superseded ones.
+    ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
     """
-    state = store.state
-    first, begun = items.key_starts[i], met.length[0]
-    for j in range(KEYS, keys):
+    state, base = store.state, options.base
+    journal, found, scratch = work.journal, work.found, work.scratch
+    first, begun = items.key_starts[item.place], found.length[0]
+    epoch = options.epoch + np.uint32(item.place)
+    for j in range(KEYS, item.keys):
         posting = scratch.targets[j]
-        if met.length[0] - begun == limits.probe_candidates:
+        if found.length[0] - begun == limits.probe_candidates:
             continue  # what is not walked stays linked as it is
         scratch.targets[j] = NONE
         newer = NONE
         visited = 0
         while posting != NONE:
-            slot = slot_of(store, posting, kept)
+            slot = slot_of(store, posting, base)
             place = slot_place(store, slot)
-            following = older(store, posting, live)
-            dead = store.flags[place] & SUPERSEDED or slot == top
-            if dead and posting - first_posting(store, slot, kept) >= KEYS:
-                if add and newer != NONE:
+            following = older(store, posting, item.live)
+            hidden = store.flags[place] & SUPERSEDED or slot == top
+            if hidden and posting - first_posting(store, slot, base) >= KEYS:
+                if options.add and newer != NONE:
                     relink(store, newer, following, journal)
             else:
                 if newer == NONE:
                     scratch.targets[j] = posting
                 newer = posting
-                if not dead:  # or the posting of a content or an id, whose key shares the chain: it stays, unseen
-                    if met.length[0] - begun == limits.probe_candidates:
+                if not hidden:  # a hidden posting here is of a content or an id whose key shares the chain: it stays
+                    if found.length[0] - begun == limits.probe_candidates:
                         break
                     if visited == limits.bucket_candidates:
                         state[CUTS] += 1
@@ -216,30 +227,31 @@ def walk(store, limits, items, i, keys, time, top, live, kept, add, epoch, journ
                         )
                     ):
                         store.seen[place] = epoch
-                        who = eligible_copy(store, limits, slot, items, i, time, live, kept)
-                        if who != NONE:
-                            meet(met, i, who, False)
+                        candidate = eligible_copy(store, limits, slot, items, item, base)
+                        if candidate != NONE:
+                            note(found, item.place, candidate, False)
                             state[CANDIDATES] += 1
             posting = following
-    state[CUTS] += met.length[0] - begun == limits.probe_candidates
+    state[CUTS] += found.length[0] - begun == limits.probe_candidates
 
 
 @inlined
-def unlink(store, limits, top, keys, live, kept, journal, scratch):
-    """Take the postings of slot ``top`` out of the buckets of its copy, the item at hand, which are not walked.
+def unlink(store, limits, item, top, base, work):
+    """Take the postings of slot ``top`` out of the buckets of ``item``, which is a copy of it and walks no bucket.
 
-    The way to them is as long as the number of newer postings of the bucket; it is cut where a probe would be.
+    The way to a posting is as long as the number of newer postings of its bucket. It ends where a probe would end.
     """
-    first, end = first_posting(store, top, kept) + KEYS, first_posting(store, top + 1, kept)
-    for j in range(KEYS, keys):
+    journal, scratch = work.journal, work.scratch
+    first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
+    for j in range(KEYS, item.keys):
         newer, posting = NONE, scratch.targets[j]
         for _ in range(limits.bucket_candidates):
             if posting < end:  # there, or not in this bucket
                 break
             newer = posting
-            posting = older(store, posting, live)
+            posting = older(store, posting, item.live)
         if first <= posting < end:
-            following = older(store, posting, live)
+            following = older(store, posting, item.live)
             if newer == NONE:
                 scratch.targets[j] = following
             else:
@@ -247,39 +259,39 @@ def unlink(store, limits, top, keys, live, kept, journal, scratch):
 
 
 @inlined
-def append(store, items, i, keys, time, untimed, kept, journal, scratch):
-    """Give item ``i`` the next slot and its postings the heads of their buckets."""
-    state = store.state
-    slot, start = state[SLOT_END], state[POSTING_END]
-    end = start + len(keys)
+def append(store, items, item, base, work):
+    """Give an item the next slot, and make its postings the heads of their buckets."""
+    state, journal, scratch = store.state, work.journal, work.scratch
+    slot, start, first = state[SLOT_END], state[POSTING_END], items.key_starts[item.place]
+    end = start + item.keys
     place = slot_place(store, slot)
-    store.times[place] = time
+    store.times[place] = item.time
     store.starts[place] = np.uint32(start & 0xFFFFFFFF)
-    store.contents[place] = items.contents[i]
-    store.flags[place] = UNTIMED if untimed else np.uint8(0)
+    store.contents[place] = items.contents[item.place]
+    store.flags[place] = UNTIMED if item.untimed else np.uint8(0)
     for j in range(items.fixed.shape[1]):
-        store.fixed[place, j] = items.fixed[i, j]
-    append_bytes(store, place, items, i)
-    for j in range(len(keys)):
-        posting = start + j
+        store.fixed[place, j] = items.fixed[item.place, j]
+    append_bytes(store, place, items, item.place)
+    for j in range(item.keys):
+        key, posting = items.keys[first + j], start + j
         before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
         if j > 0 and store.heads.entries[to] != np.uint64(0):
-            # The place may have been taken, or the bucket added to, by an earlier key of this very item.
-            before, to = locate(store.heads, keys[j], kept, end)
+            # An earlier key of this very item may have used the place, or added to the bucket.
+            before, to = locate(store.heads, key, base, end)
             if before >= start:
                 # That key's posting stays in the chain if it is the content's or the id's; else this one stands for it.
-                target = before if before < start + KEYS else older(store, before, kept)
+                target = before if before < start + KEYS else older(store, before, base)
         at = posting_place(store, posting)
         store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
         if len(items.payloads):
-            store.payloads[at] = items.payloads[items.key_starts[i] + j]
+            store.payloads[at] = items.payloads[first + j]
         if posting & _GROUP_MASK == 0:
             store.groups[at >> GROUP_BITS] = np.uint32(slot & 0xFFFFFFFF)
         n = journal.counts[_HEADS]
-        journal.head_keys[n] = keys[j]
+        journal.head_keys[n] = key
         journal.head_postings[n] = before
         journal.counts[_HEADS] = n + 1
-        put_at(store.heads, keys[j], to, posting, kept)
+        put_at(store.heads, key, to, posting, base)
     state[SLOT_END] += 1
     state[POSTING_END] = end
 
@@ -313,13 +325,13 @@ def append_bytes(store, place, items, i):
 
 
 @inlined
-def meet(met, i, slot, identical):
-    """Note one candidate; room was made before."""
-    n = met.length[0]
-    met.items[n] = np.int32(i)
-    met.slots[n] = slot
-    met.identical[n] = identical
-    met.length[0] = n + 1
+def note(found, i, slot, identical):
+    """Note one candidate; ``run`` has made room."""
+    n = found.length[0]
+    found.items[n] = np.int32(i)
+    found.slots[n] = slot
+    found.identical[n] = identical
+    found.length[0] = n + 1
 
 
 @inlined
@@ -337,7 +349,7 @@ def relink(store, posting, following, journal):
 
 @inlined
 def set_flag(store, slot, flag, journal):
-    """Set a flag of an older slot; room was made before."""
+    """Set a flag of an older slot; ``run`` has made room."""
     n = journal.counts[_FLAGS]
     place = slot_place(store, slot)
     journal.flag_slots[n] = slot
@@ -347,12 +359,12 @@ def set_flag(store, slot, flag, journal):
 
 
 @raw_kernel
-def remove(store, items, key, kept, journal):
+def remove(store, items, key, base, journal):
     """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
-    live = first_posting(store, store.state[OLDEST], kept)
-    posting, _ = locate(store.heads, key, kept, store.state[POSTING_END])
+    live = first_posting(store, store.state[OLDEST], base)
+    posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
     while posting != NONE and posting >= live:
-        slot = slot_of(store, posting, kept)
+        slot = slot_of(store, posting, base)
         place = slot_place(store, slot)
         if same_id(store, place, items, 0) and not store.flags[place] & REMOVED:
             if journal.counts[_FLAGS] == len(journal.flag_slots):
@@ -364,12 +376,12 @@ def remove(store, items, key, kept, journal):
 
 
 @raw_kernel
-def undo(store, journal, kept):
+def undo(store, journal, base):
     """Restore what the journal holds, newest first; the caller then sets the state back."""
     for n in range(journal.counts[_HEADS] - 1, -1, -1):
         key = journal.head_keys[n]
-        _, to = locate(store.heads, key, kept, store.state[POSTING_END])
-        put_at(store.heads, key, to, journal.head_postings[n], kept)
+        _, to = locate(store.heads, key, base, store.state[POSTING_END])
+        put_at(store.heads, key, to, journal.head_postings[n], base)
     for n in range(journal.counts[_LINKS] - 1, -1, -1):
         store.links[posting_place(store, journal.link_postings[n])] = journal.link_values[n]
     for n in range(journal.counts[_FLAGS] - 1, -1, -1):

@@ -19,12 +19,12 @@ from stream.table.heads import NONE
 
 
 @raw_kernel
-def bucket_lengths(store, first, most, kept, out):
+def bucket_lengths(store, first, most, base, out):
     """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
-    live = first_posting(store, store.state[OLDEST], kept)
+    live = first_posting(store, store.state[OLDEST], base)
     n = 0
     for slot in range(first, store.state[SLOT_END]):
-        for posting in range(first_posting(store, slot, kept) + KEYS, first_posting(store, slot + 1, kept)):
+        for posting in range(first_posting(store, slot, base) + KEYS, first_posting(store, slot + 1, base)):
             length = np.int64(0)
             at = np.int64(posting)
             while at != NONE and length < most:
@@ -33,6 +33,12 @@ def bucket_lengths(store, first, most, kept, out):
             out[n] = length
             n += 1
     return n
+
+
+@raw_kernel
+def posting_of(store, slot, base):
+    """``chains.first_posting`` for Python."""
+    return first_posting(store, slot, base)
 
 
 @raw_kernel

@@ -35,31 +35,31 @@ class Window(NamedTuple):
 def window_of(table: BandTable) -> Window:
     """The window of a table; no step may be open."""
     slots = np.arange(table.oldest, table.slot_end)
-    store, kept = table._store, table._kept
+    store, base = table._store, table._base
     keys, places = np.zeros(len(slots), np.uint64), np.empty(len(slots), np.int64)
-    _content_keys(store, table.oldest, kept, keys)
+    _content_keys(store, table.oldest, base, keys)
     views.places(store, slots, places)
     contents = np.stack([keys, store.contents[places]], axis=1)
     return Window(slots, contents, store.times[places], (store.flags[places] & REMOVED) != 0)
 
 
 @raw_kernel
-def _content_keys(store, first, kept, out):
+def _content_keys(store, first, base, out):
     """The keys of the contents of the slots from ``first`` on, ``uint64[m]``: the 41 bits of each that the heads keep.
 
     A slot does not store the key of its content: it is that of the bucket whose chain holds the slot's first posting.
     """
     heads = store.heads
-    live = first_posting(store, first, kept)
+    live = first_posting(store, first, base)
     for segment in range(SEGMENTS):
         for position in range(heads.places[segment]):
             entry = entry_at(heads, segment, position)
-            posting = read_back(entry & _LOW32, kept)
+            posting = read_back(entry & _LOW32, base)
             if entry == np.uint64(0) or posting < live or posting >= store.state[POSTING_END]:
                 continue
             key = (np.uint64(segment) << _SEGMENT_SHIFT) | ((entry >> _U32) << _TAG_SHIFT)
             while posting != NONE:
-                slot = slot_of(store, posting, kept)
-                if posting == first_posting(store, slot, kept) + CONTENT:
+                slot = slot_of(store, posting, base)
+                if posting == first_posting(store, slot, base) + CONTENT:
                     out[slot - first] = key
                 posting = older(store, posting, live)

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inlined, raw_kernel
+from stream.kernels.compile import inlined, raw_inner
 from stream.kernels.hashing import BASE, mix64
 
 # Grams of a block.
@@ -45,7 +45,7 @@ def gram(prefix, unit):
     return mix64(prefix * BASE + (np.uint64(unit) + _ONE))
 
 
-@raw_kernel
+@raw_inner
 def prefixes(units, length, scratch):
     """Write the polynomials of ``length`` consecutive units to ``scratch.grams``.
 
@@ -77,7 +77,7 @@ def prefixes(units, length, scratch):
             made, power = made + 1, power * BASE
 
 
-@raw_kernel
+@raw_inner
 def kgrams(units, k, scratch, out):
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units."""
     n = len(units)
@@ -93,14 +93,14 @@ def kgrams(units, k, scratch, out):
     return n - k + 1
 
 
-@raw_kernel
+@raw_inner
 def _double(grams, further, power, out):
     """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
-@raw_kernel
+@raw_inner
 def _append(grams, units):
     """Grams longer by one unit, in place."""
     for i in range(len(units)):

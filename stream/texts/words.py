@@ -39,7 +39,7 @@ import regex
 import stop_words
 
 from stream.errors import ConfigError
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.unicode_table import code_points_of
 
@@ -145,7 +145,7 @@ def word_rules() -> str:
 
 
 @numba.njit(nogil=True, inline="always")
-def _step(h: np.uint64, code: np.uint32) -> np.uint64:
+def _next_state(h: np.uint64, code: np.uint32) -> np.uint64:
     return h * BASE + np.uint64(code) + np.uint64(1)
 
 
@@ -173,11 +173,11 @@ def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int
         entry = table[codes[i]]
         state = entry & _CLASS_MASK
         word = entry & _WORDLIKE
-        h = _step(np.uint64(0), codes[i])
+        h = _next_state(np.uint64(0), codes[i])
         i += 1
         if entry == PLAIN_LETTER:  # WB5, the common case kept short
             while i < n and table[codes[i]] == PLAIN_LETTER:
-                h = _step(h, codes[i])
+                h = _next_state(h, codes[i])
                 i += 1
         if i < n and (_STICKS[state] >> (table[codes[i]] & _CLASS_MASK)) & 1:
             i, h, word = _rest_of_segment(codes, table, i, state, h, word)
@@ -187,7 +187,7 @@ def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int
     return count
 
 
-@kernel
+@inner
 def _rest_of_segment(
     codes: Codes, table: npt.NDArray[np.uint8], i: int, state: int, h: np.uint64, word: int
 ) -> tuple[int, np.uint64, int]:
@@ -227,7 +227,7 @@ def _rest_of_segment(
             elif not (last == _ZWJ and entry & _PICTOGRAPHIC) and not (last == _SPACE and kind == _SPACE):
                 break  # WB999, unless WB3c or WB3d
             state = entered
-        h = _step(h, codes[i])
+        h = _next_state(h, codes[i])
         word |= entry & _WORDLIKE
         last = kind
         i += 1
@@ -302,7 +302,7 @@ def stop_rules(languages: tuple[str, ...]) -> str:
     return f"stop-{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
 
 
-@kernel
+@inner
 def is_stop(table: Hashes, token: np.uint64) -> bool:
     """Whether ``token``, a hash from ``token_hashes``, is in the set ``table`` from ``stop_table``."""
     mask = np.uint64(len(table) - 1)

@@ -144,8 +144,8 @@ def probing(documents: int, p1: float, p2: float) -> Probing:
 
     With k = log n / log(1 / p2) rows a far item meets a query in one table with 1 / n at most, and a near one with
     n^-rho at least, where rho = log(1 / p1) / log(1 / p2). So L = n^rho tables find a near item with ``found``, at
-    least 1 - 1/e; and with at least one half, no more than 2 L far items are met (``items_max``), after which a probe
-    may stop. ``rows`` is k rounded up, and ``tables`` is L for that many rows, rounded up.
+    least 1 - 1/e. With probability 1/2 or more, a probe visits at most 2 L far items (``items_max``), and may stop
+    then. ``rows`` is k rounded up, and ``tables`` is L for that many rows, rounded up.
 
     Raises ``ConfigError`` unless 0 < p2 < p1 < 1 and ``documents`` is 2 or more.
 
@@ -158,9 +158,9 @@ def probing(documents: int, p1: float, p2: float) -> Probing:
     if not 0 < p2 < p1 < 1:
         raise ConfigError(f"p1 is {p1:g} and p2 is {p2:g}, but they must lie between 0 and 1, p2 below p1")
     rows = _whole(math.log(documents) / -math.log(p2))
-    met = p1**rows
-    tables = _whole(1 / met)
-    found = -math.expm1(tables * math.log1p(-met))
+    collision = p1**rows
+    tables = _whole(1 / collision)
+    found = -math.expm1(tables * math.log1p(-collision))
     return Probing(math.log(p1) / math.log(p2), rows, tables, found, 2 * tables)
 
 

@@ -135,13 +135,13 @@ def probabilities(tuning: Tuning, s: Floats) -> tuple[Floats, Floats]:
     With estimated scores the emission probability is ``emission_probability``: at the threshold at least ``recall``.
     """
     if tuning.bands == 0:
-        met = np.full(len(s), tuning.candidate_probability)
-        return met, np.where(s >= tuning.score_min, met, 0.0)
+        candidate = np.full(len(s), tuning.candidate_probability)
+        return candidate, np.where(s >= tuning.score_min, candidate, 0.0)
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
-    met = candidate_probability(s, *shape, *law, tuning.bands_min)
+    candidate = candidate_probability(s, *shape, *law, tuning.bands_min)
     if tuning.exact_score:
-        return met, np.where(s >= tuning.score_min, met, 0.0)
-    return met, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
+        return candidate, np.where(s >= tuning.score_min, candidate, 0.0)
+    return candidate, emission_probability(s, *shape, tuning.agreements_min, *law, tuning.bands_min)
 
 
 def choose(
@@ -256,13 +256,13 @@ def _unrelated_cost(target: _Target, bands: int, rows: int) -> float:
 def _cost(target: _Target, tuning: Tuning) -> float:
     """Return false candidates plus weighted false pairs, as areas below the threshold, plus unrelated candidates."""
     total, least = tuning.bands * tuning.rows, tuning.agreements_min
-    met, law = 1 - missed(tuning.bands, tuning.rows, target.bands_min), (target.bits, target.agreement)
+    found, law = 1 - missed(tuning.bands, tuning.rows, target.bands_min), (target.bits, target.agreement)
     if target.agreement is None:
-        each = met * areas(total, 0.0, target.threshold, *law)
+        each = found * areas(total, 0.0, target.threshold, *law)
         candidates, emitted = float(each.sum()), float(each[least:].sum())
     else:
         candidates = _false_candidates(target, tuning.bands, tuning.rows)
-        emitted = float(met[least:] @ areas(total, 0.0, target.threshold, *law, least))
+        emitted = float(found[least:] @ areas(total, 0.0, target.threshold, *law, least))
     paid = candidates + (0.0 if target.exact_score else target.false_pair_weight * emitted)
     return paid + _unrelated_cost(target, tuning.bands, tuning.rows)
 
@@ -273,9 +273,9 @@ def _tuning(target: _Target, shape: tuple[int, int], agreements_min: int) -> Tun
     law = (target.bits, target.agreement)
     candidate = float(_candidates(target, bands, rows))
     passed = float(pass_probability(target.threshold, agreements_min, bands * rows, *law))
-    share = agreements_min / (bands * rows)
+    fraction = agreements_min / (bands * rows)
     # A little below the count where another formula computes the estimate, so that rounding refuses no such pair.
-    score_min = similarity_at(share if target.agreement is None else max(share - _SLACK, 0.0), *law)
+    score_min = similarity_at(fraction if target.agreement is None else max(fraction - _SLACK, 0.0), *law)
     if target.exact_score:
         score_min = target.threshold
     return Tuning(

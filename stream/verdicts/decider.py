@@ -9,16 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from stream.batches import id_columns, id_hashes
 from stream.documents import Document, Verdict
 from stream.errors import ConfigError
 from stream.pipeline import Matcher, Signed, step
 from stream.table import NO_TIME
+from stream.verdicts import saved
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
+
+# Which half of the hash of a content names it: the one that a table holds whole, so that a kept window has it too.
+_CONTENT = 1
+
+
+class Decided(NamedTuple):
+    """The verdicts about n arrivals.
+
+    ``first_place`` is the place of the first arrival, ``first_row`` the row number of the first document among them;
+    ``ids`` are those of the originals, of the arrivals where ``verdicts.originals`` names one, in order.
+    """
+
+    verdicts: Verdicts
+    first_place: int
+    first_row: int
+    ids: list[str]
 
 
 class Decider:
@@ -46,19 +65,34 @@ class Decider:
             One verdict for each document, in order.
 
         Raises:
+            ConfigError: as ``decide_columns`` does.
+        """
+        accepted = np.ones(len(documents), np.bool_)
+        accepted[[refusal.place for refusal in signed.refusals]] = False
+        decided = self.decide_columns(accepted, signed)
+        return _verdicts(documents, decided.verdicts, iter(decided.ids))
+
+    def decide_columns(self, accepted: npt.NDArray[np.bool_], signed: Signed) -> Decided:
+        """Match and decide arrivals, without an object for each.
+
+        Args:
+            accepted: ``bool[n]``, of each arrival whether it is a document of ``signed.batch`` or refused.
+            signed: what the signer made of the documents among them.
+
+        Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
                 matcher keeps candidates that are no pairs.
         """
-        table, decisions = self._matcher.table, self.decisions
+        table, decisions, first_place = self._matcher.table, self.decisions, self._places
         offset = self._offset()
         with step(table):
             decisions.forget(table.oldest - offset)
             with _step(decisions):
-                verdicts = self._decide(len(documents), signed, offset)
-                originals = verdicts.originals[verdicts.originals >= 0] + offset
-                ids = iter(table.ids(originals))
-        self._places += len(documents)
-        return _verdicts(documents, verdicts, ids)
+                parts = list(self._decide(accepted, signed, offset))
+                verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
+                ids = table.ids(verdicts.originals[verdicts.originals >= 0] + offset)
+        self._places += len(accepted)
+        return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids)
 
     def remove(self, id_: bytes) -> None:
         """Note that all versions of an id (UTF-8) are removed."""
@@ -69,6 +103,21 @@ class Decider:
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none)
         with _step(self.decisions):
             self.decisions.decide(arrivals, _NOTHING_FOUND)
+
+    def save(self) -> Iterator[bytes]:
+        """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
+        table, decisions = self._matcher.table, self.decisions
+        if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
+            return iter(())
+        decisions.forget(table.oldest - self._first_slot)
+        return saved.encode(decisions.saved(self._places))
+
+    def resume(self, parts: Sequence[bytes]) -> None:
+        """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
+        resumed = saved.decode(parts)
+        self.decisions.resume(resumed)
+        self._places = resumed.places
+        self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
@@ -84,22 +133,21 @@ class Decider:
             raise ConfigError("candidates is on, so pairs below the least score would drop documents: leave it off")
         return self._first_slot
 
-    def _decide(self, count: int, signed: Signed, offset: int) -> Verdicts:
-        slices = list(self._matcher.slices(signed.batch))
-        accepted = np.ones(count, np.bool_)
-        accepted[[refusal.place for refusal in signed.refusals]] = False
-        rows = np.flatnonzero(accepted)
+    def _decide(self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int) -> Iterator[Verdicts]:
+        """The verdicts of consecutive arrivals: those of a slice before the next slice is matched."""
+        batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
         ids, contents, times = np.zeros(count, np.uint64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
-        ids[rows] = id_hashes(signed.batch.ids, signed.batch.id_starts)
-        contents[rows], times[rows] = signed.batch.contents[:, 0], signed.batch.times
-        arrivals = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents)
-        found = Found(
-            rows[np.concatenate([part.items for part in slices])],
-            np.concatenate([part.slots for part in slices]) - offset,
-            np.concatenate([part.matches.similarity for part in slices]).astype(np.float32),
-        )
-        return self.decisions.decide(arrivals, found)
+        ids[rows] = id_hashes(batch.ids, batch.id_starts)
+        contents[rows], times[rows] = batch.contents[:, _CONTENT], batch.times
+        columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents)
+        first = 0
+        for part in self._matcher.slices(batch):
+            end = count if part.end == batch.size else int(rows[part.end])
+            arrivals = Arrivals._make(column[first:end] for column in columns)
+            similarities = part.matches.similarity.astype(np.float32)
+            yield self.decisions.decide(arrivals, Found(rows[part.items] - first, part.slots - offset, similarities))
+            first = end
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

@@ -3,15 +3,16 @@
 Theory of operation. Rows are decided documents in order of arrival (see ``rule``). Every call of ``decide`` belongs to
 a step: ``begin``, any number of ``decide``, then ``commit`` or ``undo``.
 
-- ``decide`` adds rows. To a row before it changes only two things: its head, when a later version stands in for it, and
-  its mark of removal.
-- ``commit`` lets the rows go that have left the window, and gives back their pages.
-- ``undo`` cuts the rows of the step off, takes back what they did to the rows before them, and fills the maps again.
+- ``decide`` adds rows. It changes only two columns of earlier rows: the head, when a later version replaces the row,
+  and the mark of removal.
+- ``commit`` drops the rows that have left the window, and returns their pages.
+- ``undo`` drops the rows of the step, restores the earlier rows that they changed, and fills the maps again.
   It reads every row of the window; steps are seldom undone.
 
 A row leaves when stream time (the greatest event time decided) exceeds its own time by window and lateness, or when
-``rows`` newer ones push it out. Rows leave in order of arrival, but one that is past its time counts for nothing from
-then on. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and steps.
+``rows`` newer ones push it out. Rows leave in order of arrival, but a row counts for nothing as soon
+as it has expired. So the decisions do not depend on when rows leave, nor on how arrivals are divided into calls and
+steps.
 
 A row takes 56 bytes, and 4 in each of two maps.
 """
@@ -25,18 +26,20 @@ import numpy.typing as npt
 
 from stream.table import NO_TIME
 from stream.table.pages import Pages, grow
-from stream.verdicts import rule
+from stream.verdicts import restoring, rule
+from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+from stream.verdicts.saved import Saved, SavedRows
 
-# A map has at least so many entries, a power of two, and is filled again when three quarters of them are taken.
+# A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
 
 
 class Arrivals(NamedTuple):
     """n arrivals in order, as columns.
 
-    ``places`` (``int64[n]``) name them for the caller, ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL`` or
-    ``REFUSAL``, ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
+    ``places`` (``int64[n]``) are names that the caller chooses; ``kinds`` (``uint8[n]``) are ``DOCUMENT``, ``REMOVAL``
+    or ``REFUSAL``; ``ids`` (``uint64[n]``) hashes of ids, ``times`` (``int64[n]``) event times in microseconds,
     ``NO_TIME`` for none, ``contents`` (``uint64[n]``) hashes of what is compared. A removal has an id, a refusal a
     place only.
     """
@@ -49,7 +52,7 @@ class Arrivals(NamedTuple):
 
 
 class Found(NamedTuple):
-    """m pairs of arrivals with documents that are decided before them, in order of the arrivals.
+    """m pairs of arrivals with documents that were decided before, in order of the arrivals.
 
     ``rows`` (``int64[m]``) are places in the arrivals and never decrease, ``numbers`` (``int64[m]``) the numbers of the
     decided documents (a negative one was never decided), ``similarities`` (``float32[m]``) are in [0, 1].
@@ -61,12 +64,12 @@ class Found(NamedTuple):
 
 
 class Verdicts(NamedTuple):
-    """What was decided of n arrivals, as columns.
+    """The verdicts of n arrivals, as columns.
 
-    ``statuses`` (``uint8[n]``) are those of ``rule``; ``clusters``, ``related`` and ``previous`` (``int64[n]``) are
+    ``statuses`` (``uint8[n]``) are constants of ``rule``; ``clusters``, ``related`` and ``previous`` (``int64[n]``) are
     places, -1 for none; ``originals`` (``int64[n]``) is the number of the row that stands for the original, -1 for
-    an original and for one that has left the window; ``similarities`` (``float32[n]``) are those to the original, 0
-    without.
+    an original itself and if the original has left the window; ``similarities`` (``float32[n]``) compare with the
+    original, 0 without one.
     """
 
     statuses: npt.NDArray[np.uint8]
@@ -87,7 +90,7 @@ class VerdictLimits(NamedTuple):
 
 
 class Decisions:
-    """The decisions of one stream; see the module for the steps. Not for several threads at a time."""
+    """The decisions of one stream; see the module for the steps. One thread at a time may use it."""
 
     def __init__(self, limits: VerdictLimits) -> None:
         self._rules = rule.Rules(*limits)
@@ -118,12 +121,12 @@ class Decisions:
 
     @property
     def first(self) -> int:
-        """The number of the oldest row that is kept."""
+        """The number of the oldest stored row."""
         return int(self._columns.state[FIRST])
 
     @property
     def ignored(self) -> int:
-        """How many pairs were ignored because a document of theirs was not decided, or no longer in the window."""
+        """How many pairs were ignored because the earlier document was not decided or has left the window."""
         return int(self._columns.state[IGNORED])
 
     def begin(self) -> None:
@@ -152,8 +155,36 @@ class Decisions:
         rule.decide(self._columns, self._rules, arrivals, found, verdicts)
         return verdicts
 
+    def restore(self, arrivals: Arrivals, decided: Decided, stream_time: int) -> npt.NDArray[np.int64]:
+        """Add rows that were decided before, in a step of its own; see ``restoring``.
+
+        Args:
+            arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
+            decided: what was decided of them.
+            stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
+
+        Returns:
+            The number of each row, ``int64[n]``, -1 for what is no document.
+        """
+        self.begin()
+        numbers = np.empty(len(arrivals.places), np.int64)
+        self._make_room(len(numbers))
+        restoring.replay(self._columns, arrivals, decided, numbers)
+        self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
+        self.commit()
+        return numbers
+
+    def places(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of kept rows, ``int64[m]``."""
+        return self._columns.places[self._pages.at(numbers)]
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time decided, in microseconds, or ``NO_TIME``."""
+        return int(self._columns.state[STREAM_TIME])
+
     def commit(self) -> None:
-        """Close the step, and let what has left the window go."""
+        """Close the step, and drop the rows that have left the window."""
         assert self._before is not None, "no step is open"
         self._before = None
         self._pages.release(int(rule.drop(self._columns, self._rules)))
@@ -162,16 +193,37 @@ class Decisions:
         """Close the step as if it had never been opened."""
         assert self._before is not None, "no step is open"
         before, self._before = self._before, None
-        rule.take_back(self._columns, before[END], before[STEP])
+        rule.undo(self._columns, before[END], before[STEP])
         self._columns.state[:] = before
         self._fill_maps(len(self._columns.content_map))
 
     def forget(self, before: int) -> None:
-        """Let the rows with smaller numbers go, whose documents the caller no longer has; between steps."""
+        """Drop the rows below ``before``, because the caller no longer has their documents; between steps."""
         assert self._before is None, "a step is open"
         state = self._columns.state
         state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
         self._pages.release(int(state[FIRST]))
+
+    def saved(self, places: int) -> Saved:
+        """The rows of the window and the state, to continue from; ``places`` is how many places were given."""
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(self.first, self.end))
+        rows = SavedRows._make(getattr(columns, name)[at] for name in SavedRows._fields)
+        rows = rows._replace(removed=(rows.removed > 0).astype(np.uint32))
+        return Saved(rows, places, int(state[STREAM_TIME]), int(state[FIRST_TIME]), int(state[IGNORED]))
+
+    def resume(self, saved: Saved) -> None:
+        """Continue from saved decisions; before the first step."""
+        assert not self._columns.state[STEP], "decisions resume before the first step"
+        count = len(saved.rows.times)
+        self._make_room(count)
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(count))
+        for name, column in saved.rows._asdict().items():
+            getattr(columns, name)[at] = column
+        state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
+        state[STEP] = 1  # the step that removed what is marked as removed
+        rule.rebuild(columns, count)
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the rows of the window, and bytes allocated."""
@@ -180,7 +232,7 @@ class Decisions:
         return (self.end - self.first) * per_row, sum(a.nbytes for a in arrays)
 
     def _make_room(self, rows: int) -> None:
-        """Pages for more rows, and maps of which no more than three quarters will be taken."""
+        """Make pages for more rows, and maps of which at most three quarters will be used."""
         columns = self._columns
         end = int(columns.state[END])
         self._pages.extend(end + rows)
@@ -189,8 +241,8 @@ class Decisions:
             if name not in ("page_map", "content_map", "id_map", "state"):
                 grow(array, places)
         self._columns = columns._replace(page_map=self._pages.map)
-        taken = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
-        if 4 * taken > 3 * len(columns.content_map):
+        used = max(int(columns.state[CONTENT_ENTRIES]), int(columns.state[ID_ENTRIES])) + rows
+        if 4 * used > 3 * len(columns.content_map):
             live = end - int(columns.state[FIRST]) + rows
             self._fill_maps(max(_ENTRIES_MIN, 1 << (2 * live - 1).bit_length()))
 

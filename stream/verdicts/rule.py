@@ -1,22 +1,22 @@
 """The rule of verdicts, as one kernel over columns.
 
-Documents are decided in order of arrival. A document that is kept is an *original*; one that is dropped is a
-*duplicate* of an original whose content was compared with its own. This is pivot clustering in order of arrival
+Documents are decided in order of arrival. A document to keep is an *original*. A document to drop is a *duplicate*
+of an original, and the contents of the two were compared. This is pivot clustering in order of arrival
 (Ailon, Charikar, Newman, "Aggregating inconsistent information", JACM 55(5), 2008). It does not chain.
 
-For a document d with content X, the first of these that fits:
+For a document d with content X, the first rule that fits decides:
 
 1. X is the content of the latest version of d's id: ``UNCHANGED``. It repeats what that version resolved to.
 2. X is decided, and the original of X lies in d's window: ``DUPLICATE`` of it, with the similarity recorded for X.
 3. A pair of d leads to the content of an original in d's window: ``DUPLICATE`` of the most similar such original; of
    equal ones, of the first in order of arrival.
-4. ``ORIGINAL``. If X, or the content of a pair, is decided otherwise, then the cluster of the most similar one is
-   ``related``.
+4. ``ORIGINAL``. If X or the content of a pair has another decision, ``related`` is the cluster of the most similar of
+   these contents.
 
 *Rows* are decided documents, numbered in order of arrival. ``heads`` of a row is the distance to another row: 0 for a
 row that stands for its cluster, negative (back) for a duplicate, positive (forward) for a row whose later unchanged
 version stands for the cluster in its place. A walk along ``heads`` ends at the row that stands, if all rows on the way
-are in the window of the state.
+count (``in_state``).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ DOCUMENT, REMOVAL, REFUSAL = range(3)  # the kinds of arrivals
 NONE = -1
 ROW_PAGE_BITS = 12
 _PAGE_MASK = (1 << ROW_PAGE_BITS) - 1
-# Numbers stand in the maps modulo this, plus one; 0 is an empty entry.
+# The maps store numbers modulo this, plus one; 0 is an empty entry.
 _MODULUS = (1 << 32) - 1
 # The fields of ``Columns.state``.
 FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP = range(8)
@@ -70,23 +70,33 @@ class Rules(NamedTuple):
     by_content: bool
 
 
+class Undecided(NamedTuple):
+    """A document to decide: its place in the arrivals, its row, its time, and where its pairs begin and end."""
+
+    place: int
+    number: int
+    time: int
+    pairs_first: int
+    pairs_end: int
+
+
 @inlined
 def row_at(columns, number):
-    """Where a row stands in the arrays."""
+    """Return the place of a row in the arrays."""
     page = columns.page_map[(number >> ROW_PAGE_BITS) % len(columns.page_map)]
     return (np.int64(page) << ROW_PAGE_BITS) | (number & _PAGE_MASK)
 
 
 @inlined
 def time_of(columns, at):
-    """The time a row counts as having: rows before the first event time have that one."""
+    """Return the time of a row; rows before the first event time have that time."""
     time = columns.times[at]
     return columns.state[FIRST_TIME] if time == NO_TIME else time
 
 
 @inlined
 def in_state(columns, rules, number):
-    """Whether a row may still speak: decided, not pushed out, and not older than window and lateness allow."""
+    """Return whether a row counts: it is decided, within the limit of rows, and not older than window and lateness."""
     state = columns.state
     if number < state[FIRST] or number >= state[END] or state[END] - number > rules.rows:
         return False
@@ -97,7 +107,7 @@ def in_state(columns, rules, number):
 
 @inlined
 def in_window(columns, rules, number, time):
-    """Whether a row is in the window of a document of this time."""
+    """Return whether a row is in the window of a document with this time."""
     other = time_of(columns, row_at(columns, number))
     apart = np.int64(0) if other == NO_TIME or time == NO_TIME else time - other
     return -rules.window <= apart <= rules.window
@@ -105,7 +115,7 @@ def in_window(columns, rules, number, time):
 
 @inlined
 def standing(columns, rules, number):
-    """The row that stands for the cluster of a row, or ``NONE`` if it has left the state or was removed."""
+    """Return the row that stands for the cluster of a row, or ``NONE`` if it has left the state or was removed."""
     while True:
         if not in_state(columns, rules, number):
             return NONE
@@ -118,7 +128,7 @@ def standing(columns, rules, number):
 
 @inlined
 def newest(entries, hashes, columns, hash_):
-    """The newest row that is kept and whose value in ``hashes`` is ``hash_``, or ``NONE``; it may be past its time."""
+    """Return the newest stored row whose value in ``hashes`` is ``hash_``, or ``NONE``; it may have expired."""
     mask = len(entries) - 1
     last = columns.state[END] - 1
     place = np.int64(hash_ & np.uint64(mask))
@@ -132,14 +142,14 @@ def newest(entries, hashes, columns, hash_):
 
 @inlined
 def latest(columns, rules, content):
-    """The newest row of a content, or ``NONE`` if there is none in the window of the state."""
+    """Return the newest row of a content that counts (``in_state``), or ``NONE``."""
     number = newest(columns.content_map, columns.contents, columns, content)
     return number if in_state(columns, rules, number) else np.int64(NONE)
 
 
 @inlined
 def remember(entries, hashes, columns, hash_, number):
-    """Make a row the newest of its hash; returns how many entries that took: 1 or 0."""
+    """Make a row the newest of its hash; return the number of new entries, 1 or 0."""
     mask = len(entries) - 1
     last = columns.state[END] - 1
     place = np.int64(hash_ & np.uint64(mask))
@@ -155,7 +165,7 @@ def remember(entries, hashes, columns, hash_, number):
 
 @inlined
 def append(columns, time, content, id_, place):
-    """Add a row without a decision; returns its number."""
+    """Add a row without a decision; return its number."""
     state = columns.state
     number = state[END]
     state[END] = number + 1
@@ -173,7 +183,7 @@ def append(columns, time, content, id_, place):
 
 @inlined
 def remove(columns, id_):
-    """Note at every version of an id that it was removed."""
+    """Mark every version of an id as removed."""
     number = newest(columns.id_map, columns.ids, columns, id_)
     while number != NONE:
         at = row_at(columns, number)
@@ -185,7 +195,7 @@ def remove(columns, id_):
 
 @inlined
 def repeat(columns, version, number):
-    """Let a row repeat what the version before it resolved to; if that stands for its cluster, this row does now."""
+    """Copy the decision of the version before a row; if that version stands for its cluster, the row replaces it."""
     before, at = row_at(columns, version), row_at(columns, number)
     columns.clusters[at], columns.similarities[at] = columns.clusters[before], columns.similarities[before]
     if columns.heads[before] == 0:
@@ -195,18 +205,18 @@ def repeat(columns, version, number):
 
 
 @inlined
-def choose(columns, rules, decided, pairs, first, end, number, time, verdicts, i):
+def choose(columns, rules, document, decided, pairs, verdicts):
     """Decide a row that repeats no version: rules 2 to 4. ``decided`` is the newest row of its content, or ``NONE``."""
     best, best_similarity = np.int64(NONE), np.float32(0.0)
     near, near_similarity = np.int64(NONE), np.float32(0.0)
     if decided != NONE:
         original = standing(columns, rules, decided)
-        if original != NONE and in_window(columns, rules, original, time):
+        if original != NONE and in_window(columns, rules, original, document.time):
             best, best_similarity = original, columns.similarities[row_at(columns, decided)]
         elif not columns.removed[row_at(columns, decided)]:
             near, near_similarity = decided, np.float32(1.0)
     if best == NONE:
-        for j in range(first, end):
+        for j in range(document.pairs_first, document.pairs_end):
             other, similarity = pairs.numbers[j], pairs.similarities[j]
             if not in_state(columns, rules, other):
                 columns.state[IGNORED] += 1
@@ -219,27 +229,27 @@ def choose(columns, rules, decided, pairs, first, end, number, time, verdicts, i
             if (
                 original != NONE
                 and columns.contents[row_at(columns, original)] == content
-                and in_window(columns, rules, original, time)
+                and in_window(columns, rules, original, document.time)
             ):
                 if similarity > best_similarity or (similarity == best_similarity and original < best):
                     best, best_similarity = original, similarity
             elif similarity > near_similarity or (similarity == near_similarity and other < near):
                 near, near_similarity = other, similarity
-    at = row_at(columns, number)
+    at = row_at(columns, document.number)
     if best != NONE:
-        columns.heads[at] = best - number
+        columns.heads[at] = best - document.number
         columns.clusters[at] = columns.clusters[row_at(columns, best)]
         columns.similarities[at] = best_similarity
-        verdicts.statuses[i] = DUPLICATE
+        verdicts.statuses[document.place] = DUPLICATE
         return
-    verdicts.statuses[i] = ORIGINAL
+    verdicts.statuses[document.place] = ORIGINAL
     if near != NONE:
-        verdicts.related[i] = columns.clusters[row_at(columns, near)]
+        verdicts.related[document.place] = columns.clusters[row_at(columns, near)]
 
 
 @inlined
 def current(columns, rules, number):
-    """The row that holds the latest decision of a row's content: the newest copy, unless its id was removed."""
+    """Return the row with the latest decision of a row's content: the newest copy, unless its id was removed."""
     if not rules.by_content:
         return number
     copy = latest(columns, rules, columns.contents[row_at(columns, number)])
@@ -248,7 +258,7 @@ def current(columns, rules, number):
 
 @inlined
 def pairs_end(pairs, first, arrival):
-    """Where the pairs of an arrival end, which begin at ``first``."""
+    """Return the end of the pairs of an arrival; they begin at ``first``."""
     while first < len(pairs.rows) and pairs.rows[first] == arrival:
         first += 1
     return first
@@ -278,7 +288,7 @@ def decide(columns, rules, arrivals, pairs, verdicts):
 
 @inlined
 def decide_document(columns, rules, arrivals, i, pairs, first, end, verdicts):
-    """Decide one document, whose pairs stand from ``first`` to ``end``."""
+    """Decide one document; its pairs are ``[first, end)``."""
     state = columns.state
     time = arrivals.times[i] if arrivals.times[i] != NO_TIME else state[STREAM_TIME]
     content, id_ = arrivals.contents[i], arrivals.ids[i]
@@ -301,7 +311,7 @@ def decide_document(columns, rules, arrivals, i, pairs, first, end, verdicts):
         verdicts.statuses[i] = UNCHANGED
     else:
         decided = latest(columns, rules, content) if rules.by_content else np.int64(NONE)
-        choose(columns, rules, decided, pairs, first, end, number, time, verdicts, i)
+        choose(columns, rules, Undecided(i, number, time, first, end), decided, pairs, verdicts)
     verdicts.clusters[i] = columns.clusters[at]
     if columns.heads[at] != 0:
         verdicts.originals[i] = standing(columns, rules, number + columns.heads[at])
@@ -312,7 +322,7 @@ def decide_document(columns, rules, arrivals, i, pairs, first, end, verdicts):
 
 @raw_kernel
 def rebuild(columns, end):
-    """Fill the empty maps from the rows below ``end``, the newest of each hash last."""
+    """Fill the empty maps from the rows below ``end``, from the oldest to the newest."""
     state = columns.state
     state[CONTENT_ENTRIES] = state[ID_ENTRIES] = 0
     for number in range(state[FIRST], end):
@@ -322,8 +332,8 @@ def rebuild(columns, end):
 
 
 @raw_kernel
-def take_back(columns, end, step):
-    """Undo what rows from ``end`` on, and the removals of ``step``, did to the rows before them."""
+def undo(columns, end, step):
+    """Restore the rows before ``end``: the rows from ``end`` on and the removals of ``step`` changed them."""
     for number in range(columns.state[FIRST], end):
         at = row_at(columns, number)
         if number + columns.heads[at] >= end:
@@ -334,7 +344,7 @@ def take_back(columns, end, step):
 
 @raw_kernel
 def drop(columns, rules):
-    """Let the oldest rows go that may no longer speak; returns the first that stays."""
+    """Drop the oldest rows that no longer count; return the first row that remains."""
     state = columns.state
     while state[FIRST] < state[END] and not in_state(columns, rules, state[FIRST]):
         state[FIRST] += 1

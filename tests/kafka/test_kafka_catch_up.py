@@ -12,7 +12,7 @@ from kafka_world import World, reached
 
 from stream import Document
 from workers.commands.load import Loader
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.topics.names import MATCH, SIGN
 
 Worlds = Callable[..., World]
@@ -95,7 +95,7 @@ def test_the_pairs_of_an_archive_are_those_of_an_undisturbed_stream(worlds: Worl
     (tmp_path / "archive.jsonl").write_bytes(b"\n".join(map(line, documents)))
     start(world)
     world.run(lambda: sum(len(place.running()) for place in world.places) == PARTITIONS + 4, "all are idle")
-    with Session(world.settings, Job([], quiet=True)) as session:
+    with Session(world.settings, SessionOptions([], quiet=True)) as session:
         loader = Loader(world.transport, world.settings, session)
         loader.load([str(tmp_path / "archive.jsonl")])
         loader.close()

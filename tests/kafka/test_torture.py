@@ -1,4 +1,4 @@
-"""The small sizes of the torture, in a process of its own, so that whatever happens to it ends with it."""
+"""A small torture, in a process of its own, so that whatever happens to it ends with it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 TORTURE = Path(__file__).with_name("torture.py")
 UNAVAILABLE = 77  # the exit code where no broker can run
-VOID = 76  # where a single broker itself lost the end of a transaction
-SECONDS_MAX = 500.0  # beyond its own limits; some 50 s are usual
+VOID = 76  # where the brokers themselves lost the end of a transaction
+SECONDS_MAX = 500.0  # beyond its own limits; some 60 s are usual
 SEEDS = (20_261_122, 20_261_123, 20_261_124)
 SIZE = {"documents": 3_000, "seconds": 12, "outages": 1, "bursts": 1, "hot": 100}
 
@@ -37,17 +37,12 @@ def tortured(size: dict[str, int], seeds: tuple[int, ...]) -> str:
     return done.stdout
 
 
-def test_killed_and_stopped_workers_and_a_killed_broker_lose_nothing_and_repeat_nothing() -> None:
-    """The pairs that are promised, each once, if any process dies; with a backlog after an outage, and a growing topic.
+def test_whatever_process_dies_nothing_is_lost_repeated_or_wrong() -> None:
+    """The pairs that are promised, each once, while workers and one, two or all of three nodes are killed and frozen.
 
-    The documents are late, removed, sent again as new versions, hot, and poison too.
+    Leaders and controllers move, a backlog follows an outage, and a topic grows. The documents are late, removed, sent
+    again as new versions, hot, and poison too.
     """
-    said = tortured({"kills": 4, "stops": 2, "scales": 1, "brokers": 1}, SEEDS)
-    assert "1 nodes: 1 broker, 1 burst, 1 grow, 1 hot, 4 kill, 1 outage, 1 scale, 2 stop" in said
-
-
-def test_nodes_of_three_that_die_and_freeze_lose_nothing_and_repeat_nothing() -> None:
-    """One, two or all of three nodes are killed and frozen while workers are; leaders and controllers move."""
-    actions = {"kills": 2, "stops": 0, "scales": 0, "brokers": 2, "freezes": 1, "outages": 0, "grow": 0}
-    said = tortured({"nodes": 3, "documents": 2_000, "seconds": 8, **actions}, SEEDS)
-    assert "3 nodes: 2 broker, 1 burst, 1 freeze, 1 hot, 2 kill" in said
+    actions = {"kills": 4, "stops": 2, "scales": 1, "brokers": 2, "freezes": 1}
+    said = tortured({"nodes": 3, **actions}, SEEDS)
+    assert "3 nodes: 2 broker, 1 burst, 1 freeze, 1 grow, 1 hot, 4 kill, 1 outage, 1 scale, 2 stop" in said

@@ -89,6 +89,7 @@ class Torture:
         self.endings: Counter[str] = Counter()  # of workers that ended by themselves
         self.later: list[tuple[Callable[[], bool], Callable[[], None]]] = []  # what is done once something is so
         self.moves: set[tuple[str, int, int]] = set()  # topic, partition, and a node that led it
+        self.is_frozen = False  # some node is
         actions = ["kill"] * given.kills + ["stop"] * given.stops + ["scale"] * given.scales
         actions += ["broker"] * given.brokers + ["freeze"] * given.freezes
         places = sorted(self.chance.uniform(0.03, 0.95) for _ in actions)
@@ -126,7 +127,9 @@ class Torture:
     def _act(self, action: str) -> None:
         running = [one for one in self.cluster.workers if one.process is not None and one.wakes is None]
         running = [one for one in running if not one.leaving]
-        if action in ("kill", "stop") and not running:  # all are down or stopped: when one is back
+        # All workers are down or stopped: the action waits until one is back. A frozen node: until it goes on, because
+        # without a quorum no other node can start, and only this thread can thaw it.
+        if not running if action in ("kill", "stop") else self.is_frozen and action in ("broker", "freeze"):
             self.schedule.insert(0, (self.loader.loaded, action))
             self._tend()
             time.sleep(0.1)
@@ -169,6 +172,7 @@ class Torture:
         nodes, until = self._some_nodes(), time.monotonic() + self.chance.uniform(1.0, 8.0)
         for node in nodes:
             self.cluster.brokers.freeze(node)
+        self.is_frozen = True
         self.later.append((lambda: time.monotonic() > until, lambda: self._thaw(nodes)))
 
     def _thaw(self, nodes: list[Broker]) -> None:
@@ -176,6 +180,7 @@ class Torture:
             self._note_leaders()
         for node in nodes:
             self.cluster.brokers.thaw(node)
+        self.is_frozen = False
 
     def _note_leaders(self) -> None:
         if self.given.nodes > 1:  # with one dead or frozen, the others have a quorum
@@ -299,6 +304,7 @@ def run(given: argparse.Namespace, folder: Path) -> bool:
             torture.run()
             verdict = torture.verdict()
         except TortureError as error:
+            tell(f"seed {given.seed}: {error}")
             if cluster.dropped_markers():
                 raise VoidError from error
             raise

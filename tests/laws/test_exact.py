@@ -228,7 +228,7 @@ def test_what_decides_keys_is_part_of_the_fingerprint() -> None:
         Config(scheme="identical", **settings)
         for settings in ({}, {"identical_positions": 3}, {"identical_positions": 4}, {"nfkc": False}, {"seed": 2})
     ]
-    prints = [config.signing_fingerprint for config in (*prefix, *identical)]
-    assert len(set(prints)) == len(prints)
-    assert Config(scheme="prefix", token_order=TokenOrder()).signing_fingerprint == prints[0]
-    assert Config(scheme="identical", threshold=0.9).signing_fingerprint == prints[len(prefix)]
+    fingerprints = [config.signing_fingerprint for config in (*prefix, *identical)]
+    assert len(set(fingerprints)) == len(fingerprints)
+    assert Config(scheme="prefix", token_order=TokenOrder()).signing_fingerprint == fingerprints[0]
+    assert Config(scheme="identical", threshold=0.9).signing_fingerprint == fingerprints[len(prefix)]

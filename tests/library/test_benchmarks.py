@@ -54,7 +54,7 @@ def test_texts_are_in_normal_form(kind: str) -> None:
 @pytest.mark.parametrize("threshold", [0.5, 0.8])
 def test_the_oracle_finds_what_brute_force_finds(kind: str, cut: object, threshold: float) -> None:
     """The join over rarest shingles misses no pair and invents none."""
-    sets = shingle_sets([d.text for d in documents(kind, 150, seed=9, edited_share=0.5)], cut)  # type: ignore[arg-type]
+    sets = shingle_sets([d.text for d in documents(kind, 150, seed=9, edited_fraction=0.5)], cut)  # type: ignore[arg-type]
     sets += [sets[3], sets[5][:0], sets[5][:0]]
     found = similar_pairs(sets, threshold)
     assert found == pytest.approx(all_pairs(sets, threshold))
@@ -76,7 +76,7 @@ def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
     row = contenders.CONTENDERS[name]
     if row.version is None:
         pytest.skip(f"{row.package} is not installed")
-    stream = documents("5kb", 4, seed=11, edited_share=0.0)
+    stream = documents("5kb", 4, seed=11, edited_fraction=0.0)
     copy = stream[1]._replace(id="copy")
     for shingles in row.shingles:
         assert row.start(shingles, *row.shape)([*stream, copy]) == [(stream[1].id, "copy")]
@@ -209,7 +209,7 @@ def test_absent_real_data_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_prints_of_one_finger_meet_as_often_as_they_should() -> None:
     """Both targets are reached, and no print of another finger is as similar."""
-    results = list(entities.run_prints("smoke"))
+    results = list(entities.run_fingerprints("smoke"))
     assert [result.verdict for result in results] == ["reached", "", "reached", ""]
     assert [result.details["false"] for result in results[::2]] == [0, 0]
     assert [result.details["checksum"] for result in results[::2]] == ["6ca07d90de8b880a", "6c745d646a3f267a"]

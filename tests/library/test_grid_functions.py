@@ -13,7 +13,7 @@ from stream.schemes import grid_functions
 SETS = st.lists(st.sets(st.integers(0, 29)), min_size=2, max_size=6)
 
 
-def prints_of(sets, squares=30):
+def fingerprints_of(sets, squares=30):
     values = np.array([square for one in sets for square in sorted(one)], np.int64)
     return grid_functions.bitmaps(values, np.cumsum([0, *map(len, sets)]), squares)
 
@@ -93,9 +93,9 @@ def test_functions_are_found_by_their_first_square():
 def test_keys_are_the_functions_all_of_whose_squares_are_there(sets, groups, size):
     """Compared with sets: the keys, the groups in which a pair meets, the first common key, the similarity."""
     chosen = grid_functions.functions(30, groups, 40, size, seed=7)
-    prints = prints_of(sets)
-    found, starts = grid_functions.keys(prints, chosen, seed=7)
-    whole, _ = grid_functions.keys(prints_of([set(range(30))]), chosen, seed=7)
+    fingerprints = fingerprints_of(sets)
+    found, starts = grid_functions.keys(fingerprints, chosen, seed=7)
+    whole, _ = grid_functions.keys(fingerprints_of([set(range(30))]), chosen, seed=7)
     assert len(set(whole.tolist())) == 40
     members = [
         [[f for f, function in enumerate(group) if set(function) <= one] for group in chosen.squares.tolist()]
@@ -103,7 +103,7 @@ def test_keys_are_the_functions_all_of_whose_squares_are_there(sets, groups, siz
     ]
     for i, own in enumerate(members):
         assert found[starts[i] : starts[i + 1]].tolist() == whole[own[0]].tolist()
-    a, b = prints[:-1], prints[1:]
+    a, b = fingerprints[:-1], fingerprints[1:]
     both = [[len(set(x) & set(y)) for x, y in zip(*pair, strict=True)] for pair in pairwise(members)]
     first, shared = grid_functions.shared_functions(a, b, chosen)
     assert shared.tolist() == both

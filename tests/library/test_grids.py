@@ -19,8 +19,8 @@ def config(**settings):
     return Config(scheme="grid", **settings)
 
 
-def documents(*prints):
-    return [Document(str(n), tokens=squares) for n, squares in enumerate(prints)]
+def documents(*fingerprints):
+    return [Document(str(n), tokens=squares) for n, squares in enumerate(fingerprints)]
 
 
 def test_prints_of_one_finger_are_found_as_often_as_the_law_says():
@@ -28,15 +28,15 @@ def test_prints_of_one_finger_are_found_as_often_as_the_law_says():
     rng = np.random.default_rng(8)
     fingers = rng.random((300, 1000)) < 0.2
     again = np.where(fingers, rng.random(fingers.shape) < 0.8, rng.random(fingers.shape) < 0.05)
-    prints = documents(*(np.flatnonzero(row) for row in np.concatenate([fingers, again])))
+    fingerprints = documents(*(np.flatnonzero(row) for row in np.concatenate([fingers, again])))
     settings = {"bucket_candidates_max": 2**20, "threshold": 0.5}
     for groups in (1, 2):
         dedup = Deduplicator(config(grid_groups=groups, **settings))
-        pairs = dedup.process(prints)
+        pairs = dedup.process(fingerprints)
         assert {int(p.newer) - int(p.older) for p in pairs} == {300}
         expected = candidate_probability(0.16, 1000, groups, 1024, 3)
         assert abs(len(pairs) / 300 - expected) < 4 * (expected * (1 - expected) / 300) ** 0.5
-        met = Deduplicator(config(grid_groups=groups, **settings), candidates=True).process(prints)
+        met = Deduplicator(config(grid_groups=groups, **settings), candidates=True).process(fingerprints)
         others, expected = 600 * 599 / 2 - 300, candidate_probability(0.04, 1000, groups, 1024, 3)
         # Pairs of one print are not independent: what one has in common with all others varies with its squares.
         assert len(met) - len(pairs) == pytest.approx(others * expected, rel=0.15)

@@ -6,10 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from python_calls import from_python
 
 from stream.table import heads as h
 from stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
 
+_locate, _put_at, _make_room = from_python(locate), from_python(put_at), from_python(make_room)
 PAGE = 256
 HIGHEST = 2**64 - 1
 
@@ -22,33 +24,33 @@ def in_segment(segment: int, tag: int) -> int:
 class Map:
     """The heads, and the postings that should be found in them."""
 
-    def __init__(self, kept: int) -> None:
+    def __init__(self, base: int) -> None:
         self.heads = empty_heads()
-        self.kept = self.end = kept
+        self.base = self.end = base
         self.newest: dict[int, int] = {}
 
     def add(self, keys: list[int]) -> None:
         """One item: room for all of its keys, then the next postings become their heads."""
         array = np.array(keys, np.uint64)
-        while (segment := make_room(self.heads, array, self.kept, self.end)) != NONE:
+        while (segment := _make_room(self.heads, array, self.base, self.end)) != NONE:
             self.heads = add_pages(self.heads, segment, len(keys))
         for key in array:
             assert self.heads.used[int(key) >> 55] < h._LOAD_MAX * self.heads.places[int(key) >> 55]
-            _, place = locate(self.heads, key, self.kept, self.end)
-            put_at(self.heads, key, place, self.end, self.kept)
+            _, place = _locate(self.heads, key, self.base, self.end)
+            _put_at(self.heads, key, place, self.end, self.base)
             self.newest[int(key)] = self.end
             self.end += 1
 
     def find(self, key: int) -> int:
-        return int(locate(self.heads, np.uint64(key), self.kept, self.end)[0])
+        return int(_locate(self.heads, np.uint64(key), self.base, self.end)[0])
 
-    def expire(self, kept: int) -> None:
-        self.kept = kept
+    def expire(self, base: int) -> None:
+        self.base = base
 
     def check(self) -> None:
         """Every live key is found, no dead one is; the counts are those of the entries."""
         for key, posting in self.newest.items():
-            assert self.find(key) == (posting if posting >= self.kept else NONE), hex(key)
+            assert self.find(key) == (posting if posting >= self.base else NONE), hex(key)
         check_pages(self.heads)
 
 
@@ -65,17 +67,17 @@ def check_pages(heads: Heads) -> None:
     assert len(heads.scratch) >= heads.places.max()
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2**32 - 3_000, 2**32, 2**40 - 1])
+@pytest.mark.parametrize("base", [0, 1, 2**32 - 3_000, 2**32, 2**40 - 1])
 @pytest.mark.parametrize("segments", [1, 3, SEGMENTS])
-def test_the_newest_posting_of_a_bucket_is_found(segments: int, kept: int) -> None:
+def test_the_newest_posting_of_a_bucket_is_found(segments: int, base: int) -> None:
     """Whatever number postings start with, while old ones expire, in few segments or in all."""
-    seed = segments * 31 + kept % 1_009
-    rng, table = random.Random(seed), Map(kept)
+    seed = segments * 31 + base % 1_009
+    rng, table = random.Random(seed), Map(base)
     for n in range(400):
         tags = [rng.randrange(1, 2_000) for _ in range(rng.randint(1, 30))]
         table.add([in_segment(SEGMENTS - 1 - rng.randrange(segments), tag) for tag in tags])
         if rng.random() < 0.1:
-            table.expire(rng.randint(table.kept, table.end))
+            table.expire(rng.randint(table.base, table.end))
         if n % 40 == 0:
             table.check()
     table.check()
@@ -99,7 +101,7 @@ def test_a_segment_gives_its_pages_back() -> None:
     table.add([in_segment(7, tag) for tag in range(1, 12_000)])
     length, places = len(table.heads.entries), int(table.heads.places[7])
     table.expire(table.end)
-    assert rebuild(table.heads, 7, 0, table.kept, table.end) == h.DONE
+    assert rebuild(table.heads, 7, 0, table.base, table.end) == h.DONE
     assert (table.heads.places[7], table.heads.used[7]) == (PAGE, 0)
     table.add([in_segment(8, tag) for tag in range(1, 9_000)])
     table.check()
@@ -112,29 +114,29 @@ def test_a_rebuild_without_pages_changes_nothing() -> None:
     table = Map(0)
     table.add([in_segment(500, tag) for tag in range(1, 200)])
     before = [array.copy() for array in table.heads[:-1]]
-    assert rebuild(table.heads, 500, 100_000, table.kept, table.end) == h.NEEDS_PAGES
+    assert rebuild(table.heads, 500, 100_000, table.base, table.end) == h.NEEDS_PAGES
     assert all(np.array_equal(a, b) for a, b in zip(table.heads, before, strict=False))
     table.check()
 
 
-@pytest.mark.parametrize("kept", [0, 2**32 - 1, 2**32])
-def test_the_lowest_and_the_highest_key_are_keys_like_others(kept: int) -> None:
+@pytest.mark.parametrize("base", [0, 2**32 - 1, 2**32])
+def test_the_lowest_and_the_highest_key_are_keys_like_others(base: int) -> None:
     """No key and no posting number reads as an empty place."""
-    table = Map(kept)
+    table = Map(base)
     assert [table.find(0), table.find(HIGHEST)] == [NONE, NONE]
     table.add([0, HIGHEST])
     table.add([in_segment(1, 0), HIGHEST])
-    assert [table.find(0), table.find(HIGHEST)] == [kept, kept + 3]
+    assert [table.find(0), table.find(HIGHEST)] == [base, base + 3]
     table.check()
 
 
 def test_a_head_that_is_taken_back_is_dead() -> None:
     """``NONE`` as posting leaves a dead head, at the start of the numbers too; its place serves the next key."""
-    for kept in (0, 5, 2**32):
-        table = Map(kept)
+    for base in (0, 5, 2**32):
+        table = Map(base)
         table.add([in_segment(3, 9)])
-        _, place = locate(table.heads, np.uint64(in_segment(3, 9)), kept, table.end)
-        put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, kept)
+        _, place = _locate(table.heads, np.uint64(in_segment(3, 9)), base, table.end)
+        _put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, base)
         assert table.find(in_segment(3, 9)) == NONE
         table.newest.clear()
         table.add([in_segment(3, 10)])
@@ -158,6 +160,6 @@ def test_what_is_allocated_stays_near_what_lives() -> None:
     for _ in range(12_000):
         table.newest.clear()
         table.add(rng.integers(0, 2**64, 20, np.uint64).tolist())
-        table.expire(max(table.kept, table.end - 100_000))
+        table.expire(max(table.base, table.end - 100_000))
     assert len(table.heads.entries) < 3 * 100_000
     check_pages(table.heads)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import ConfigError
-from stream.evaluation.judging import Bin, Confusion, Contents, Share, bins, confusion, share
+from stream.evaluation.judging import Bin, Confusion, Contents, Proportion, bins, confusion, proportion
 
 NAMES = st.sampled_from("abcdefgh")
 PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1]))
@@ -49,7 +49,7 @@ def test_fewer_documents_than_the_pairs_name_are_refused() -> None:
 @pytest.mark.parametrize(("part", "whole"), [(0, 5), (5, 5), (1, 2), (97, 100), (2, 1000)])
 def test_an_interval_holds_just_the_shares_that_would_not_be_surprising(part: int, whole: int) -> None:
     """At each end that is not 0 or 1 the observed share lies 1.96 standard deviations away: Wilson's definition."""
-    value, low, high = share(part, whole)
+    value, low, high = proportion(part, whole)
     assert 0 <= low <= value <= high <= 1
     for end in (low, high):
         if 0 < end < 1:
@@ -59,7 +59,7 @@ def test_an_interval_holds_just_the_shares_that_would_not_be_surprising(part: in
 def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
     """19 of 20 samples of a known chance, by exact binomial weights: never far less."""
     for whole in (10, 50, 400):
-        intervals = [share(part, whole) for part in range(whole + 1)]
+        intervals = [proportion(part, whole) for part in range(whole + 1)]
         for p in (0.05, 0.3, 0.5, 0.9):
             weights = [math.comb(whole, m) * p**m * (1 - p) ** (whole - m) for m in range(whole + 1)]
             held = sum(w for w, x in zip(weights, intervals, strict=True) if x.low <= p <= x.high)
@@ -90,6 +90,6 @@ def test_bins_hold_every_pair_once_and_expect_the_mean_of_the_curve() -> None:
     assert [(b.low, b.high, b.pairs, b.found) for b in got] == [(0.5, 0.6, 2, 1), (0.6, 0.7, 1, 1), (0.7, 1.0, 2, 2)]
     assert got[0].expected == pytest.approx((0.25 + 0.59**2) / 2)
     assert isinstance(got[0], Bin)
-    assert got[0].share == share(1, 2)
+    assert got[0].share == proportion(1, 2)
     assert bins(similarity[:0], found[:0], [0.0, 1.0], lambda s: s) == []
-    assert Share(1.0, share(2, 2).low, 1.0) == got[2].share
+    assert Proportion(1.0, proportion(2, 2).low, 1.0) == got[2].share

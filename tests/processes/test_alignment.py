@@ -42,7 +42,7 @@ def own(*partitions: int, of: int | None = None, wait_seconds_max: float | None 
 def poll(alignment: Alignment, at: float, *records: Record, ends: dict[int, int], now_ms: int = NOW_MS) -> None:
     """Records came, and the client stands behind them; ``ends`` are those of the logs."""
     alignment.add(records, now_ms, at)
-    positions = {partition: lane.offset + len(lane.hand) for partition, lane in alignment.lanes.items()}
+    positions = {partition: lane.offset + len(lane.records) for partition, lane in alignment.lanes.items()}
     alignment.see(positions, ends, at)
 
 

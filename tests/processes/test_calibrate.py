@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workers.commands.calibrate import Job, calibrate, run
+from workers.commands.calibrate import CalibrateOptions, calibrate, run
 from workers.process.exits import Exit, Failure
 
 
@@ -34,7 +34,7 @@ def customers(tmp_path):
 def test_the_shares_of_the_mixture_are_found(customers):
     """All, nine in ten, half, none: within the interval of each, with delays of 10 and 45 days."""
     pairs, documents = customers
-    found = calibrate(Job(pairs, [documents], "day", bins=5, random_mean=45, difference_max=90))
+    found = calibrate(CalibrateOptions(pairs, [documents], "day", bins=5, random_mean=45, difference_max=90))
     assert found.matched.value == 10
     shares = {round(one.low, 1): one for one in found.bins}
     assert list(shares) == [0.4, 0.6, 0.8]
@@ -49,9 +49,9 @@ def test_the_shares_of_the_mixture_are_found(customers):
 def test_the_difference_at_random_is_that_of_the_records(customers):
     """Within the greatest one allowed: some 45 of 90 days."""
     pairs, documents = customers
-    found = calibrate(Job(pairs, [documents], "day", difference_max=90))
+    found = calibrate(CalibrateOptions(pairs, [documents], "day", difference_max=90))
     assert found.random.value == pytest.approx(45, abs=1.5)
-    assert calibrate(Job(pairs, [documents], "day")).random.value > 300
+    assert calibrate(CalibrateOptions(pairs, [documents], "day")).random.value > 300
 
 
 def test_what_cannot_be_used_is_counted(tmp_path):
@@ -65,7 +65,9 @@ def test_what_cannot_be_used_is_counted(tmp_path):
         {"older": "a", "newer": "x", "similarity": 1}, {"older": "a", "newer": "b"}, ["a", "b"],
         {"older": "a", "newer": "d", "similarity": 0.5},
     ]  # fmt: skip
-    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year", random_mean=5)
+    given = CalibrateOptions(
+        lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year", random_mean=5
+    )
     assert calibrate(given._replace(difference_max=8)).left_out == {
         "documents without a number in year": 1,
         "documents without a text in id": 1,
@@ -83,7 +85,9 @@ def test_texts_and_dates_are_compared_by_their_kind(tmp_path):
         {"id": "c", "state": "nsw", "born": "2001-01-01"},
     ]  # fmt: skip
     pairs = [{"older": "a", "newer": "b", "similarity": 1}, {"older": "a", "newer": "c", "similarity": 0.5}]
-    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "state", "text")
+    given = CalibrateOptions(
+        lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "state", "text"
+    )
     found = calibrate(given)
     assert (found.matched.value, found.random.value) == (0, 2 / 3)
     assert [one.difference for one in found.bins] == [1, 0]
@@ -94,7 +98,7 @@ def test_without_a_pair_that_is_surely_true_no_result_is_given(tmp_path):
     """The message names the remedy."""
     documents = [{"id": "a", "year": 1}, {"id": "b", "year": 5}]
     pairs = [{"older": "a", "newer": "b", "similarity": 0.9}]
-    given = Job(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year")
+    given = CalibrateOptions(lines(tmp_path / "p.jsonl", pairs), [lines(tmp_path / "d.jsonl", documents)], "year")
     with pytest.raises(Failure, match="lower --sure") as failure:
         calibrate(given)
     assert failure.value.code == Exit.USAGE
@@ -104,14 +108,14 @@ def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
     """A missing file, or a damaged one."""
     pairs, documents = customers
     with pytest.raises(Failure, match="No such file") as failure:
-        calibrate(Job(str(tmp_path / "none"), [documents], "day"))
+        calibrate(CalibrateOptions(str(tmp_path / "none"), [documents], "day"))
     assert failure.value.code == Exit.INPUT
     cut = tmp_path / "cut.gz"
     cut.write_bytes(gzip.compress(Path(documents).read_bytes())[:-100])
     with pytest.raises(Failure, match="damaged or cut off"):
-        calibrate(Job(pairs, [str(cut)], "day"))
+        calibrate(CalibrateOptions(pairs, [str(cut)], "day"))
     with pytest.raises(Failure, match="must be one of number, date, text"):
-        run(Job(pairs, [documents], "day", "year"), as_json=False)
+        run(CalibrateOptions(pairs, [documents], "day", "year"), as_json=False)
 
 
 def test_the_command_prints_a_table_and_json(neardup, customers):

@@ -81,7 +81,7 @@ def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setitem(formats.FORMATS, "pipes", row)
     chosen = formats.choose("news.psv", b"id|text\na|one\n", Fields())
     assert chosen is row
-    (line,) = row.read([b"id|text\n", b"a|one\n"], Fields(), 1000)
+    _, line = row.read([b"id|text\n", b"a|one\n"], Fields(), 1000)
     assert b'"one"' in line.raw
 
 

@@ -11,7 +11,7 @@ from shell_harness import Bench
 from stream.documents import REASONS, Document
 from stream.json_lines import KINDS, Fields
 from workers.commands.load import Loader
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
@@ -80,7 +80,7 @@ def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
     monkeypatch.setitem(FORMATS, "plain", Format((), read, ("text",), lambda head, needed, in_folder: head[:1] == b"#"))
     (tmp_path / "in").write_bytes(b"#one\n#two\n")
     bench = Bench()
-    session = Session(bench.settings, Job([], quiet=True))
+    session = Session(bench.settings, SessionOptions([], quiet=True))
     Loader(MemoryTransport(bench.cluster), bench.settings, session).load([str(tmp_path / "in")])
     assert sorted(record.value for record in bench.cluster.records(bench.names.topics.documents)) == [
         b'{"id":"1","text":"#one"}', b'{"id":"2","text":"#two"}',

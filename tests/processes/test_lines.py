@@ -42,4 +42,4 @@ def test_an_empty_block_is_passed_on_as_idle():
 
 def test_none_begins_the_content_again():
     """The line before it is ended, and the numbers start again."""
-    assert list(split_lines([b"a\nb", None, b"c\n"], 9)) == [Line(1, b"a"), Line(2, b"b"), Line(1, b"c")]
+    assert list(split_lines([b"a\nb", None, b"c\n"], 9)) == [Line(1, b"a"), Line(2, b"b", end=b""), Line(1, b"c")]

@@ -16,7 +16,7 @@ from workers.sources.reader import FILE_REASONS, Reader
 
 def read(*paths, **options):
     spilled = []
-    reader = Reader(Options(**options), Fields(), Stop(), spilled.append)
+    reader = Reader(Options(**options), Fields(), Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path) for path in paths]) if entry is not None]
     return entries, b"".join(spilled), reader
 

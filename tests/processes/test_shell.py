@@ -104,6 +104,8 @@ def test_during_an_outage_of_the_broker_a_worker_keeps_everything(bench, caplog)
     assert bench.stop.naps
     assert sum("was not answered" in line for line in caplog.messages) == 1
     assert sum("ready" in line for line in caplog.messages) == 1
+    backs = [record.levelname for record in caplog.records if "the broker answers again" in record.getMessage()]
+    assert backs == ["INFO"]
     assert bench.metrics["match"].value("restarts", "unreachable") == 0
     assert bench.pairs() == [("a", "b")]
 

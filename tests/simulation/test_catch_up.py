@@ -7,11 +7,13 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from sim_cluster import MATCHERS, SIGNERS, Cluster, Place, Scenario
+from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
+from sim_scenario import Place, Scenario
 
 from stream import Config, Deduplicator, Document
 from workers.stages import alignment
+from workers.transport.memory.transport import MemoryTransport
 
 WINDOW, LATENESS, SKEW = 600.0, 60.0, 100.0
 CONFIG = Config(threshold=0.7, recall=0.9, window_seconds=WINDOW, lateness_seconds=LATENESS)
@@ -135,6 +137,36 @@ def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
             backlog.memory.append(topic, partition, None, b"unknown")
 
     backlog.write(odd=odd)
+    backlog.begin(signers)
+    backlog.settle()
+    assert backlog.found() == backlog.expected()
+
+
+@pytest.mark.parametrize("signers", [1, 2])
+def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int) -> None:
+    """Every partition ends in control records of committed and aborted transactions, and one stays open for a while.
+
+    Behind it nothing can be read, so its partition counts as caught up; what it holds comes to nothing.
+    """
+    backlog = Backlog()
+    producer = MemoryTransport(backlog.memory).producer("outside")
+    topic = backlog.topics.documents
+    start = backlog.memory.now_seconds
+    backlog.memory.advance(STEP_SECONDS * COUNT)
+    for i, text in enumerate(stories(COUNT)):
+        seconds = start + STEP_SECONDS * i
+        document = Document(f"d{i}", text, seconds)
+        value = orjson.dumps({"id": document.id, "text": text, "timestamp": seconds})
+        for is_kept in (False, True):
+            producer.begin()
+            producer.send(topic, i % PARTITIONS, value, document.id.encode(), int(seconds * 1000))
+            if is_kept:
+                producer.commit()
+            else:
+                producer.abort()
+        backlog.written.append(document)
+    producer.begin()
+    producer.send(topic, 1, b"{}", b"never", int(start * 1000))
     backlog.begin(signers)
     backlog.settle()
     assert backlog.found() == backlog.expected()

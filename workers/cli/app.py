@@ -13,6 +13,20 @@ from typing import Annotated, Any
 
 import typer
 
+from workers.cli.arguments import (
+    Candidates,
+    Follow,
+    KeepFile,
+    Paths,
+    Quiet,
+    RejectsFile,
+    SettingsFile,
+    SummaryFile,
+    Top,
+    WindowFile,
+    or_stdin,
+)
+from workers.cli.dedup import dedup_command
 from workers.cli.kafka import register
 from workers.cli.options import HelpCommand, SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
@@ -34,36 +48,6 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Paths = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="[PATH]...",
-        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
-        "for standard input, which is also read when nothing is named. The content decides the format, also of gzip "
-        "and Zstandard.",
-        show_default=False,
-    ),
-]
-SettingsFile = Annotated[
-    str | None,
-    typer.Option(
-        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
-    ),
-]
-KeepFile = Annotated[
-    str | None,
-    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
-]
-Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
-RejectsFile = Annotated[
-    str | None,
-    typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),
-]
-SummaryFile = Annotated[
-    str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
-]
-
 
 def _show_version(value: bool) -> None:
     if value:
@@ -72,7 +56,7 @@ def _show_version(value: bool) -> None:
 
 
 @app.callback()
-def top(
+def main_options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
@@ -85,13 +69,9 @@ def run_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")
-    ] = False,
-    window_from: Annotated[
-        str | None,
-        typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
-    ] = None,
+    top: Top = None,
+    follow: Follow = False,
+    window_from: WindowFile = None,
     keep: KeepFile = None,
     output: Annotated[
         str | None,
@@ -108,10 +88,13 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=_or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
-        output=output, overview=overview,
+        ctx, config, paths=or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
+        keep=keep, output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
+
+
+app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)(dedup_command)
 
 
 @app.command("probe", cls=SettingsCommand, epilog=_EPILOG)
@@ -122,6 +105,7 @@ def probe_command(
     ],
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -129,8 +113,8 @@ def probe_command(
 ) -> None:
     """Write the near-duplicates that each document has in an index, without adding it there."""
     _run(
-        ctx, config, paths=_or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
-        summary_json=summary_json, quiet=quiet,
+        ctx, config, paths=or_stdin(paths), index=index, probe=True, candidates=candidates, top=top,
+        rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
 
@@ -139,6 +123,7 @@ def batch_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     keep: KeepFile = None,
     memory_max: Annotated[
         str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
@@ -153,11 +138,11 @@ def batch_command(
     config: SettingsFile = None,
 ) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from workers.commands.batch.corpus import BatchJob, run
+    from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    job = BatchJob(_or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
-    raise typer.Exit(run(job, load(given(ctx), config)))
+    options = BatchOptions(or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top)
+    raise typer.Exit(run(options, load(given(ctx), config)))
 
 
 @app.command("tune", cls=SettingsCommand, epilog=_EPILOG)
@@ -240,9 +225,10 @@ def calibrate_command(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show how many pairs of each similarity are true, judged by a field that was not scored."""
-    from workers.commands.calibrate import Job, run
+    from workers.commands.calibrate import CalibrateOptions, run
 
-    run(Job(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field), as_json=as_json)
+    options = CalibrateOptions(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field)
+    run(options, as_json=as_json)
 
 
 @app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
@@ -276,11 +262,11 @@ def evaluate_command(
     config: SettingsFile = None,
 ) -> None:
     """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
-    from workers.commands.evaluate import Job, run
+    from workers.commands.evaluate import EvaluateOptions, run
     from workers.settings.load import load
 
-    job = Job(pairs, truth, documents, truth_min, bins, each, candidates)
-    run(job, load(given(ctx), config), plot=plot, as_json=as_json)
+    options = EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
+    run(options, load(given(ctx), config), plot=plot, as_json=as_json)
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)
@@ -299,28 +285,17 @@ def learn_order_command(
     from workers.settings.load import load
 
     settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
-    raise typer.Exit(learn(_or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
+    raise typer.Exit(learn(or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
 
 
 register(app, _EPILOG)
 
 
-def _or_stdin(paths: list[str] | None) -> list[str]:
-    if paths:
-        return paths
-    if sys.stdin is None or sys.stdin.isatty():
-        raise Failure(
-            Exit.USAGE,
-            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
-        )
-    return ["-"]
-
-
-def _run(ctx: typer.Context, config: str | None, **job: Any) -> None:
-    from workers.commands.run import RunJob, run
+def _run(ctx: typer.Context, config: str | None, **options: Any) -> None:
+    from workers.commands.run import RunOptions, run
     from workers.settings.load import load
 
-    raise typer.Exit(run(RunJob(**job), load(given(ctx), config)))
+    raise typer.Exit(run(RunOptions(**options), load(given(ctx), config)))
 
 
 def main() -> int:
@@ -342,9 +317,14 @@ def _main() -> int:
             found = error.format_message().rstrip(".")  # empty when the help stands there already
             return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
         code = _library_code(error)
-        if code is None:
+        if code is not None:
+            return _fail(code, str(error))
+        from workers.process.logs import has_log, log_fatal
+
+        if not has_log():
             raise
-        return _fail(code, str(error))
+        log_fatal("an invariant of the program is broken: please report this", error)
+        return Exit.BROKEN
 
 
 def _library_code(error: Exception) -> Exit | None:
@@ -356,5 +336,11 @@ def _library_code(error: Exception) -> Exit | None:
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    typer.echo(f"neardup: {printable(' '.join(sentence.split()))}", err=True)
+    from workers.process.logs import has_log, log_fatal
+
+    sentence = " ".join(sentence.split())
+    if has_log():
+        log_fatal(sentence)
+    else:
+        typer.echo(f"neardup: {printable(sentence)}", err=True)
     return code

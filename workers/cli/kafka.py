@@ -5,7 +5,7 @@ Only what the help needs is imported here; a command brings the rest when it run
 
 from __future__ import annotations
 
-import sys
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,8 +16,6 @@ from workers.cli.options import ConnectionCommand, TopicsCommand, WorkerCommand,
 
 if TYPE_CHECKING:
     from workers.settings.kafka import StreamSettings
-
-_LOG_FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 Start = Annotated[
     str | None,
@@ -95,15 +93,20 @@ def up_command(
     Each is a process of its own with the instances 0, 1, ... of its role: member and transactional id are
     {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers.
     """
+    import logging
+
+    from workers.process.logs import start_log
     from workers.process.stop import Stop
     from workers.service.supervisor import Supervisor, child_specs, spawn
 
+    start_log(_log_format(ctx), "up")
     settings = _settings(ctx, config, start)
+    start_log(settings.log_format, "up")
     stop = Stop()
     stop.install()
     values = _given(ctx, start)
     specs = child_specs(signers, matchers, values, config, settings.health_port)
-    raise typer.Exit(Supervisor(specs, spawn, stop, lambda text: typer.echo(f"up | {text}", err=True)).run())
+    raise typer.Exit(Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run())
 
 
 def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
@@ -159,6 +162,11 @@ def _settings(ctx: typer.Context, config: str | None, start: str | None, *, wind
     return load_stream(_given(ctx, start), config, window=window)
 
 
+def _log_format(ctx: typer.Context) -> str:
+    """The format of the log while the settings are not known yet, which can fail."""
+    return str(given(ctx).get("log_format") or os.environ.get("NEARDUP_LOG_FORMAT") or "text")
+
+
 @contextmanager
 def _failures() -> Iterator[None]:
     """What the broker refuses becomes a failure with its exit code."""
@@ -179,6 +187,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     import logging
     from importlib.metadata import version
 
+    from workers.process.logs import start_log
     from workers.process.stop import Stop
     from workers.process.watchdog import Watchdog
     from workers.service.roles import ROLES, spare_collector
@@ -190,10 +199,11 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     from workers.topics.rules import LATENESS_SECONDS_MIN
     from workers.transport.kafka.connect import connect, kafka_settings
 
+    start_log(_log_format(ctx), role)
     settings = _settings(ctx, config, start)
-    kafka_settings(settings)  # refuses now what would be refused at every start
-    logging.basicConfig(level=logging.INFO, format=_LOG_FORMAT, stream=sys.stderr)
     names = names_of(settings)
+    start_log(settings.log_format, names.worker(role, settings.instance))
+    kafka_settings(settings)  # refuses now what would be refused at every start
     info = {
         "role": role, "instance": settings.instance, "group": names.group(role), "generation": names.generation,
         "scheme": settings.scheme, "version": version("neardup"),

@@ -26,7 +26,7 @@ from workers.sources.objects import json_objects
 _WIDTH_COLUMNS = 110
 
 
-class Job(NamedTuple):
+class CalibrateOptions(NamedTuple):
     """What a calibration is asked for. ``random_mean`` and ``difference_max`` may be left out."""
 
     pairs: str
@@ -50,52 +50,52 @@ class Calibration(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(job: Job, *, as_json: bool) -> None:
+def run(options: CalibrateOptions, *, as_json: bool) -> None:
     """Calibrate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
-    if job.kind not in KINDS:
-        raise Failure(Exit.USAGE, f"--kind {job.kind} must be one of {', '.join(KINDS)}")
-    found = calibrate(job)
+    if options.kind not in KINDS:
+        raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
+    found = calibrate(options)
     if as_json:
         typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
         return
     console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_COLUMNS)
-    console.print(_table(job, found))
+    console.print(_table(options, found))
     for reason, count in found.left_out.items():
         typer.echo(f"left out: {count:,} {reason}")
 
 
-def calibrate(job: Job) -> Calibration:
+def calibrate(options: CalibrateOptions) -> Calibration:
     """The shares of true pairs. Raises ``Failure`` where no pair is surely true or no record has a value."""
-    kind, left_out = KINDS[job.kind], Counter[str]()
+    kind, left_out = KINDS[options.kind], Counter[str]()
     values: dict[str, Any] = {}
-    for path in job.documents:
+    for path in options.documents:
         for document in json_objects(path, left_out, "rows that are no record"):
-            value = kind.read(document.get(job.field))
+            value = kind.read(document.get(options.field))
             if value is None:
-                left_out[f"documents without a {job.kind} in {job.field}"] += 1
-            elif isinstance(id_ := document.get(job.id_field), str):
+                left_out[f"documents without a {options.kind} in {options.field}"] += 1
+            elif isinstance(id_ := document.get(options.id_field), str):
                 values[id_] = value
             else:
-                left_out[f"documents without a text in {job.id_field}"] += 1
-    older, newer, similarity = _pairs(job.pairs, values, left_out)
+                left_out[f"documents without a text in {options.id_field}"] += 1
+    older, newer, similarity = _pairs(options.pairs, values, left_out)
     differences = kind.differ(older, newer)
-    near = differences <= job.difference_max
+    near = differences <= options.difference_max
     if not near.all():
         left_out["pairs that differ by more than --difference-max"] = int((~near).sum())
         differences, similarity = differences[near], similarity[near]
-    matched = mean_difference(differences[similarity >= job.sure])
+    matched = mean_difference(differences[similarity >= options.sure])
     if not matched.pairs:
         raise Failure(
             Exit.USAGE,
-            f"no pair with a {job.kind} in {job.field} has similarity {job.sure:g}, so none is surely true: "
-            "lower --sure",
+            f"no pair with a {options.kind} in {options.field} has similarity {options.sure:g}, so none is surely "
+            "true: lower --sure",
         )
-    if job.random_mean is None:
-        random = kind.at_random(list(values.values()), job.difference_max)
+    if options.random_mean is None:
+        random = kind.at_random(list(values.values()), options.difference_max)
     else:
-        random = Mean(job.random_mean, 0.0, 0)
+        random = Mean(options.random_mean, 0.0, 0)
     true_share(matched.value, matched.value, random.value)  # refuses a field that tells nothing
-    edges = [i / job.bins for i in range(job.bins + 1)]
+    edges = [i / options.bins for i in range(options.bins + 1)]
     each = bins(similarity, differences, matched, random, edges)
     upwards = [bins(similarity, differences, matched, random, [one.low, 1.0])[0] for one in each]
     return Calibration(matched, random, each, upwards, dict(left_out))
@@ -134,24 +134,24 @@ def _summary(found: Calibration) -> dict[str, Any]:
     }
 
 
-def _table(job: Job, found: Calibration) -> Table:
+def _table(options: CalibrateOptions, found: Calibration) -> Table:
     matched, random = found.matched, found.random
     table = Table(
-        title=f"Fraction of true pairs, judged by {job.field}",
-        caption=f"mean difference of {matched.pairs:,} pairs of similarity {job.sure:g} and over: {matched.value:.4g}; "
-        f"at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
+        title=f"Fraction of true pairs, judged by {options.field}",
+        caption=f"mean difference of {matched.pairs:,} pairs of similarity {options.sure:g} and over: "
+        f"{matched.value:.4g}; at random: {random.value:.4g}; in brackets what holds in 95 of 100 cases; "
         "upwards: all pairs of at least this similarity",
     )
     for heading in ("similarity", "pairs", "difference", "true", "upwards", "true"):
         table.add_column(heading, justify="right")
     for one, up in zip(reversed(found.bins), reversed(found.upwards), strict=True):
         table.add_row(
-            f"{one.low:.3g} to {one.high:.3g}", f"{one.pairs:,}", f"{one.difference:.4g}", _share(one),
-            f"{up.pairs:,}", _share(up),
+            f"{one.low:.3g} to {one.high:.3g}", f"{one.pairs:,}", f"{one.difference:.4g}", _fraction(one),
+            f"{up.pairs:,}", _fraction(up),
         )  # fmt: skip
     return table
 
 
-def _share(one: Bin) -> str:
+def _fraction(one: Bin) -> str:
     interval = "" if math.isnan(one.least) else f" ({one.least:.3f} to {one.most:.3f})"
     return f"{one.true_share:.3f}{interval}"

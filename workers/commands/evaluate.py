@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
-from stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Share, bins, confusion
+from stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
 from stream.theory.tuning import curve, probabilities
 from workers.commands.tune.pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save
 from workers.process.exits import Exit, Failure, input_failure
@@ -36,7 +36,7 @@ ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")
 
 
-class Job(NamedTuple):
+class EvaluateOptions(NamedTuple):
     """What an evaluation is asked for; ``truth_min`` is the similarity from which a known pair is true."""
 
     pairs: str
@@ -64,10 +64,10 @@ class Evaluation(NamedTuple):
     left_out: dict[str, int]
 
 
-def run(job: Job, config: Config, *, plot: str | None, as_json: bool) -> None:
+def run(options: EvaluateOptions, config: Config, *, plot: str | None, as_json: bool) -> None:
     """Evaluate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
-    found = evaluate(job, config)
-    drawn = picture(config, found.curve, job.candidates) if found.curve else None
+    found = evaluate(options, config)
+    drawn = picture(config, found.curve, options.candidates) if found.curve else None
     if plot is not None:
         if drawn is None:
             raise Failure(Exit.USAGE, f"--plot {plot}: the truth has no similarities to draw a curve over")
@@ -84,38 +84,38 @@ def run(job: Job, config: Config, *, plot: str | None, as_json: bool) -> None:
         typer.echo(f"left out: {count:,} {reason}")
 
 
-def evaluate(job: Job, config: Config) -> Evaluation:
+def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
     """Compare what was emitted with what is known. Raises ``Failure`` for files that cannot be read or used."""
     left_out = Counter[str]()
     links: list[Pair] = []
     emitted: list[Pair] = []
-    met: list[Pair] = []
-    for line in json_objects(job.pairs, left_out):
+    listed: list[Pair] = []
+    for line in json_objects(options.pairs, left_out):
         older, newer = line.get("older"), line.get("newer")
         if not isinstance(older, str) or not isinstance(newer, str):
             left_out["lines of pairs without older and newer"] += 1
             continue
         similarity = line.get("similarity")
-        met.append((older, newer))
-        if similarity == 1 and not job.each:
+        listed.append((older, newer))
+        if similarity == 1 and not options.each:
             links.append((older, newer))
-        if not job.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
+        if not options.candidates or (isinstance(similarity, int | float) and similarity >= config.tuning.score_min):
             emitted.append((older, newer))
-    known = read_truth(job.truth, left_out)
+    known = read_truth(options.truth, left_out)
     contents = Contents(links)
     between = contents.pairs(known.pairs)
-    least = config.threshold if job.truth_min is None else job.truth_min
+    least = config.threshold if options.truth_min is None else options.truth_min
     similarities = {} if known.similarity is None else dict(zip(known.pairs, known.similarity.tolist(), strict=True))
     true = [content for content, pair in between.items() if similarities.get(pair, 1.0) >= least]
     said = set(contents.pairs(emitted))
-    matrix = confusion(said, true, job.documents, contents.copies)
+    matrix = confusion(said, true, options.documents, contents.copies)
     shown: list[Bin] = []
     if similarities and between:
-        shown_pairs = set(contents.pairs(met))
+        shown_pairs = set(contents.pairs(listed))
         found = np.array([content in shown_pairs for content in between])
         exact = np.array([similarities[pair] for pair in between.values()])
-        edges = np.linspace(0.0, 1.0, job.bins + 1).round(6).tolist()
-        shown = bins(exact, found, edges, lambda s: probabilities(config.tuning, s)[not job.candidates])
+        edges = np.linspace(0.0, 1.0, options.bins + 1).round(6).tolist()
+        shown = bins(exact, found, edges, lambda s: probabilities(config.tuning, s)[not options.candidates])
     return Evaluation(matrix, contents.copies, shown, dict(left_out))
 
 
@@ -193,7 +193,7 @@ def _tables(found: Evaluation) -> list[Table]:
     shares = Table(title="Shares, with intervals of 95%")
     for heading in ("", "share", "from", "to"):
         shares.add_column(heading, justify="right")
-    for name, value in _shares(found.confusion).items():
+    for name, value in _proportions(found.confusion).items():
         shares.add_row(name, *(f"{x:.4f}" for x in value))
     if not found.curve:
         return [matrix, shares]
@@ -208,7 +208,7 @@ def _tables(found: Evaluation) -> list[Table]:
     return [matrix, shares, over]
 
 
-def _shares(matrix: Confusion) -> dict[str, Share]:
+def _proportions(matrix: Confusion) -> dict[str, Proportion]:
     return {"precision": matrix.precision(), "recall": matrix.recall(), "F1": matrix.f1()}
 
 
@@ -217,7 +217,7 @@ def _summary(found: Evaluation) -> dict[str, Any]:
     return {
         "confusion": found.confusion._asdict(),
         "copies": found.copies,
-        **{name.lower(): value._asdict() for name, value in _shares(found.confusion).items()},
+        **{name.lower(): value._asdict() for name, value in _proportions(found.confusion).items()},
         "curve": [{**one._asdict(), "share": one.share._asdict()} for one in found.curve],
         "left_out": found.left_out,
     }

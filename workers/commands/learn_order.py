@@ -17,7 +17,7 @@ from pydantic import field_validator
 from stream.schemes import SCHEMES
 from stream.tokens.bags import sorted_sets
 from stream.tokens.token_order import NO_FREQUENCIES, counted, most_frequent
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 from workers.settings.order_file import written_order
@@ -41,7 +41,7 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
 
     ``settings`` are those of scheme prefix. After a first signal the order is that of what was read by then.
     """
-    with Session(settings, Job(paths, quiet)) as session, written_order(output) as write:
+    with Session(settings, SessionOptions(paths, quiet)) as session, written_order(output) as write:
         tokens = _frequent(_sets(session, settings), tokens_max)
         if not len(tokens):
             raise Failure(
@@ -72,7 +72,7 @@ def _frequent(sets: Iterator[npt.NDArray[np.uint64]], tokens_max: int) -> npt.ND
 
 def _sets(session: Session, settings: OrderSettings) -> Iterator[npt.NDArray[np.uint64]]:
     """The tokens of the documents of each chunk, each once a document."""
-    for chunk in session.chunks(session.job.paths):
+    for chunk in session.chunks(session.options.paths):
         if chunk is not None:
             reading = SCHEMES["prefix"].features(chunk.documents, settings.plan)
             session.refuse(chunk, reading.refused)

@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import orjson
 
 from stream.documents import Document
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
@@ -44,7 +44,7 @@ _MILLISECONDS = 1e3
 
 def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
     """Send every document of the paths; returns how it ended. Raises ``Failure``."""
-    with Session(settings, Job(paths, quiet)) as session:
+    with Session(settings, SessionOptions(paths, quiet)) as session:
         transport = connect(settings)
         try:
             loader = Loader(transport, settings, session)

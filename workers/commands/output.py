@@ -1,4 +1,4 @@
-"""Standard output and the summary file of a command, and what happens when either cannot be written."""
+"""The outputs of a command, and what happens when one cannot be written."""
 
 from __future__ import annotations
 
@@ -10,25 +10,27 @@ from typing import IO, Any
 import orjson
 
 from workers.process.exits import Exit, Failure, output_failure
+from workers.sources.lines import BOM, HEADER, Header, Line
+from workers.sources.reader import Entry
 
 
-def standard_output() -> IO[bytes]:
+def standard_output(what: str = "the pairs") -> IO[bytes]:
     """Standard output as bytes; raises ``Failure`` if it is closed."""
     if sys.stdout is None:
-        raise Failure(Exit.OUTPUT, "cannot write the pairs to standard output: it is closed")
+        raise Failure(Exit.OUTPUT, f"cannot write {what} to standard output: it is closed")
     return sys.stdout.buffer
 
 
-def output_file(path: str) -> IO[bytes]:
-    """A file for the pairs; raises ``Failure`` if it cannot be written."""
+def output_file(path: str, what: str = "the pairs") -> IO[bytes]:
+    """A file for the pairs, or for something else; raises ``Failure`` if it cannot be written."""
     try:
         return Path(path).open("wb")
     except OSError as error:
-        raise output_failure(f"the pairs to {path}", error) from None
+        raise output_failure(f"{what} to {path}", error) from None
 
 
-def write_pairs(output: IO[bytes], data: bytes) -> None:
-    """Write lines of pairs at once; raises ``Failure`` when the output accepts no more."""
+def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
+    """Write lines at once; raises ``Failure`` when the output accepts no more. ``what`` names them and the output."""
     try:
         output.write(data)
         output.flush()
@@ -36,7 +38,78 @@ def write_pairs(output: IO[bytes], data: bytes) -> None:
         raise
     except OSError as error:
         abandon_output()
-        raise output_failure("the pairs to standard output", error) from None
+        raise output_failure(what, error) from None
+
+
+class Lines:
+    """Lines of the input, byte for byte, on their way to an output.
+
+    A line that came without a line feed gets one when another line follows it. A byte order mark goes only to the
+    beginning of the output, where it is one. The rows of a table are preceded by its header, unless the rows before
+    them stand under the same header already. ``column``: the name of a column that the rows have in addition.
+    """
+
+    def __init__(self, column: str = "") -> None:
+        self._column = column.encode()
+        self._parts: list[bytes] = []
+        self._begun = self._unended = False
+        self._header: Header | None = None
+
+    def add(self, entry: Entry, row: bytes | None = None) -> None:
+        """Add an entry as it came, or this in its place; the header of a table adds itself."""
+        if entry.header is not self._header:
+            self._begin_table(entry.header)
+        if entry.found is HEADER:
+            return
+        if row is None:
+            row = entry.row or entry.raw or b""
+        if entry.line == 1 and self._begun:
+            row = row.removeprefix(BOM)
+        self.put(row, entry.end)
+
+    def put(self, data: bytes, end: bytes = b"\n") -> None:
+        """Add bytes and the line feed after them; without one, what is added next follows on a line of its own."""
+        if self._unended:
+            self._parts.append(b"\n")
+        self._parts += (data, end)
+        self._begun, self._unended = True, not end
+
+    def put_part(self, part: Line) -> None:
+        """Add a part of a line; ``put`` adds the last part, which may be empty."""
+        if part.header is not None and part.header is not self._header:
+            self._begin_table(part.header)
+        if self._unended:
+            self._parts.append(b"\n")
+        self._parts.append(part.raw)
+        self._begun, self._unended = True, False
+
+    def taken(self) -> bytes:
+        """What was added since the last call."""
+        data = b"".join(self._parts)
+        self._parts.clear()
+        return data
+
+    def _begin_table(self, header: Header | None) -> None:
+        before, self._header = self._header, header
+        if header is None or (before is not None and _names(before) == _names(header)):
+            return
+        row = header.row.removeprefix(BOM) if self._begun else header.row
+        if self._column:
+            row = with_cell(row, self._column, header.delimiter)
+        self.put(row, header.end)
+
+
+def with_cell(row: bytes, cell: bytes, delimiter: bytes) -> bytes:
+    """A row of a table with one more cell at its end, in quotes if it holds a quote."""
+    if b'"' in cell:
+        cell = b'"' + cell.replace(b'"', b'""') + b'"'
+    cells = row.removesuffix(b"\r")
+    return cells + delimiter + cell + row[len(cells) :]
+
+
+def _names(header: Header) -> bytes:
+    """A header without what may differ between two tables of the same columns."""
+    return header.row.removeprefix(BOM).rstrip(b"\r")
 
 
 def write_summary(path: str | None, summary: dict[str, Any]) -> None:

@@ -13,9 +13,10 @@ import orjson
 
 from stream.documents import REASONS
 from stream.table import COUNTERS
+from workers.commands.output import Lines
 from workers.process.exits import output_failure
 from workers.process.printable import printable
-from workers.sources.lines import BOM
+from workers.sources.lines import BOM, Line
 from workers.sources.reader import FILE_REASONS, Entry
 
 if TYPE_CHECKING:
@@ -27,6 +28,11 @@ _SENTENCES = {**REASONS, **FILE_REASONS}
 _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
 # Characters of those names in a report.
 _FIELDS_CHARACTERS = 300
+# What a command finds -> its words in a summary.
+_FOUND = {
+    "documents": "documents", "pairs": "pairs", "kept": "kept", "duplicates": "duplicates", "unchanged": "unchanged",
+    "duplicate_fraction": "fraction dropped",
+}  # fmt: skip
 # The counts of a table that a summary shows, and their words there.
 _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
 
@@ -34,12 +40,14 @@ _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.
 class Rejects:
     """The file of refused input: each refused line whole; a file or folder that gave no document as a line of JSON.
 
-    Without a path everything is thrown away. Raises ``Failure`` when it cannot be written.
+    Lines are written as they came (see ``Lines``). Without a path everything is thrown away. Raises ``Failure`` when it
+    cannot be written.
     """
 
     def __init__(self, path: str | None) -> None:
         self._path = path
         self._spilled = False
+        self._lines = Lines()
         self._file: IO[bytes] | None = None
         if path is not None:
             try:
@@ -47,36 +55,37 @@ class Rejects:
             except OSError as error:
                 raise output_failure(f"the rejects to {path}", error) from None
 
-    def spill(self, part: bytes) -> None:
+    def spill(self, part: Line) -> None:
         """Write part of a line that is too long to be held; ``write`` ends it."""
         self._spilled = True
-        self._put(part)
+        self._lines.put_part(part)
+        self._flow()
 
     def write(self, entry: Entry, reason: str) -> None:
         """Write one refused entry."""
         if self._file is None:
             return
-        if self._spilled:
-            self._spilled = False
-            self._put(b"\n")
-            if reason == "line_too_long":
-                return
+        spilled, self._spilled = self._spilled, False
+        if spilled:
+            self._lines.put(b"", entry.end if reason == "line_too_long" else b"\n")
         if entry.raw is not None:
-            self._put(entry.raw + b"\n")
-        else:
+            self._lines.add(entry)
+        elif not spilled or reason != "line_too_long":
             place = {"path": entry.source, "line": entry.line} if entry.line else {"path": entry.source}
-            self._put(orjson.dumps({**place, "reason": reason}, option=orjson.OPT_APPEND_NEWLINE))
+            self._lines.put(orjson.dumps({**place, "reason": reason}))
+        self._flow()
 
     def flush(self) -> None:
         """Hand everything to the system."""
         self._try(lambda file: file.flush())
 
+    def _flow(self) -> None:
+        data = self._lines.taken()
+        self._try(lambda file: file.write(data))
+
     def close(self) -> None:
         """Write what is left and close the file."""
         self._try(lambda file: file.close())
-
-    def _put(self, data: bytes) -> None:
-        self._try(lambda file: file.write(data))
 
     def _try(self, act: Callable[[IO[bytes]], Any]) -> None:
         if self._file is not None:
@@ -139,14 +148,18 @@ class Report:
         counts: Mapping[str, int],
         ended: str,
         compile_seconds: float = 0.0,
+        found: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The summary as plain values; ``ended`` says why the run ended. The rate is that without the compilation."""
+        """The summary as plain values; ``ended`` says why the run ended. The rate is that without the compilation.
+
+        ``found``: what a command found that does not report pairs.
+        """
         seconds = time.monotonic() - self._started
         working_seconds = max(seconds - compile_seconds, 1e-9)
         return {
             "ended": ended,
             "documents": self.documents,
-            "pairs": self.pairs,
+            **({"pairs": self.pairs} if found is None else found),
             **{name: counts[name] for name in _COUNTS},
             "refused": sum(self.refused.values()),
             "refused_by_reason": dict(self.refused.most_common()),
@@ -229,9 +242,9 @@ def sentence_of(entry: Entry, reason: str) -> str:
 
 def _fields(entry: Entry) -> str:
     """The names in a line or in the header of a table, for the end of a sentence."""
-    raw = entry.raw or b""
+    raw = (entry.raw or b"").removeprefix(BOM)
     try:
-        value = orjson.loads(raw.removeprefix(BOM))
+        value = orjson.loads(raw)
         names = ", ".join(value) if isinstance(value, dict) else ""
     except orjson.JSONDecodeError:
         names = raw.decode(errors="replace").strip()
@@ -240,7 +253,7 @@ def _fields(entry: Entry) -> str:
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """The facts of a summary that say something, with their names."""
-    rows = [(name, f"{summary[name]:,}") for name in ("documents", "pairs")]
+    rows = [(label, f"{summary[name]:,}") for name, label in _FOUND.items() if name in summary]
     rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
     rows += [("refused", f"{summary['refused']:,}")]
     rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream.json_lines import encode_matches
-from stream.pipeline import Matcher, Signer, match_steps
+from stream.batches import Batch
+from stream.json_lines import encode_matches, encode_nearest
+from stream.neighbours.nearest import ranked
+from stream.pipeline import Matcher, Signer, match_steps, step
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
@@ -28,14 +30,14 @@ from workers.sources.paths import display
 
 # Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's 5 ms are longer than
 # it takes to sign a chunk.
-_SWITCH_SECONDS = 1e-4
+SWITCH_SECONDS = 1e-4
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
-class RunJob(Job):
-    """What a run receives in addition to its settings."""
+class RunOptions(SessionOptions):
+    """The arguments of a run, in addition to its settings."""
 
     index: Sequence[str] = ()
     probe: bool = False
@@ -45,43 +47,56 @@ class RunJob(Job):
     keep: str | None = None
     output: str | None = None
     overview: bool = False
+    top: int | None = None
 
 
-def run(job: RunJob, settings: Settings) -> Exit:
-    """Do a job; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
-    with Session(settings, job, before=job.index, sized=not job.follow) as session, ExitStack() as stack:
-        _check_follow(job, settings)
-        output = standard_output() if job.output is None else stack.enter_context(output_file(job.output))
+def run(options: RunOptions, settings: Settings) -> Exit:
+    """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
+    with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
+        check_follow(options.paths, settings, follow=options.follow)
+        if options.top is not None:
+            check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
+        output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        matcher, signer = Matcher(settings, candidates=job.candidates), Signer(settings)
-        if job.window_from is not None:
-            fill(matcher, job.window_from)
-        for signed in session.signed(job.index, signer):
-            for _ in match_steps(matcher, signed.batch):
-                pass
-        for signed in session.signed(job.paths, signer, follow=job.follow):
-            for matches in match_steps(matcher, signed.batch, add=not job.probe):
-                if matches.older:
-                    session.report.pairs += len(matches.older)
-                    if job.overview:
-                        overview.add(matches)
-                    write_pairs(output, encode_matches(matches))
-    if job.keep is not None:
-        keep(job.keep, matcher)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        if options.window_from is not None:
+            fill(matcher, options.window_from)
+        for signed in session.signed(options.index, signer):
+            with step(matcher.table):
+                matcher.match(signed.batch, probe=False)
+        for signed in session.signed(options.paths, signer, follow=options.follow):
+            for pairs, lines in _answers(matcher, signed.batch, options, overview):
+                session.report.pairs += pairs
+                write_pairs(output, lines)
+    if options.keep is not None:
+        keep(options.keep, matcher)
     ended = session.end(matcher.table.counts())
-    if job.overview:
+    if options.overview:
         session.report.say("\n".join(overview.lines()))
-    if job.output is not None:
-        session.report.say(f"the pairs stand in {job.output}")
+    if options.output is not None:
+        session.report.say(f"the pairs stand in {options.output}")
     return ended
 
 
-def _check_follow(job: RunJob, settings: Settings) -> None:
-    """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
-    if not job.follow:
+def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
+    """The answers to a batch, a slice at a time: the number of pairs or neighbours, and their lines."""
+    if options.top is not None:
+        for part in ranked(matcher, batch, options.top, add=not options.probe):
+            yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)
         return
-    last = job.paths[-1]
+    for matches in match_steps(matcher, batch, add=not options.probe):
+        if matches.older:
+            if options.overview:
+                overview.add(matches)
+            yield len(matches.older), encode_matches(matches)
+
+
+def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:
+    """Raise ``Failure`` if the path to follow is not a plain file of JSON Lines."""
+    if not follow:
+        return
+    last = paths[-1]
     is_lines = os.path.isfile(last) and not last.lower().endswith(COMPRESSED_ENDINGS)
     if is_lines:
         with Path(last).open("rb") as file:

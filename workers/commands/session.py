@@ -11,7 +11,6 @@ summary. Signing costs most and releases the interpreter's lock, so it runs on t
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,23 +20,21 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from stream.documents import Document
+from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
-from workers.process.exits import Exit, Failure
+from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import LEFT_OUT, Entry, Reader
-
-# How a command ends, by the signal that ended it.
-ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
+from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
 
 
 @dataclass(frozen=True)
-class Job:
-    """What every command that reads documents receives in addition to its settings."""
+class SessionOptions:
+    """The arguments of every command that reads documents, in addition to its settings."""
 
     paths: Sequence[str]
     quiet: bool = False
@@ -55,37 +52,39 @@ class Chunk(NamedTuple):
 class Session:
     """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
 
-    ``before``: paths that are read before those of the job. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. Entering installs the handlers of ``stop``.
+    ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
+    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
+    handlers of ``stop``.
     """
 
     def __init__(
         self,
         settings: Settings,
-        job: Job,
+        options: SessionOptions,
         *,
         before: Sequence[str] = (),
         sized: bool = True,
+        every_line: bool = False,
         stop: Stop | None = None,
     ) -> None:
-        paths = [*before, *job.paths]
+        paths = [*before, *options.paths]
         check_paths(paths)
         self.settings = settings
-        self.job = job
-        self.rejects = Rejects(job.rejects)
+        self.options = options
+        self.rejects = Rejects(options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
-        bar = sys.stderr.isatty() and not job.quiet and not (sys.stdout is not None and sys.stdout.isatty())
+        bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
         self.report = Report(
-            quiet=job.quiet,
+            quiet=options.quiet,
             reports_max=settings.reports_max,
             walk_reports_max=settings.walk_reports_max,
             total=total,
             bar=bar,
         )
         self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
-        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill)
+        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill, every_line=every_line)
 
     def __enter__(self) -> Session:
         self.stop.install()
@@ -109,7 +108,7 @@ class Session:
         """How the session ended, as an exit code: by a signal, with nothing that could be used, or with success."""
         if not self.stop.signal and self.report.refused and not self.report.documents:
             return Exit.UNUSABLE
-        return ENDED[self.stop.signal]
+        return EXIT_OF_SIGNAL[self.stop.signal]
 
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """The entries of paths in order; ``None`` where there is nothing more to read right now."""
@@ -121,11 +120,17 @@ class Session:
 
     def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
         """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
+        return (signed for _, signed in self.signed_chunks(paths, signer, follow=follow))
+
+    def signed_chunks(
+        self, paths: Sequence[str], signer: Signer, *, follow: bool = False
+    ) -> Iterator[tuple[Chunk, Signed]]:
+        """The same with the chunks that hold the documents."""
         chunks = self.chunks(paths, follow=follow)
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
             self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
-            yield signed
+            yield chunk, signed
             self.report.advance(self.reader.bytes_read)
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
@@ -138,7 +143,7 @@ class Session:
         place = 0
         for entry in chunk.entries:
             if isinstance(entry.found, str):
-                reason: str | None = entry.found
+                reason: str | None = None if entry.found in PASSED else entry.found
             else:
                 reason = reasons.get(place)
                 place += 1
@@ -153,8 +158,9 @@ class Session:
         if self.settings.strict and reason not in LEFT_OUT:
             raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
-    def end(self, counts: Mapping[str, int]) -> Exit:
-        """Write the summary, with these counters of the table; returns the exit code.
+    def end(self, counts: Mapping[str, int], found: Mapping[str, Any] | None = None) -> Exit:
+        """Write the summary, with these counters of the table, and what was found other than pairs; returns the exit
+        code.
 
         A reader of standard output that has closed the pipe wants no summary: that is a success.
         """
@@ -162,8 +168,9 @@ class Session:
             return Exit.SUCCESS
         ended = self.ended
         summary: dict[str, Any] = self.report.summary(
-            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds
-        )
+            self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
+            found,
+        )  # fmt: skip
         self.report.tell(summary)
         if counts["truncated"]:
             limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
@@ -172,7 +179,7 @@ class Session:
                 f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
                 "allows; a higher limit finds more and takes longer"
             )
-        write_summary(self.job.summary_json, summary)
+        write_summary(self.options.summary_json, summary)
         return ended
 
 
@@ -212,3 +219,11 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
                 yield first, signed.result()
         for first, signed in pending:
             yield first, signed.result()
+
+
+def check_top(top: int, settings: Settings, *, candidates: bool, overview: bool = False) -> None:
+    """Raise ``Failure`` for options that mean nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
+    for name, given in (("--candidates", candidates), ("--overview", overview)):
+        if given:
+            raise Failure(Exit.USAGE, f"{name} is about pairs, but --top names neighbours: leave one of them out")
+    check_ranks(settings, top)

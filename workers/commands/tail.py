@@ -6,14 +6,13 @@ behind.
 
 from __future__ import annotations
 
-import signal
 import sys
 import uuid
 from collections.abc import Callable
 from typing import IO
 
 from stream.json_lines import escape_unprintable
-from workers.process.exits import Exit, Failure
+from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
 from workers.stages.signer import start_offset
@@ -26,7 +25,6 @@ _POLL_SECONDS = 0.2
 _RECORDS_MAX = 1_000
 # How the encoder of removal notices begins them.
 _REMOVAL = b'{"removed":'
-_ENDED: dict[int, Exit] = {0: Exit.SUCCESS, signal.SIGINT: Exit.INTERRUPTED, signal.SIGTERM: Exit.TERMINATED}
 
 
 def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool) -> Exit:
@@ -46,7 +44,7 @@ def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removal
     finally:
         consumer.close()
         transport.close()
-    return _ENDED[stop.signal]
+    return EXIT_OF_SIGNAL[stop.signal]
 
 
 def follow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from enum import IntEnum
 
 
@@ -44,6 +45,14 @@ MEANINGS: dict[Exit, str] = {
     Exit.REFUSED: "--strict: a document was refused, and the reading ended there",
     Exit.INTERRUPTED: "interrupted (Ctrl-C, SIGINT) after the summary",
     Exit.TERMINATED: "terminated (SIGTERM) after the summary",
+}
+
+
+# How a process ends, by the signal that stopped it (0: none).
+EXIT_OF_SIGNAL: dict[int, Exit] = {
+    0: Exit.SUCCESS,
+    signal.SIGINT: Exit.INTERRUPTED,
+    signal.SIGTERM: Exit.TERMINATED,
 }
 
 

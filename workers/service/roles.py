@@ -80,12 +80,12 @@ class Made(NamedTuple):
 
 
 class Role(NamedTuple):
-    """A kind of worker. ``interval_share``: the fraction of the commit interval for which a step collects records."""
+    """A kind of worker. ``interval_fraction``: for which part of the commit interval a step collects records."""
 
     name: str
     topic: Callable[[Topics], str]
     records_max: Callable[[StreamSettings], int]
-    interval_share: float
+    interval_fraction: float
     make: Callable[[Transport, Consumer, Producer, StreamSettings, Observer], Made]
 
 
@@ -157,7 +157,7 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
     The last turn lasted ``turn`` seconds, of which its poll could wait ``waited``. The rest is subtracted, so that
     commits follow one another at the interval.
     """
-    interval = role.interval_share * settings.commit_interval_ms / 1000
+    interval = role.interval_fraction * settings.commit_interval_ms / 1000
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
 
 

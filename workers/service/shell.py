@@ -243,7 +243,9 @@ class Shell:
 
         def check() -> None:
             ends = {partition: end for partition, (_, end) in transport.bounds(self.topic).items()}
-            self._is_away = False
+            if self._is_away:
+                self._is_away = False
+                self._log_change("back", f"{self.name}: the broker answers again")
             observer.set("connected", float(worker.joined))
             # A partition with records in hand was read. Its records wait for others, or their pairs for the next steps.
             running = worker.running - (set() if worker.aborted_in_row else made.waiting_records().keys())

@@ -188,7 +188,7 @@ def arguments(settings: Mapping[str, Any]) -> list[str]:
 
 
 def spawn(spec: ChildSpec) -> Process:
-    """Start a child; each line of its output appears on standard error here, after its name."""
+    """Start a child; each line of its output appears on standard error here: JSON as it is, the rest after its name."""
     process = subprocess.Popen(
         spec.command,
         stdin=subprocess.PIPE,  # nothing is written; it closes when this process ends
@@ -202,7 +202,8 @@ def spawn(spec: ChildSpec) -> Process:
 
 def _relay(name: str, lines: IO[bytes]) -> None:
     for line in lines:
-        sys.stderr.write(f"{name} | {line.decode(errors='replace')}")
+        text = line.decode(errors="replace")
+        sys.stderr.write(text if text.startswith("{") else f"{name} | {text}")
         sys.stderr.flush()
 
 

@@ -19,6 +19,8 @@ from workers.settings.files import Settings
 STEP_BYTES_MAX = 64 << 20
 # Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
 STEP_PAIRS_MAX = 20_000
+# Documents that may wait for a verdict: about 100 bytes each, and their pairs.
+UNDECIDED_MAX = 1_000_000
 # What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
 # megabyte in the log at most by default, and text packs to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
@@ -159,6 +161,7 @@ class StreamOptions(BaseModel):
     health_port: int = Field(
         9464, ge=0, le=65_535, description="their port; 0 takes a free one; up gives its workers this one and the next"
     )
+    log_format: str = Field("text", pattern="^(text|json)$", description="lines of the log: text or json")
 
 
 class TopicOptions(BaseModel):

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from workers.sources.lines import BOM, IDLE, Line
+from workers.sources.lines import BOM, HEADER, IDLE, Header, Line
 
 # Characters of a cell at most, for the parser, which has one limit for all uses; the bound on a row comes first.
 _CELL_CHARACTERS_MAX = (1 << 31) - 1
@@ -42,30 +42,33 @@ def table_lines(
 
     A cell of ``json_fields`` becomes the number, list or object that it is in JSON. A row that is no record comes as it
     is, with its reason: ``not_utf8``, ``row_not_csv``, ``row_length``. If it is the header, or a header without the
-    name ``needed`` (``no_column``), the table ends with it. A blank line comes as an empty one.
+    name ``needed`` (``no_column``), the table ends with it. A blank line comes as an empty one. Every row, with the
+    header as the first, has what stood in the input as its ``row``.
 
     >>> [line.raw for line in table_lines([Line(1, b"id, name"), Line(2, b"a, Ann")], ",", 99)]
-    [b'{"id":"a","name":"Ann"}']
+    [b'', b'{"id":"a","name":"Ann"}']
     """
     csv.field_size_limit(_CELL_CHARACTERS_MAX)
     source = iter(lines)
     names: list[str] | None = None
+    header: Header | None = None
     for line in source:
         first = line._replace(raw=line.raw.removeprefix(BOM)) if line.number == 1 else line
         if line is IDLE:
             yield IDLE
         elif not line.is_part and not first.raw.strip():
-            yield line._replace(raw=b"")
+            yield line._replace(raw=b"", row=line.raw, header=header)
         else:
-            raw = bytearray()
+            taken = _Taken(line)
             try:
-                cells = _cells(first, raw, source, delimiter, bytes_max)
+                cells = _cells(first, taken, source, delimiter, bytes_max)
             except _TooLong as last:
-                yield from _parts(line.number, bytes(raw), last.ended, source)
+                yield from _parts(line.number, taken, last.ended, source, header)
                 if names is None:
                     return
                 continue
-            row = line._replace(raw=bytes(raw))
+            raw = bytes(taken.raw)
+            row = line._replace(raw=raw, row=raw, end=taken.end, header=header)
             if isinstance(cells, str):
                 yield row._replace(reason=cells)
                 if names is None:
@@ -75,13 +78,23 @@ def table_lines(
                 if needed and needed not in names:
                     yield row._replace(reason="no_column")
                     return
+                header = Header(raw, taken.end, delimiter.encode())
+                yield row._replace(raw=b"", header=header, reason=HEADER)
             else:
                 yield _record(row, names, cells, json_fields)
 
 
-def _cells(first: Line, raw: bytearray, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
-    """The cells of the row that begins with a line, or its reason; ``raw`` becomes the bytes of the row."""
-    texts = _texts(first, raw, source, bytes_max)
+class _Taken:
+    """The bytes of a row as it stood in the input, and the line feed after it; it begins with a line."""
+
+    def __init__(self, line: Line) -> None:
+        self.raw = bytearray(line.raw)
+        self.end = line.end
+
+
+def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
+    """The cells of the row that begins with a line, or its reason; ``taken`` receives the lines that follow."""
+    texts = _texts(first, taken, source, bytes_max)
     try:
         cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True))
         "".join(cells).encode()
@@ -92,7 +105,7 @@ def _cells(first: Line, raw: bytearray, source: Iterator[Line], delimiter: str, 
     return cells
 
 
-def _texts(first: Line, raw: bytearray, source: Iterator[Line], bytes_max: int) -> Iterator[str]:
+def _texts(first: Line, taken: _Taken, source: Iterator[Line], bytes_max: int) -> Iterator[str]:
     """The lines of a row as the parser asks for them, which it does as long as a quote is open.
 
     Bytes that are no UTF-8 become lone surrogates, so that the row is read to its end all the same.
@@ -101,21 +114,21 @@ def _texts(first: Line, raw: bytearray, source: Iterator[Line], bytes_max: int) 
         if line is IDLE:
             continue
         if line is not first:
-            raw += b"\n"
-        raw += line.raw
-        if line.is_part or len(raw) > bytes_max:
+            taken.raw += b"\n" + line.raw
+            taken.end = line.end
+        if line.is_part or len(taken.raw) > bytes_max:
             raise _TooLong(line.ended)
         yield line.raw.decode(errors="surrogateescape") + "\n"
     raise csv.Error("a quote is not closed")
 
 
-def _parts(number: int, raw: bytes, ended: bool, source: Iterator[Line]) -> Iterator[Line]:
+def _parts(number: int, taken: _Taken, ended: bool, source: Iterator[Line], header: Header | None) -> Iterator[Line]:
     """A row that is too long, as parts: what was taken, then what comes up to a line that leaves no quote open.
 
     ``ended`` says whether what was taken ends with a line.
     """
-    quotes = raw.count(b'"')
-    yield Line(number, raw, True, ended and quotes % 2 == 0)
+    quotes = taken.raw.count(b'"')
+    yield Line(number, bytes(taken.raw), True, ended and quotes % 2 == 0, end=taken.end, header=header)
     while not ended or quotes % 2:
         line = next(source, None)
         if line is None:
@@ -125,7 +138,7 @@ def _parts(number: int, raw: bytes, ended: bool, source: Iterator[Line]) -> Iter
             continue
         quotes += line.raw.count(b'"')
         before, ended = b"\n" if ended else b"", line.ended
-        yield Line(number, before + line.raw, True, ended and quotes % 2 == 0)
+        yield Line(number, before + line.raw, True, ended and quotes % 2 == 0, end=line.end)
 
 
 def _record(line: Line, names: list[str], cells: list[str], json_fields: Container[str]) -> Line:

@@ -7,12 +7,24 @@ from typing import NamedTuple
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
+# In the place of a reason: the line is the header of a table.
+HEADER = "header"
+
+
+class Header(NamedTuple):
+    """The header of a table as it stood in the input, the line feed after it, and what stands between two cells."""
+
+    row: bytes
+    end: bytes
+    delimiter: bytes
 
 
 class Line(NamedTuple):
     """A line without its line feed, or, if it is longer than the bound, a part of it (``ended``: the last one).
 
-    ``reason`` says why it can be no document, where that is known already.
+    ``reason`` says why it can be no document, where that is known already. ``end`` is the line feed, or empty where the
+    content ends without one. ``row`` is what stood in the input, where ``raw`` was made from it; ``header`` is that of
+    its table.
     """
 
     number: int
@@ -20,6 +32,9 @@ class Line(NamedTuple):
     is_part: bool = False
     ended: bool = True
     reason: str = ""
+    end: bytes = b"\n"
+    row: bytes | None = None
+    header: Header | None = None
 
 
 # In the place of a line: nothing more to read right now.
@@ -39,7 +54,7 @@ def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line
     for block in blocks:
         if block is None:
             if size or too_long:
-                yield Line(number, b"".join(parts), too_long)
+                yield Line(number, b"".join(parts), too_long, end=b"")
             number, parts, size, too_long = 1, [], 0, False
         elif not block:
             yield IDLE
@@ -65,12 +80,12 @@ def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line
                 yield Line(number, b"".join(parts), True, False)
                 parts, size, too_long = [], 0, True
     if size > bytes_max:
-        yield from _too_long(number, parts)
+        yield from _too_long(number, parts, b"")
     elif size or too_long:
-        yield Line(number, b"".join(parts), too_long)
+        yield Line(number, b"".join(parts), too_long, end=b"")
 
 
-def _too_long(number: int, parts: list[bytes]) -> Iterator[Line]:
+def _too_long(number: int, parts: list[bytes], end: bytes = b"\n") -> Iterator[Line]:
     """A whole line that is too long, as parts."""
     yield Line(number, b"".join(parts), True, False)
-    yield Line(number, b"", True, True)
+    yield Line(number, b"", True, True, end=end)

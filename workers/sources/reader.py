@@ -28,7 +28,7 @@ from workers.process.stop import Stop
 from workers.sources.blocks import STDIN, Blocks, Interrupted, opened
 from workers.sources.compression import Corrupt, decompressed
 from workers.sources.formats import FORMAT_REASONS, choose
-from workers.sources.lines import BOM, IDLE, Line
+from workers.sources.lines import BOM, HEADER, IDLE, Header, Line
 from workers.sources.paths import display, walk
 
 # The name of standard input in reports.
@@ -61,6 +61,9 @@ FILE_REASONS: dict[str, str] = {
 
 # Reasons why something in a folder is no input at all.
 LEFT_OUT = frozenset(("hidden", "link", "special"))
+# In the place of a reason: a line that is no document and no refusal.
+BLANK = "blank"
+PASSED = frozenset((BLANK, HEADER))
 
 
 class ReadOptions(Protocol):
@@ -91,7 +94,9 @@ class Entry(NamedTuple):
     """A document or a reason (``found``), and where it stood: ``line`` is 0 for a whole file.
 
     ``raw`` is the line as it was (a row of a table as the line of JSON that it makes, if it makes one), ``None`` if
-    there is none or if it was spilled. ``walked`` marks a file that was found in a folder rather than named.
+    there is none or if it was spilled. ``walked`` marks a file that was found in a folder rather than named. ``row`` is
+    what stands for the entry in an output, where that is not ``raw``: a row of a table as it was, the path of a file
+    that is one document. ``end`` and ``header`` are those of the ``Line``.
     """
 
     source: str
@@ -99,21 +104,34 @@ class Entry(NamedTuple):
     raw: bytes | None
     found: Document | str
     walked: bool = False
+    row: bytes | None = None
+    end: bytes = b"\n"
+    header: Header | None = None
 
 
 class Reader:
     """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` count what was read.
 
-    ``spill`` receives the parts of a line that is too long to be held, before the entry that says so.
+    ``spill`` receives the parts of a line that is too long to be held, before the entry that says so. ``every_line``:
+    blank lines and headers are entries too.
     """
 
-    def __init__(self, options: ReadOptions, fields: Fields, stop: Stop, spill: Callable[[bytes], object]) -> None:
+    def __init__(
+        self,
+        options: ReadOptions,
+        fields: Fields,
+        stop: Stop,
+        spill: Callable[[Line], object],
+        *,
+        every_line: bool = False,
+    ) -> None:
         self.options = options
         self.fields = fields
         self.stop = stop
         self.blank_lines = 0
         self._blocks = Blocks(stop)
         self._spill = spill
+        self._every_line = every_line
         self._number = 0  # of the line that was read last
 
     @property
@@ -167,7 +185,8 @@ class Reader:
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
                     size = 0 if is_stream else os.fstat(descriptor).st_size
-                    yield Entry(source, 0, None, self._document(path, blocks, size), walked)
+                    found = self._document(path, blocks, size)
+                    yield Entry(source, 0, None, found, walked, os.fsencode(path))
                 else:
                     self._number = 0
                     lines = chosen.read(blocks, self.fields, self.options.line_bytes_max)
@@ -190,8 +209,12 @@ class Reader:
                 yield from self._too_long(source, line, lines)
             elif not line.reason and (not line.raw or line.raw.isspace()):
                 self.blank_lines += 1
-            else:
-                yield Entry(source, line.number, line.raw, line.reason or self._decoded(path, line))
+                if self._every_line:
+                    yield _entry(source, line, BLANK)
+            elif line.reason != HEADER:
+                yield _entry(source, line, line.reason or self._decoded(path, line))
+            elif self._every_line:
+                yield _entry(source, line, HEADER)
 
     def _decoded(self, path: str, line: Line) -> Document | str:
         content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
@@ -202,18 +225,19 @@ class Reader:
     def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
         """Spill a line part by part; what was read before it is answered first, so that the order stays."""
         yield None
-        self._spill(line.raw)
+        self._spill(line)
         number = line.number
         while not line.ended:
             try:
-                line = next(lines, line._replace(raw=b"", ended=True))
+                line = next(lines, line._replace(raw=b"", ended=True, end=b""))
             except Interrupted:
+                line = line._replace(end=b"")
                 break
             if line is IDLE:
                 line = line._replace(ended=False)
             else:
-                self._spill(line.raw)
-        yield Entry(source, number, None, "line_too_long")
+                self._spill(line)
+        yield Entry(source, number, None, "line_too_long", end=line.end)
 
     def _document(self, path: str, blocks: Iterator[bytes | None], size_known: int) -> Document | str:
         """A whole content as one document, or the reason why not; its id is the path."""
@@ -233,6 +257,10 @@ class Reader:
             return Document(display(path), b"".join(parts).removeprefix(BOM).decode())
         except UnicodeDecodeError:
             return "file_not_utf8"
+
+
+def _entry(source: str, line: Line, found: Document | str) -> Entry:
+    return Entry(source, line.number, line.raw, found, False, line.row, line.end, line.header)
 
 
 def _first_block(blocks: Iterator[bytes | None]) -> Generator[None, None, bytes]:

@@ -34,12 +34,14 @@ Crash: nothing is kept here that is not in the log or in the committed claims.
 
 from __future__ import annotations
 
-import heapq
 import json
 import math
-from collections import deque
+from bisect import bisect_left, bisect_right
+from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby, islice
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from workers.stages.transaction import record_bytes
@@ -58,6 +60,7 @@ _MARK_SECONDS = 0.1
 _MARKS_MAX = 600
 # The time of records that none with a time stands before.
 _BEFORE_ALL = -1
+_PARTITION, _OFFSET, _SIZE = attrgetter("partition"), attrgetter("offset"), itemgetter(2)
 
 
 class Claim(NamedTuple):
@@ -85,29 +88,54 @@ def decode_claim(metadata: str) -> Claim:
 
 @dataclass
 class _Lane:
-    """An own partition. ``clock_ms``: of the last record taken; ``tail_ms``: of the last record polled."""
+    """An own partition. ``clock_ms``: of the last record taken; ``tail_ms``: of the last record polled.
+
+    The records at hand stand in order, with their times, which rise, and their bytes.
+    """
 
     offset: int  # of the next record to sign
     clock_ms: int | None
     moved_at: float
     tail_ms: int | None = None
-    hand: deque[tuple[int, Record]] = field(default_factory=deque)
-    hand_bytes: int = 0
+    records: list[Record] = field(default_factory=list)
+    times: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
     position: int = -1
     end: int | None = None
     marks: deque[tuple[float, int]] = field(default_factory=deque)  # (when, end of the log as seen then)
     is_overdue: bool = False
 
     @property
+    def is_read(self) -> bool:
+        """Whether the client is known to stand at the end of the log."""
+        return self.end is not None and self.position >= self.end
+
+    @property
     def is_caught_up(self) -> bool:
-        return not self.hand and self.end is not None and self.position >= self.end
+        return self.is_read and not self.records
 
     def next_ms(self) -> int | None:
-        return self.hand[0][0] if self.hand else self.clock_ms
+        return self.times[0] if self.times else self.clock_ms
+
+    def last_ms(self) -> int | None:
+        return self.times[-1] if self.times else self.clock_ms
 
     def settled_end(self, at: float) -> int:
         """The end of the log as it was known at that moment; 0 if nothing was."""
         return next((end for when, end in reversed(self.marks) if when <= at), 0)
+
+    def waiting_from(self, limits: _Limits, fresh_ms: float) -> int:
+        """The place of the first record that is too young in the log to pass the partitions that are caught up."""
+        place = bisect_right(self.times, limits.soft)
+        if place < len(self.times):
+            place = bisect_left(self.records, self.settled_end(limits.settled_at), place, key=_OFFSET)
+        return place if place < len(self.times) and self.times[place] < fresh_ms else len(self.times)
+
+    def drop(self, count: int) -> None:
+        """Take the first records out."""
+        if count:
+            self.clock_ms, self.offset = self.times[count - 1], self.records[count - 1].offset + 1
+            del self.records[:count], self.times[:count], self.sizes[:count]
 
 
 @dataclass
@@ -176,7 +204,7 @@ class Alignment:
     @property
     def is_holding(self) -> bool:
         """Whether there are records at hand."""
-        return any(lane.hand for lane in self.lanes.values())
+        return any(lane.records for lane in self.lanes.values())
 
     def start(self, partition: int, committed: Committed, at: float) -> None:
         """Open the lane of a partition at its committed offset, with the clock that its last owner left."""
@@ -192,13 +220,14 @@ class Alignment:
 
     def add(self, records: Iterable[Record], now_ms: float, at: float) -> None:
         """Put polled records into their lanes."""
-        for record in records:
-            lane = self.lanes[record.partition]
+        for partition, polled in groupby(records, _PARTITION):
+            lane, some = self.lanes[partition], list(polled)
             before = _BEFORE_ALL if lane.tail_ms is None else lane.tail_ms
-            lane.tail_ms = max(before, record.timestamp_ms if record.timestamp_ms <= now_ms else before)
-            lane.hand.append((lane.tail_ms, record))
-            lane.hand_bytes += record_bytes(record)
-            lane.moved_at, lane.is_overdue = at, False
+            known = (one.timestamp_ms if one.timestamp_ms <= now_ms else before for one in some)
+            lane.times += islice(accumulate(known, max, initial=before), 1, None)
+            lane.records += some
+            lane.sizes += map(record_bytes, some)
+            lane.tail_ms, lane.moved_at, lane.is_overdue = lane.times[-1], at, False
 
     def see(self, positions: Mapping[int, int], ends: Mapping[int, int], at: float) -> None:
         """Note where the client stands in each own partition, and where the logs end; call it after each poll."""
@@ -234,48 +263,44 @@ class Alignment:
         It ends with the record that reaches ``bytes_max``.
         """
         limits = self._limits(at)
-        heap = [(lane.hand[0][0], partition) for partition, lane in self.lanes.items() if lane.hand]
-        heapq.heapify(heap)
-        fresh_ms = now_ms - self.span_ms
-        settled = {partition: self.lanes[partition].settled_end(limits.settled_at) for _, partition in heap}
-        offsets = {partition: self.lanes[partition].offset for _, partition in heap}
-        taken: list[Record] = []
-        times: list[int] = []
-        size = unaligned = 0
-        while heap and len(taken) < records_max and size < bytes_max:
-            time, partition = heap[0]
-            if time > limits.hard:
-                break
+        counts = {}
+        for partition, lane in self.lanes.items():
+            counts[partition] = lane.waiting_from(limits, now_ms - self.span_ms)
+            if counts[partition] < len(lane.times):
+                limits.hold(lane.times[counts[partition]] + self.span_ms, is_overdue=False)
+        merged: list[tuple[int, Record, int]] = []
+        for partition, count in counts.items():
             lane = self.lanes[partition]
-            record = lane.hand[0][1]
-            if limits.soft < time < fresh_ms and record.offset >= settled[partition]:
-                limits.hold(time + self.span_ms, is_overdue=False)
-                heapq.heappop(heap)
-                continue
-            lane.hand.popleft()
-            record_size = record_bytes(record)
-            lane.hand_bytes -= record_size
-            lane.clock_ms, lane.offset = time, record.offset + 1
-            unaligned += time > limits.strict
-            taken.append(record)
-            times.append(time)
-            size += record_size
-            if lane.hand:
-                heapq.heapreplace(heap, (lane.hand[0][0], partition))
-            else:
-                heapq.heappop(heap)
-                self._limit_by_lane(limits, lane)
-        self._note_wait(bool(taken), at)
-        return Step(taken, times, unaligned, offsets)
+            part = slice(min(count, records_max, bisect_right(lane.times, limits.hard)))
+            merged += zip(lane.times[part], lane.records[part], lane.sizes[part], strict=True)
+        merged.sort()  # lanes are sorted already, and no two records compare equal: partition and offset decide
+        del merged[records_max:]
+        sizes = list(accumulate(map(_SIZE, merged)))
+        del merged[bisect_left(sizes, bytes_max) + 1 :]
+        return self._taken(merged, limits, at)
+
+    def _taken(self, merged: list[tuple[int, Record, int]], limits: _Limits, at: float) -> Step:
+        """The step of these records, which leave their lanes."""
+        records, times = [record for _, record, _ in merged], [time for time, _, _ in merged]
+        counts = Counter(map(_PARTITION, records))
+        offsets = {partition: self.lanes[partition].offset for partition in counts}
+        for partition, count in counts.items():
+            self.lanes[partition].drop(count)
+        if records or not self.is_holding:
+            self.waiting_since = None
+        elif self.waiting_since is None:
+            self.waiting_since = at
+        return Step(records, times, len(times) - bisect_right(times, limits.strict), offsets)
 
     def put_back(self, step: Step) -> None:
         """Undo a ``take`` whose step did not happen: the next one begins with these records."""
-        for record, time in zip(reversed(step.records), reversed(step.times), strict=True):
-            lane = self.lanes[record.partition]
-            lane.hand.appendleft((time, record))
-            lane.hand_bytes += record_bytes(record)
         for partition, offset in step.offsets.items():
-            self.lanes[partition].offset = offset
+            lane = self.lanes[partition]
+            places = [i for i, record in enumerate(step.records) if record.partition == partition]
+            lane.records[:0] = [step.records[i] for i in places]
+            lane.times[:0] = [step.times[i] for i in places]
+            lane.sizes[:0] = [record_bytes(step.records[i]) for i in places]
+            lane.offset = offset
 
     def commits(self, stamp: int) -> dict[int, Committed]:
         """Offset and claim of every own partition, as they stand after what was taken."""
@@ -286,24 +311,24 @@ class Alignment:
 
     def held(self) -> dict[int, int]:
         """How many records are at hand of each own partition that has some."""
-        return {partition: len(lane.hand) for partition, lane in self.lanes.items() if lane.hand}
+        return {partition: len(lane.records) for partition, lane in self.lanes.items() if lane.records}
 
     def dry(self) -> list[int]:
         """Own partitions whose next record is on its way."""
-        return [partition for partition, lane in self.lanes.items() if not lane.hand and not lane.is_caught_up]
+        return [partition for partition, lane in self.lanes.items() if not lane.records and not lane.is_read]
 
     def full(self, records_max: int, bytes_max: int) -> set[int]:
         """Own partitions with so many records at hand that the next poll should bring others."""
         return {
             partition
             for partition, lane in self.lanes.items()
-            if len(lane.hand) >= records_max or lane.hand_bytes >= bytes_max
+            if len(lane.records) >= records_max or sum(lane.sizes) >= bytes_max
         }
 
     @property
     def hand_bytes(self) -> int:
         """Bytes of all records at hand."""
-        return sum(lane.hand_bytes for lane in self.lanes.values())
+        return sum(sum(lane.sizes) for lane in self.lanes.values())
 
     def wait_seconds(self, at: float) -> float:
         """For how long records have been at hand of which none may be signed."""
@@ -333,19 +358,13 @@ class Alignment:
                 seen.is_overdue = seen.is_overdue or self._is_overdue(seen.moved_at, at)
                 limits.hold(self._until(seen.claim.clock_ms), seen.is_overdue)
         for lane in self.lanes.values():
-            if not lane.hand:
+            until_ms = self._until(lane.last_ms())  # what comes behind the records at hand is not before the last one
+            if lane.is_read:
+                limits.pass_empty(until_ms, self._polled_at)
+            else:
                 lane.is_overdue = lane.is_overdue or self._is_overdue(lane.moved_at, at)
-                self._limit_by_lane(limits, lane)
-        # Any lane may turn out caught up while the step is taken.
-        limits.settled_at = min(limits.settled_at, self._polled_at - SETTLE_SECONDS)
+                limits.hold(until_ms, lane.is_overdue)
         return limits
-
-    def _limit_by_lane(self, limits: _Limits, lane: _Lane) -> None:
-        """The limit of an own partition that has no record at hand."""
-        if lane.is_caught_up:
-            limits.pass_empty(self._until(lane.clock_ms), self._polled_at)
-        else:
-            limits.hold(self._until(lane.clock_ms), lane.is_overdue)
 
     def _until(self, clock_ms: int | None) -> float:
         return _BEFORE_ALL - 1 if clock_ms is None else clock_ms + self.span_ms
@@ -354,9 +373,3 @@ class Alignment:
         if self.wait_seconds_max is None or self.waiting_since is None:
             return False
         return at - max(moved_at, self.waiting_since) > self.wait_seconds_max
-
-    def _note_wait(self, has_taken: bool, at: float) -> None:
-        if has_taken or not self.is_holding:
-            self.waiting_since = None
-        elif self.waiting_since is None:
-            self.waiting_since = at

@@ -52,7 +52,7 @@ ALIGN_SECONDS = 0.05
 # The records at hand come to this many steps, so that one can be taken while the client fetches for the next.
 _HAND_STEPS = 2
 # However much is at hand, a poll takes this part of a step: a partition that holds back the others must come.
-_ROOM_SHARE = 16
+_ROOM_RECORDS_SHARE, _ROOM_BYTES_SHARE = 4, 16
 _MILLISECONDS = 1e3
 
 
@@ -125,8 +125,8 @@ class SignWorker:
         alignment = self.alignment
         records_left = _HAND_STEPS * records_max - sum(alignment.held().values())
         bytes_left = self.plan.step_bytes_max - alignment.hand_bytes
-        records_max = min(records_max, max(1, records_max // _ROOM_SHARE, records_left))
-        bytes_max = max(self.plan.step_bytes_max // _ROOM_SHARE, bytes_left)
+        records_max = min(records_max, max(1, records_max // _ROOM_RECORDS_SHARE, records_left))
+        bytes_max = max(self.plan.step_bytes_max // _ROOM_BYTES_SHARE, bytes_left)
         if self._is_behind:
             timeout_seconds = 0.0
         elif alignment.is_holding:
@@ -210,7 +210,7 @@ class SignWorker:
         )  # fmt: skip
         if not step.records:
             return 0
-        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds)
+        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds, step.offsets)
         if not self._commit(signings.messages, membership, step):
             return 0
         _report(signings.report, self.observer)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -83,15 +84,17 @@ def transact(
     membership: Membership,
     observer: Observer = SILENT,
     outcome: str = COMMITTED,
+    more_offsets: Mapping[str, Mapping[int, Committed]] = MappingProxyType({}),
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
-    ``outcome`` is its outcome in the metrics when it is committed.
+    ``outcome`` is its outcome in the metrics when it is committed. ``more_offsets`` are those of topics that the member
+    reads without the group, by topic.
     Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any failure, also of
     ``begin`` and ``commit``, the transaction must be aborted before the next one.
     """
     try:
-        _publish(producer, messages, topic, offsets, membership, observer)
+        _publish(producer, messages, {topic: offsets, **more_offsets}, membership, observer)
     except TransportError as error:
         observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
         raise
@@ -103,8 +106,7 @@ def transact(
 def _publish(
     producer: Producer,
     messages: Sequence[Message],
-    topic: str,
-    offsets: Mapping[int, Committed],
+    offsets: Mapping[str, Mapping[int, Committed]],
     membership: Membership,
     observer: Observer,
 ) -> None:
@@ -119,7 +121,8 @@ def _publish(
                 producer.flush()
         with stage(observer, "commit"):
             started = time.perf_counter()
-            producer.send_offsets(topic, offsets, membership)
+            for topic, places in offsets.items():
+                producer.send_offsets(topic, places, membership)
             producer.commit()
             observer.sample("commit_seconds", [time.perf_counter() - started])
     except OutcomeUnknownError:

@@ -24,7 +24,7 @@ The caller follows these rules; each was broken once, and lost data:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stream.errors import NeardupError
@@ -200,6 +200,30 @@ class Consumer(Protocol):
         """
 
 
+class Reader(Protocol):
+    """Reads committed records of several partitions of a topic as they come, without a group. One thread uses it."""
+
+    def follow(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on, and no others."""
+
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
+        """Return what has come, in order within a partition; at most about ``bytes_max`` of it.
+
+        Raises:
+            OffsetGoneError: the position of a partition is outside its log.
+            UnreachableError: the broker does not answer.
+        """
+
+    def hold(self, partitions: Collection[int]) -> None:
+        """Read no records of these until the next call, and those of all others."""
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset of the next record of each partition."""
+
+    def close(self) -> None:
+        """Free everything; never raises."""
+
+
 class Producer(Protocol):
     """A transactional producer: ``begin``, any number of ``send``, ``flush``, ``send_offsets``, ``commit``.
 
@@ -235,7 +259,7 @@ class Producer(Protocol):
         """Put offsets of the group into the transaction; call ``flush`` before it.
 
         Args:
-            topic: the topic that was polled.
+            topic: the topic that was polled, or one that the member reads without the group.
             offsets: partition -> next offset to read.
             membership: that of the poll which returned the records.
 
@@ -302,6 +326,13 @@ class Transport(Protocol):
         Raises:
             OffsetGoneError: ``start`` or ``end`` is outside the log.
             UnreachableError: an open transaction before ``end`` does not end in time, or the broker does not answer.
+        """
+
+    def reader(self, topic: str) -> Reader:
+        """Make a reader of a topic; it reads nothing until its first ``follow``.
+
+        Raises:
+            UnreachableError: the broker does not answer.
         """
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:

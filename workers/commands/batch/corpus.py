@@ -15,6 +15,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +24,9 @@ import numpy.typing as npt
 
 from stream.bands_message import BandMessage
 from stream.batches import Batch, bucket_keys
-from stream.json_lines import encode_matches
+from stream.documents import Neighbour
+from stream.json_lines import encode_matches, encode_nearest
+from stream.neighbours.nearest import chance_found
 from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
@@ -31,7 +34,7 @@ from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.output import standard_output, write_pairs
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 
@@ -39,6 +42,7 @@ try:
     import duckdb
 
     from workers.commands.batch import join as batch_join
+    from workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
 
@@ -54,34 +58,37 @@ _ALWAYS = int(NO_WINDOW) - 1
 
 
 @dataclass(frozen=True)
-class BatchJob(Job):
+class BatchOptions(SessionOptions):
     """What a batch receives in addition to its settings."""
 
     candidates: bool = False
     keep: str | None = None
     memory_max: str = "1GB"
     temporary: str | None = None
+    top: int | None = None
 
 
-def run(job: BatchJob, settings: Settings) -> Exit:
-    """Do a job; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
+def run(options: BatchOptions, settings: Settings) -> Exit:
+    """Run to the end; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
     counts = batch_join.Counts(0, 0, 0)
-    with Session(settings, job) as session:
+    with Session(settings, options) as session:
         output = standard_output()
+        if options.top is not None:
+            check_top(options.top, settings, candidates=options.candidates)
         try:
             with (
-                _folder(job) as folder,
-                Corpus(Path(folder), settings, job.memory_max, candidates=job.candidates) as corpus,
+                _folder(options) as folder,
+                Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
             ):
-                for signed in session.signed(job.paths, Signer(settings)):
+                for signed in session.signed(options.paths, Signer(settings)):
                     corpus.add(signed.batch)
                 if not session.stop.signal:
                     counts = corpus.find()
-                    if job.keep is not None:
-                        corpus.keep(job.keep)
-                    _write(corpus, output, session)
+                    if options.keep is not None:
+                        corpus.keep(options.keep)
+                    _write(_answers(corpus, options.top), output, session)
         except duckdb.Error as error:
-            raise _failure(error, job) from None
+            raise _failure(error, options) from None
     return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
 
 
@@ -131,11 +138,32 @@ class Corpus:
         return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
 
     def matches(self) -> Iterator[Matches]:
-        """The pairs, as ``Matcher`` would tell them."""
-        for met in batch_join.met(self._database, _ROWS):
-            at = np.arange(len(met.newer))
-            for part in self._parts(at, met.newer, met.older):
-                yield self._judge(met.newer[part], met.older[part], met.identical[part])
+        """Return the pairs, as ``Matcher`` returns them."""
+        for found in batch_join.candidates(self._database, _ROWS):
+            at = np.arange(len(found.newer))
+            for part in self._parts(at, found.newer, found.older):
+                yield self._judge(found.newer[part], found.older[part], found.identical[part])
+
+    def nearest(self, k: int) -> Iterator[tuple[list[str], list[list[Neighbour]]]]:
+        """Every document in order of arrival, some thousands at a time, with its ``k`` most similar others of all."""
+        settings, rows = self.settings, self._rows
+        exact = self._scheme.exact
+        ranking = Ranking(self._database)
+        for found in batch_join.candidates(self._database, _ROWS):
+            at = np.flatnonzero(~found.identical)
+            for part in self._parts(at, found.newer[at], found.older[at]):
+                newer, older = found.newer[part], found.older[part]
+                common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
+                score_min = settings.tuning.score_min if exact else 0.0
+                judged = judge(common, found.identical[part], score_min, settings.buckets_shared_min)
+                kept = judged.is_pair
+                ranking.add(newer[kept], older[kept], judged.similarity[kept])
+        window = min(self._limits.window, _ALWAYS)
+        for best in ranking.best(rows.count, window, k, _ROWS):
+            chances = chance_found(settings, best.similarity).tolist()
+            named = list(map(Neighbour, rows.ids(best.others), best.similarity.tolist(), chances))
+            starts = np.searchsorted(best.rows, np.arange(best.first, best.end + 1)).tolist()
+            yield rows.ids(np.arange(best.first, best.end)), [named[a:b] for a, b in pairwise(starts)]
 
     def keep(self, path: str) -> None:
         """Write the documents that a table of these settings would hold now; after ``find``."""
@@ -187,29 +215,39 @@ class Corpus:
         return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
 
 
-def _write(corpus: Corpus, output: IO[bytes], session: Session) -> None:
-    """Write the pairs, until there are no more or a signal asks for the end."""
-    for matches in corpus.matches():
-        session.report.pairs += len(matches.older)
-        write_pairs(output, encode_matches(matches))
+def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
+    """The number of pairs or neighbours and their lines, some thousands at a time."""
+    if top is None:
+        for matches in corpus.matches():
+            yield len(matches.older), encode_matches(matches)
+    else:
+        for ids, neighbours in corpus.nearest(top):
+            yield sum(map(len, neighbours)), encode_nearest(ids, neighbours)
+
+
+def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Session) -> None:
+    """Write the answers, until there are no more or a signal asks for the end."""
+    for pairs, lines in answers:
+        session.report.pairs += pairs
+        write_pairs(output, lines)
         if session.stop.signal:
             return
 
 
-def _folder(job: BatchJob) -> tempfile.TemporaryDirectory[str]:
+def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:
     try:
-        return tempfile.TemporaryDirectory(prefix="neardup-", dir=job.temporary, ignore_cleanup_errors=True)
+        return tempfile.TemporaryDirectory(prefix="neardup-", dir=options.temporary, ignore_cleanup_errors=True)
     except OSError as error:
-        raise Failure(Exit.OUTPUT, f"cannot make a folder in {job.temporary}: {error.strerror}") from None
+        raise Failure(Exit.OUTPUT, f"cannot make a folder in {options.temporary}: {error.strerror}") from None
 
 
-def _failure(error: duckdb.Error, job: BatchJob) -> Failure:
+def _failure(error: duckdb.Error, options: BatchOptions) -> Failure:
     """What the database could not do, as an end of the process; what is no lack of room is a bug and stays."""
     if isinstance(error, duckdb.OutOfMemoryException):
-        sentence = f"the database needs more than --memory-max {job.memory_max} or the disk holds: {error}"
+        sentence = f"the database needs more than --memory-max {options.memory_max} or the disk holds: {error}"
         return Failure(Exit.CAPACITY, sentence)
     if isinstance(error, duckdb.IOException):
         return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
     if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # of the settings of the database
-        return Failure(Exit.USAGE, f"--memory-max {job.memory_max} is no size such as 512MB or 4GB: {error}")
+        return Failure(Exit.USAGE, f"--memory-max {options.memory_max} is no size such as 512MB or 4GB: {error}")
     raise error

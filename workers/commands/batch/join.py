@@ -34,7 +34,7 @@ Connection = duckdb.DuckDBPyConnection
 _TABLES = """
 CREATE TABLE arrivals (n BIGINT, time BIGINT, high UBIGINT, low UBIGINT, id BLOB);
 CREATE TABLE postings (key UBIGINT, content BIGINT, payload UBIGINT);
-CREATE TABLE met (newer BIGINT, older BIGINT, identical BOOLEAN);
+CREATE TABLE found (newer BIGINT, older BIGINT, identical BOOLEAN);
 """
 # ``peer`` is the newest earlier row of the content with another id than the row's own; ``latest`` the greatest time
 # up to it. Of consecutive rows with one id, the first has the row before it as its peer, and so have the others.
@@ -63,8 +63,8 @@ DROP TABLE asked;
 CREATE TABLE judged AS
 SELECT a.*, abs(a.time - i.time) <= {window} AS inside FROM nearest a JOIN items i ON i.n = a.older;
 DROP TABLE nearest;
-INSERT INTO met SELECT n, older, {identical} FROM judged WHERE inside;
-INSERT INTO met
+INSERT INTO found SELECT n, older, {identical} FROM judged WHERE inside;
+INSERT INTO found
 SELECT a.n, max(i.n), {identical} FROM judged a JOIN items i
 ON i.content = a.other AND i.n < a.n AND i.name <> a.name AND abs(a.time - i.time) <= {window}
 WHERE NOT a.inside AND a.latest >= a.time - {window} GROUP BY a.n, a.other;
@@ -100,14 +100,14 @@ CREATE TABLE asked AS
 SELECT i.n, i.time, i.name, c.other
 FROM (SELECT earlier AS content, later AS other FROM candidates
       UNION ALL SELECT later AS content, earlier AS other FROM candidates) c
-JOIN (SELECT * FROM items ANTI JOIN (SELECT newer AS n FROM met) USING (n)) i USING (content)
+JOIN (SELECT * FROM items ANTI JOIN (SELECT newer AS n FROM found) USING (n)) i USING (content)
 WHERE c.other < i.n;
 DROP TABLE candidates;
 """
 
 
-class Met(NamedTuple):
-    """Rows that met: the newer and the older (``int64[m]``), and whether they are copies (``bool[m]``)."""
+class Found(NamedTuple):
+    """Candidates: the newer and the older row (``int64[m]``), and whether they are copies (``bool[m]``)."""
 
     newer: Rows
     older: Rows
@@ -184,16 +184,16 @@ def join(database: Connection, window: int, cap: int, admit_ratio: float | None)
     database.execute(_CANDIDATES.format(cap=cap, window=window, admits=admits))
     database.execute(_PROBES_ASKED)
     database.execute(_ANSWERED.format(window=window, identical=False))
-    copies = _number(database, "SELECT count(*) FROM met WHERE identical")
-    return Counts(_number(database, "SELECT count(*) FROM met") - copies, copies, cuts)
+    copies = _number(database, "SELECT count(*) FROM found WHERE identical")
+    return Counts(_number(database, "SELECT count(*) FROM found") - copies, copies, cuts)
 
 
-def met(database: Connection, rows_max: int) -> Iterator[Met]:
-    """What met, at most ``rows_max`` at a time, in order of the newer; of each, the newest older ones first."""
-    found = database.execute("SELECT newer, older, identical FROM met ORDER BY newer, older DESC")
-    while rows := found.fetchmany(rows_max):
+def candidates(database: Connection, rows_max: int) -> Iterator[Found]:
+    """Return the candidates, at most ``rows_max`` at a time, by newer row; for each, the newest older rows first."""
+    cursor = database.execute("SELECT newer, older, identical FROM found ORDER BY newer, older DESC")
+    while rows := cursor.fetchmany(rows_max):
         newer, older, identical = zip(*rows, strict=True)
-        yield Met(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
+        yield Found(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
 
 
 def _insert(database: Connection, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:

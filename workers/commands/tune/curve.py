@@ -91,7 +91,7 @@ def picture(tuning: Tuning) -> Picture:
     s, candidate, emitted = curve(tuning, POINTS)
     x, y = s.tolist(), candidate.tolist()
     below, beyond = s <= tuning.threshold, s >= tuning.threshold
-    met = [Curve("becomes a candidate", x, y, "braille")] if tuning.bands else []
+    candidates = [Curve("becomes a candidate", x, y, "braille")] if tuning.bands else []
     areas = [
         Area("candidates below the threshold", s[below].tolist(), [0.0] * int(below.sum()), candidate[below].tolist()),
         Area("missed beyond it", s[beyond].tolist(), candidate[beyond].tolist(), [1.0] * int(beyond.sum())),
@@ -103,7 +103,7 @@ def picture(tuning: Tuning) -> Picture:
         title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
         x_label="similarity",
         x_limits=(0.0, 1.0),
-        curves=[*met, Curve("is emitted", x, emitted.tolist(), "hd")],
+        curves=[*candidates, Curve("is emitted", x, emitted.tolist(), "hd")],
         marks=marks,
         areas=areas if tuning.bands else [],
     )

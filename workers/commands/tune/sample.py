@@ -10,7 +10,7 @@ from rich.table import Table
 from stream.documents import Document
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
-from workers.commands.session import Job, Session
+from workers.commands.session import Session, SessionOptions
 from workers.commands.tune.curve import facts, tell
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
@@ -57,7 +57,7 @@ def _codes(settings: Settings, paths: Sequence[str]) -> CodePoints:
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
     """What is read until there is enough; what is no document is passed over."""
     count = characters = 0
-    with Session(settings, Job(paths, quiet=True)) as session:
+    with Session(settings, SessionOptions(paths, quiet=True)) as session:
         for entry in session.entries(paths):
             if entry is None or isinstance(entry.found, str):
                 continue

@@ -218,6 +218,12 @@ class MemoryCluster:
                 raise AssertionError(f"group {name!r} reads {group.topic!r}; in memory a group has one topic")
             return group
 
+    def offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """Return what a group has committed in a topic, its own or another one."""
+        with self.lock:
+            known = self._groups.get(group)
+            return {} if known is None else known.offsets_of(topic)
+
     # Called by clients, which hold the lock.
 
     def leave(self, group: str, instance: str) -> None:
@@ -283,7 +289,7 @@ class MemoryCluster:
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership
     ) -> None:
         """Put offsets of a group into the transaction; raises ``FencedError`` for an older membership."""
-        group = self.group(membership.group, topic)
+        group = self._groups[membership.group]
         group.check(membership)
         transaction = self._transaction(producer)
         for partition, committed in offsets.items():
@@ -355,5 +361,5 @@ class MemoryCluster:
         for log in transaction.logs:
             log.append_control(transaction)
         if commit:
-            for (group, _, partition), committed in transaction.offsets.items():
-                self._groups[group].offsets[partition] = committed
+            for (group, topic, partition), committed in transaction.offsets.items():
+                self._groups[group].offsets_of(topic)[partition] = committed

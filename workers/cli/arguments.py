@@ -1,0 +1,63 @@
+"""The arguments and options that several commands share."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from workers.process.exits import Exit, Failure
+
+Paths = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[PATH]...",
+        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
+        "for standard input, which is also read when nothing is named. The content decides the format, also of gzip "
+        "and Zstandard.",
+        show_default=False,
+    ),
+]
+SettingsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--config", metavar="FILE", help="TOML file of settings; neardup.toml in the working folder by default"
+    ),
+]
+KeepFile = Annotated[
+    str | None,
+    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for --window-from"),
+]
+WindowFile = Annotated[
+    str | None,
+    typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")]
+Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top", metavar="K", min=1, help="write the K most similar documents of each instead of pairs, best first"
+    ),
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
+RejectsFile = Annotated[
+    str | None,
+    typer.Option("--rejects", metavar="FILE", help="write every refused line whole to a file, refused files by name"),
+]
+SummaryFile = Annotated[
+    str | None, typer.Option("--summary-json", metavar="FILE", help="write the summary to a file, as JSON")
+]
+
+
+def or_stdin(paths: list[str] | None) -> list[str]:
+    """The paths that are named, or standard input. Raises ``Failure`` if that is a terminal or closed."""
+    if paths:
+        return paths
+    if sys.stdin is None or sys.stdin.isatty():
+        raise Failure(
+            Exit.USAGE,
+            "no PATH is given and standard input is a terminal or closed: name files or folders, or pipe JSON in",
+        )
+    return ["-"]

@@ -1,0 +1,63 @@
+"""The command ``dedup``; what it needs in addition to the help is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from workers.cli.arguments import (
+    Follow,
+    KeepFile,
+    Paths,
+    Quiet,
+    RejectsFile,
+    SettingsFile,
+    SummaryFile,
+    WindowFile,
+    or_stdin,
+)
+from workers.cli.options import given
+
+
+def dedup_command(
+    ctx: typer.Context,
+    paths: Paths = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the kept documents to a file"),
+    ] = None,
+    removed: Annotated[
+        str | None, typer.Option("--removed", metavar="FILE", help="write the dropped lines, each with its verdict")
+    ] = None,
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document, as JSON Lines"),
+    ] = None,
+    clusters: Annotated[
+        str | None,
+        typer.Option("--clusters", metavar="FILE", help="write the clusters of two documents or more, as JSON Lines"),
+    ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
+    ] = False,
+    follow: Follow = False,
+    window_from: WindowFile = None,
+    keep: KeepFile = None,
+    rejects: RejectsFile = None,
+    summary_json: SummaryFile = None,
+    quiet: Quiet = False,
+    config: SettingsFile = None,
+) -> None:
+    """Write the documents to keep, byte for byte as they came, and drop the near-duplicates of documents that are kept.
+
+    Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
+    """
+    from workers.commands.dedup.command import DedupOptions, run
+    from workers.settings.load import load
+
+    options = DedupOptions(
+        or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output,
+        window_from, keep,
+    )  # fmt: skip
+    raise typer.Exit(run(options, load(given(ctx), config)))

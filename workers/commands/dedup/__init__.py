@@ -1,0 +1,1 @@
+"""``neardup dedup``: the documents to keep, and why the others are dropped."""

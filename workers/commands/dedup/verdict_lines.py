@@ -1,0 +1,81 @@
+"""Verdicts as JSON, and as the last key of the line that they are about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import orjson
+
+from stream.documents import Document
+from stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
+from stream.verdicts.decider import Decided
+from stream.verdicts.rule import REFUSED, STATUSES
+from workers.commands.output import with_cell
+from workers.sources.reader import Entry
+
+# The key, and the column of a table, that a verdict stands under.
+VERDICT_KEY = "neardup"
+
+
+def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
+    """The verdict of each entry as JSON.
+
+    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
+    places. Keys without a value are left out. ``reasons``: why entries were refused, by their number among these.
+    """
+    ids = iter(decided.ids)
+    columns = (column.tolist() for column in decided.verdicts)
+    for n, (entry, status, cluster, original, similarity, related, previous) in enumerate(
+        zip(entries, *columns, strict=True)
+    ):
+        verdict: dict[str, Any] = {"place": decided.first_place + n, "source": entry.source}
+        if entry.line:
+            verdict["line"] = entry.line
+        if isinstance(entry.found, Document):
+            verdict["id"] = entry.found.id
+        verdict["status"] = STATUSES[status]
+        if status == REFUSED:
+            verdict["reason"] = reasons[n]
+        else:
+            verdict["cluster"] = cluster
+        if original >= 0:
+            verdict["duplicate_of"] = next(ids)
+        if similarity:
+            verdict["similarity"] = round(similarity, SIMILARITY_DIGITS)
+        if related >= 0:
+            verdict["related"] = related
+        if previous >= 0:
+            verdict["previous"] = previous
+        yield encoded(verdict)
+
+
+def encoded(value: Any) -> bytes:
+    """A value as compact JSON that is safe to show; an id with a lone surrogate loses it."""
+    try:
+        data = orjson.dumps(value)
+    except TypeError:
+        value = {name: _without_surrogates(item) for name, item in value.items()}
+        data = orjson.dumps(value)
+    return escape_unprintable(data)
+
+
+def _without_surrogates(value: Any) -> Any:
+    return value.encode(errors="replace").decode() if isinstance(value, str) else value
+
+
+def annotated(entry: Entry, verdict: bytes) -> bytes:
+    """An entry with its verdict: as the last key of an object, or the last cell of a row; a whole file as its path.
+
+    What is left when the key or the cell is taken out is the entry as it came.
+
+    >>> annotated(Entry("a", 1, b'{"id": "x"}', ""), b'{"status":"original"}')
+    b'{"id": "x","neardup":{"status":"original"}}'
+    """
+    if entry.raw is None:
+        return b'{"path":%b,"%b":%b}' % (encoded({"path": entry.source})[8:-1], VERDICT_KEY.encode(), verdict)
+    if entry.header is not None and entry.row is not None:
+        return with_cell(entry.row, verdict, entry.header.delimiter)
+    end = entry.raw.rindex(b"}")
+    comma = b"" if entry.raw[:end].rstrip().endswith(b"{") else b","
+    return b'%b%b"%b":%b%b' % (entry.raw[:end], comma, VERDICT_KEY.encode(), verdict, entry.raw[end:])
