@@ -26,7 +26,7 @@ from stream.signatures.one_permutation import (
     sign_short,
     value_of,
 )
-from stream.texts.kgrams import BLOCK, GramScratch, gram, gram_scratch, kgrams, prefixes
+from stream.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
 from stream.texts.normalize import CodePoints
 from stream.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
 
@@ -112,48 +112,55 @@ def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, coun
 
 @raw_inner
 def _sign_units(units, k, mask, seed, scratch, row, content):
-    """Sign the k-grams of units; returns how many they are."""
+    """Sign the k-grams of units; returns how many they are.
+
+    All that depends on the type of units is ``kgrams``: the rest is compiled once.
+    """
+    row[:] = INFINITY
+    content[:] = 0
     n = np.int64(len(units))
     if n == 0:
-        row[:] = INFINITY
         return n
     k = min(k, n)
     count = n - k + 1
-    bound = bound_for(count, scratch.rows)
-    if bound and _sign_blocks(units, k, mask, seed, bound, scratch, row, content):
-        return count
-    shingles = scratch.shingles[:count]
-    kgrams(units, k, scratch.grams, shingles)
-    first, second = np.uint64(0), np.uint64(0)
-    for i in range(count):
-        shingles[i] &= mask
-        first += shingles[i]
-        second += bag_term(shingles[i])
-    content[0], content[1] = bag_hash(first, second, count)
-    sign_short(shingles, seed, scratch.rows, row)
+    shingles, bound = scratch.shingles, bound_for(count, scratch.rows)
+    if bound:
+        for at in range(0, count, BLOCK):
+            size = kgrams(units[at : min(at + BLOCK + k - 1, n)], k, scratch.grams, shingles)
+            _take_block(shingles[:size], mask, seed, bound, scratch.rows, row, content)
+    if not bound or not all_filled(scratch.rows, row):
+        kgrams(units, k, scratch.grams, shingles)
+        _take_all(shingles[:count], mask, seed, scratch.rows, row, content)
+    content[0], content[1] = bag_hash(content[0], content[1], count)
     return count
 
 
 @raw_inner
-def _sign_blocks(units, k, mask, seed, bound, scratch, row, content):
-    """Sign a text by the shingles whose values are below ``bound``; returns whether no row stayed empty."""
-    row[:] = INFINITY
+def _take_block(shingles, mask, seed, bound, scratch, row, sums):
+    """Let a block of shingles compete whose values are below ``bound``, and add all to the sums of the content."""
     first_round = round_of(seed, np.uint64(0))
     rows = np.uint64(len(row))
-    count = len(units) - k + 1
-    grams, numbers, values = scratch.grams.grams, scratch.rows.numbers, scratch.rows.values
+    numbers, values = scratch.numbers, scratch.values
     first, second = np.uint64(0), np.uint64(0)
-    for at in range(0, count, BLOCK):
-        block = units[at : min(at + BLOCK + k - 1, len(units))]
-        prefixes(block, k - 1, scratch.grams)
-        last = block[k - 1 :]
-        for i in range(len(last)):
-            shingle = gram(grams[i], last[i]) & mask
-            first += shingle
-            second += bag_term(shingle)
-            number = number_of(shingle, first_round)
-            numbers[i] = number
-            values[i] = value_of(number, rows)
-        compete_below(len(last), bound, scratch.rows, row)
-    content[0], content[1] = bag_hash(first, second, count)
-    return all_filled(scratch.rows, row)
+    for i in range(len(shingles)):
+        shingle = shingles[i] & mask
+        first += shingle
+        second += bag_term(shingle)
+        number = number_of(shingle, first_round)
+        numbers[i] = number
+        values[i] = value_of(number, rows)
+    sums[0] += first
+    sums[1] += second
+    compete_below(len(shingles), bound, scratch, row)
+
+
+@raw_inner
+def _take_all(shingles, mask, seed, scratch, row, sums):
+    """Sign a text by all of its shingles, in every round, and sum them up."""
+    first, second = np.uint64(0), np.uint64(0)
+    for i in range(len(shingles)):
+        shingles[i] &= mask
+        first += shingles[i]
+        second += bag_term(shingles[i])
+    sums[0], sums[1] = first, second
+    sign_short(shingles, seed, scratch, row)

@@ -4,8 +4,7 @@ A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j
 polynomials of the first k - 1 units are computed for all places of a block at once by doubling: the grams of length 2m
 are those of length m, times B^m, plus those of length m further on. So k = 5 takes three passes and k = 9 four, each of
 which the compiler turns into vector code; a rolling hash needs one multiplication after another. The last unit and the
-mixing are one more pass, in the caller, which can use each hash at once. The 1 added to each unit keeps a NUL from
-vanishing.
+mixing are one more pass. The 1 added to each unit keeps a NUL from vanishing.
 
 What a block needs stays in the first cache: on 5 kB texts that halves the time.
 
@@ -19,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inlined, raw_inner
+from stream.kernels.compile import raw_inner
 from stream.kernels.hashing import BASE, mix64
 
 # Grams of a block.
@@ -39,14 +38,8 @@ def gram_scratch(k: int) -> GramScratch:
     return GramScratch(np.empty(BLOCK + k, np.uint64), np.empty(BLOCK + k, np.uint64))
 
 
-@inlined
-def gram(prefix, unit):
-    """The hash of a k-gram from the polynomial of its first k - 1 units and its last unit."""
-    return mix64(prefix * BASE + (np.uint64(unit) + _ONE))
-
-
 @raw_inner
-def prefixes(units, length, scratch):
+def _prefixes(units, length, scratch):
     """Write the polynomials of ``length`` consecutive units to ``scratch.grams``.
 
     They are those at every place of a block but the last ``length``; ``units`` holds at most ``BLOCK`` + ``length``. A
@@ -86,10 +79,10 @@ def kgrams(units, k, scratch, out):
     k = min(k, n)
     for first in range(0, n - k + 1, BLOCK):
         block = units[first : min(first + BLOCK + k - 1, n)]
-        prefixes(block, k - 1, scratch)
+        _prefixes(block, k - 1, scratch)
         grams, last, into = scratch.grams, block[k - 1 :], out[first:]
         for i in range(len(last)):
-            into[i] = gram(grams[i], last[i])
+            into[i] = mix64(grams[i] * BASE + (np.uint64(last[i]) + _ONE))
     return n - k + 1
 
 
