@@ -11,7 +11,8 @@ import numpy as np
 from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
-from stream.documents import Document, Pair, Refusal, Verdict
+from stream.documents import Document, Neighbour, Pair, Refusal, Verdict
+from stream.neighbours.nearest import check_ranks, ranked
 from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window
@@ -32,7 +33,7 @@ class Deduplicator:
         candidates: report the candidates below the minimum score as well.
 
     Attributes:
-        refusals: the refused documents of the call to ``process`` or ``probe`` that ended last.
+        refusals: the refused documents of the call that ended last.
         refused: how many documents were refused so far.
 
     Example:
@@ -71,6 +72,48 @@ class Deduplicator:
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
         return self._run(documents, add=False)
+
+    def nearest(self, documents: Iterable[Document], k: int) -> list[list[Neighbour]]:
+        """The ``k`` most similar documents in the window of each document; adds nothing, changes nothing.
+
+        Neighbours below the threshold are named too, as far as they are found. ``threshold`` and ``recall`` decide how
+        likely that is; an exact scheme names no neighbour below the threshold. The copies of a content are one
+        neighbour, the newest of them.
+
+        Args:
+            documents: to find neighbours of.
+            k: number of neighbours of a document at most, 1 or more.
+
+        Returns:
+            One list for each document, in order, best first; empty for a refused document.
+
+        Raises:
+            ConfigError: ``k`` is less than 1, or the scheme cannot rank.
+            Exception: whatever the iterable raises.
+
+        >>> dedup = Deduplicator(Config(threshold=0.6))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> documents = [Document("a", text), Document("b", text + " It sleeps."), Document("c", "Other words")]
+        >>> [pair[:2] for pair in dedup.process(documents)]
+        [('a', 'b')]
+        >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It does.")], 2)[0]]
+        ['a', 'b']
+        """
+        check_ranks(self.config, k)
+        found: list[list[Neighbour]] = []
+        refusals: list[Refusal] = []
+        try:
+            for chunk in chunks(documents):
+                signed = self.signer.sign(chunk)
+                refusals += [refusal._replace(place=len(found) + refusal.place) for refusal in signed.refusals]
+                refused = {refusal.place for refusal in signed.refusals}
+                with self._lock:
+                    self.refused += len(refused)
+                    answers = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
+                    found += [[] if place in refused else next(answers) for place in range(len(chunk))]
+        finally:
+            self.refusals = refusals
+        return found
 
     def decide(self, documents: Iterable[Document]) -> list[Verdict]:
         """Add each document and decide whether to keep it.
