@@ -70,7 +70,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
-    {"verdicts", "verdicts.rule"},
+    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},

@@ -22,7 +22,7 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
     watch.on_start(None)
     watch.on_end(None)
     assert (watch.functions, watch.seconds) == (3, 6.0)
-    assert [line.startswith("compiling the program for this machine, once") for line in lines] == [True]
+    assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
 
 
 def test_the_compiler_reports_to_it():

@@ -61,9 +61,7 @@ class Compiling(event.Listener):
                 return
             self._since = self._now()
             if not self.functions:
-                self._say(
-                    "compiling the program for this machine, once: about 10 seconds on two idle cores; later runs are fast"
-                )
+                self._say("compiling for this machine, once: about 10 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """A function is compiled."""
