@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 from verdict_model import Decision, Event, VerdictModel
 
 from stream.verdicts.rule import DOCUMENT, REFUSAL
@@ -107,3 +108,56 @@ def check_verdicts(outcome: Outcome) -> None:
     assert {s: [line["offset"] for line in lines] for s, lines in found.items()} == dict(sent)
     assert found == expected
     outcome.verdicts = Counter(line["status"] for lines in found.values() for line in lines)
+
+
+def check_clusters(outcome: Outcome) -> None:
+    """The last record of each cluster says how many duplicates were decided, the first of them, and whether the
+    original was removed since; only a cluster that no document can join has ended."""
+    cluster = outcome.cluster
+    lines = [line for _, line in expected_lines(cluster)]
+    expected: dict[str, dict[str, Any]] = {}
+    known: dict[str, dict[str, Any]] = {}
+    times: dict[str, float] = {}
+    for line in lines:
+        if line["status"] == "removed":
+            for row in expected.values():
+                row["original_removed"] |= row["id"] == line["id"]
+        if "cluster" not in line:
+            continue
+        name = line["cluster"]
+        known.setdefault(name, line)
+        times[name] = max(times.get(name, 0.0), line["timestamp"])
+        if line["status"] == "duplicate":
+            row = expected.setdefault(
+                name, {"id": known[name]["id"], "members": 1, "earliest": line["id"], "original_removed": False}
+            )
+            row["members"] += 1
+    found: dict[str, Any] = {}
+    for record in cluster.memory.records(cluster.topics.clusters):
+        found[(record.key or b"").decode()] = None if record.value is None else orjson.loads(record.value)
+    assert found.keys() == expected.keys()
+    stream = max((line["timestamp"] for line in lines if "timestamp" in line), default=0.0)
+    limits = cluster.link_plan.limits
+    for name, row in found.items():
+        if row is None:
+            assert times[name] < stream - (limits.window + limits.lateness) / 1e6, name
+        else:
+            assert {key: row[key] for key in expected[name]} == expected[name]
+
+
+def check_unique(outcome: Outcome) -> None:
+    """``documents.unique`` holds the documents that are kept and the tombstones, byte for byte, in order."""
+    cluster = outcome.cluster
+    kept = {*cluster.scenario.forward, "removed"}
+    statuses = {
+        (record.partition, line["offset"]): line["status"]
+        for record in cluster.memory.records(cluster.topics.verdicts)
+        for line in parse_run(record.value)
+    }
+    expected = [
+        record[:1] + record[2:]
+        for record in cluster.memory.records(cluster.topics.documents)
+        if statuses[record.partition, record.offset] in kept
+    ]
+    assert [record[:1] + record[2:] for record in cluster.memory.records(cluster.topics.unique)] == expected
+    outcome.forwarded = len(expected)

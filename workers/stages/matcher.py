@@ -294,7 +294,7 @@ class MatchWorker:
                 led_to = list(self._messages(partition, applied))
                 messages += led_to
                 size += sum(map(record_bytes, records[taken : taken + applied.messages]))
-                size += sum(len(message.value) for message in led_to)
+                size += sum(len(message.value or b"") for message in led_to)
                 candidates += applied.candidates
                 taken += applied.messages
                 if size >= self.plan.step_bytes_max or len(messages) >= self.pairs_max:
