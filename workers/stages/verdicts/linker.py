@@ -93,6 +93,7 @@ class LinkWorker:
         self._intake = Intake(transport, consumer, plan, observer)
         self._marks = Marks(Mark(0, 0, {}, {}))
         self._ignored = 0  # pairs that are reported
+        self._largest = 0  # members of a cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[str, dict[int, int]] = {}
 
@@ -131,6 +132,14 @@ class LinkWorker:
         self._intake.hold(self.state)
         return read
 
+    def restoring_partitions(self) -> list[int]:
+        """Return the partitions of arrivals that are being restored."""
+        return [] if self.restoring is None else [PARTITION]
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return how many records of arrivals wait for their verdicts, of each partition that has some."""
+        return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
+
     def close(self) -> None:
         """Free the reader; never raises."""
         self._intake.reader.close()
@@ -164,6 +173,8 @@ class LinkWorker:
         """Report what waits, and how far each partition of ``bands`` has come."""
         if self.running:
             self._intake.observe(self.state, self.clock())
+            self.observer.set("cluster_members_max", self._largest)
+            self._largest = 0
 
     def _assign(self, membership: Membership) -> None:
         """Read what the group has committed, and begin to restore; commit the requested start if there is nothing."""
@@ -287,7 +298,9 @@ class LinkWorker:
             observer.count("verdicts", count, status)
         times, counts = np.array(taken.arrived).T
         observer.sample("verdict_seconds", np.repeat(np.maximum(0.0, now - times / 1e3), counts))
-        observer.sample("cluster_size", changed.sizes())
+        sizes = changed.sizes()
+        observer.sample("cluster_size", sizes)
+        self._largest = max([self._largest, *sizes])
         observer.count("incomplete", int(decision.incomplete.sum()))
         observer.count("ignored", self.state.decisions.ignored - self._ignored)
         self._ignored = self.state.decisions.ignored
