@@ -95,7 +95,7 @@ def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
 
 
 def test_each_worker_has_a_name_of_its_own():
-    """The pod's, which no other has, short enough and of letters that the setting takes; it stays where partitions stay."""
+    """The pod's, which no other has, short enough and of letters that the setting takes; partitions stay with it."""
     for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
         (container,) = pods()[name]["spec"]["containers"]
         given = {variable["name"]: variable for variable in container["env"]}
