@@ -30,6 +30,8 @@ _MAGIC, _VERSION, _VERSION_BEFORE = b"NDUP", 3, 2
 # The place of a document that was signed under version 2, or that comes from no topic.
 NO_PLACE = -1
 _WINDOW_MAGIC, _WINDOW_HEADER, _LENGTH = b"NDUPWIN1", struct.Struct("<8sq"), struct.Struct("<I")
+# What every part of the decisions of a window begins with (``stream.verdicts.saved``).
+DECISIONS_MAGIC = b"NDUPDEC1"
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")
 _HEADER_MORE = struct.Struct("<qI4x")  # of version 3
 
@@ -120,20 +122,24 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed, places, stream_time, progress)
 
 
-def encode_window(messages: Iterable[BandMessage], stream_time: int, fingerprint: str) -> Iterator[bytes]:
+def encode_window(
+    messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
+) -> Iterator[bytes]:
     """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
 
     A magic number and the stream time just before the first document (i64, microseconds, ``NO_TIME`` for none), then
-    messages in order of arrival, each after its length (u32).
+    what was decided about the documents, if anything, and messages in order of arrival, each after its length (u32).
     """
     yield _WINDOW_HEADER.pack(_WINDOW_MAGIC, stream_time)
+    for data in decisions:
+        yield _LENGTH.pack(len(data)) + data
     for message in messages:
         data = encode(message, fingerprint)
         yield _LENGTH.pack(len(data)) + data
 
 
-def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | int]:
-    """What ``encode_window`` wrote: the stream time, then every message.
+def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | bytes | int]:
+    """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
     ``read`` returns the next bytes, as many as asked for except at the end. Raises ``WireError`` for what is no window,
     is truncated or was signed otherwise.
@@ -147,7 +153,7 @@ def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[Ba
         message = read(size) if size >= 0 else b""
         if len(message) != size:
             raise WireError("it is truncated")
-        yield decode(message, fingerprint)
+        yield message if message.startswith(DECISIONS_MAGIC) else decode(message, fingerprint)
 
 
 class _Columns:

@@ -105,12 +105,13 @@ def run(store, limits, items, first, options, work):
         if copy != NONE:
             note(found, i, copy, True)
             state[COPIES] += 1
-        elif options.probe:
+        walked = options.probe and (copy == NONE or limits.ranking)
+        if walked:
             walk(store, limits, items, item, top, options, work)
         state[TRUNCATED] += state[CUTS] > cuts
         if options.add:
             state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
-            if top != NONE and (copy != NONE or not options.probe):
+            if top != NONE and not walked:
                 unlink(store, limits, item, top, base, work)
             append(store, items, item, base, work)
             if top != NONE:

@@ -19,6 +19,7 @@ from stream.documents import Document, Verdict
 from stream.errors import ConfigError
 from stream.pipeline import Matcher, Signed, step
 from stream.table import NO_TIME
+from stream.verdicts import saved
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
@@ -102,6 +103,21 @@ class Decider:
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none)
         with _step(self.decisions):
             self.decisions.decide(arrivals, _NOTHING_FOUND)
+
+    def save(self) -> Iterator[bytes]:
+        """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
+        table, decisions = self._matcher.table, self.decisions
+        if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
+            return iter(())
+        decisions.forget(table.oldest - self._first_slot)
+        return saved.encode(decisions.saved(self._places))
+
+    def resume(self, parts: Sequence[bytes]) -> None:
+        """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
+        resumed = saved.decode(parts)
+        self.decisions.resume(resumed)
+        self._places = resumed.places
+        self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""

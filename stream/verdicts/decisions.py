@@ -29,6 +29,7 @@ from stream.table.pages import Pages, grow
 from stream.verdicts import restoring, rule
 from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+from stream.verdicts.saved import Saved, SavedRows
 
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
@@ -206,6 +207,27 @@ class Decisions:
         state = self._columns.state
         state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
         self._pages.release(int(state[FIRST]))
+
+    def saved(self, places: int) -> Saved:
+        """The rows of the window and the state, to continue from; ``places`` is how many places were given."""
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(self.first, self.end))
+        rows = SavedRows._make(getattr(columns, name)[at] for name in SavedRows._fields)
+        rows = rows._replace(removed=(rows.removed > 0).astype(np.uint32))
+        return Saved(rows, places, int(state[STREAM_TIME]), int(state[FIRST_TIME]), int(state[IGNORED]))
+
+    def resume(self, saved: Saved) -> None:
+        """Continue from saved decisions; before the first step."""
+        assert not self._columns.state[STEP], "decisions resume before the first step"
+        count = len(saved.rows.times)
+        self._make_room(count)
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(count))
+        for name, column in saved.rows._asdict().items():
+            getattr(columns, name)[at] = column
+        state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
+        state[STEP] = 1  # the step that removed what is marked as removed
+        rule.rebuild(columns, count)
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the rows of the window, and bytes allocated."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -23,7 +24,9 @@ import numpy.typing as npt
 
 from stream.bands_message import BandMessage
 from stream.batches import Batch, bucket_keys
-from stream.json_lines import encode_matches
+from stream.documents import Neighbour
+from stream.json_lines import encode_matches, encode_nearest
+from stream.neighbours.nearest import chance_found
 from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
@@ -31,7 +34,7 @@ from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.output import standard_output, write_pairs
-from workers.commands.session import Session, SessionOptions
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 
@@ -39,6 +42,7 @@ try:
     import duckdb
 
     from workers.commands.batch import join as batch_join
+    from workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
 
@@ -61,6 +65,7 @@ class BatchOptions(SessionOptions):
     keep: str | None = None
     memory_max: str = "1GB"
     temporary: str | None = None
+    top: int | None = None
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
@@ -68,6 +73,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     counts = batch_join.Counts(0, 0, 0)
     with Session(settings, options) as session:
         output = standard_output()
+        if options.top is not None:
+            check_top(options.top, settings, candidates=options.candidates)
         try:
             with (
                 _folder(options) as folder,
@@ -79,7 +86,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                     counts = corpus.find()
                     if options.keep is not None:
                         corpus.keep(options.keep)
-                    _write(corpus, output, session)
+                    _write(_answers(corpus, options.top), output, session)
         except duckdb.Error as error:
             raise _failure(error, options) from None
     return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
@@ -137,6 +144,27 @@ class Corpus:
             for part in self._parts(at, found.newer, found.older):
                 yield self._judge(found.newer[part], found.older[part], found.identical[part])
 
+    def nearest(self, k: int) -> Iterator[tuple[list[str], list[list[Neighbour]]]]:
+        """Every document in order of arrival, some thousands at a time, with its ``k`` most similar others of all."""
+        settings, rows = self.settings, self._rows
+        exact = self._scheme.exact
+        ranking = Ranking(self._database)
+        for found in batch_join.candidates(self._database, _ROWS):
+            at = np.flatnonzero(~found.identical)
+            for part in self._parts(at, found.newer[at], found.older[at]):
+                newer, older = found.newer[part], found.older[part]
+                common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
+                score_min = settings.tuning.score_min if exact else 0.0
+                judged = judge(common, found.identical[part], score_min, settings.buckets_shared_min)
+                kept = judged.is_pair
+                ranking.add(newer[kept], older[kept], judged.similarity[kept])
+        window = min(self._limits.window, _ALWAYS)
+        for best in ranking.best(rows.count, window, k, _ROWS):
+            chances = chance_found(settings, best.similarity).tolist()
+            named = list(map(Neighbour, rows.ids(best.others), best.similarity.tolist(), chances))
+            starts = np.searchsorted(best.rows, np.arange(best.first, best.end + 1)).tolist()
+            yield rows.ids(np.arange(best.first, best.end)), [named[a:b] for a, b in pairwise(starts)]
+
     def keep(self, path: str) -> None:
         """Write the documents that a table of these settings would hold now; after ``find``."""
         limits, count = self._limits, self._rows.count
@@ -187,11 +215,21 @@ class Corpus:
         return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
 
 
-def _write(corpus: Corpus, output: IO[bytes], session: Session) -> None:
-    """Write the pairs, until there are no more or a signal asks for the end."""
-    for matches in corpus.matches():
-        session.report.pairs += len(matches.older)
-        write_pairs(output, encode_matches(matches))
+def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
+    """The number of pairs or neighbours and their lines, some thousands at a time."""
+    if top is None:
+        for matches in corpus.matches():
+            yield len(matches.older), encode_matches(matches)
+    else:
+        for ids, neighbours in corpus.nearest(top):
+            yield sum(map(len, neighbours)), encode_nearest(ids, neighbours)
+
+
+def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Session) -> None:
+    """Write the answers, until there are no more or a signal asks for the end."""
+    for pairs, lines in answers:
+        session.report.pairs += pairs
+        write_pairs(output, lines)
         if session.stop.signal:
             return
 
