@@ -1,6 +1,6 @@
 """What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-Every transport guarantees the following. ``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` are the
+Every transport guarantees the following. The files ``tests/processes/transport_*laws.py`` are the
 same list as laws, and run on each transport.
 
 - **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
