@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from command import ROOT, clean_environment
 
+import neardup
+
 PAGES = ("TUTORIAL.md", "COOKBOOK.md", "FAQ.md")
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
@@ -42,3 +44,18 @@ def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
         )  # fmt: skip
         checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.DONT_ACCEPT_BLANKLINE
         assert checker.check_output(shown, done.stdout, flags), f"$ {command}{done.stdout}"
+
+
+def test_the_reference_of_the_api_has_every_public_name(tmp_path: Path) -> None:
+    """``make api`` makes it from the docstrings: a page with each name and its first sentence."""
+    options = re.search(r"/pdoc (.*) --output-directory", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert options
+    command = [sys.executable, "-m", "pdoc", *options[1].split(), "--output-directory", str(tmp_path), "neardup"]
+    done = subprocess.run(
+        command, capture_output=True, cwd=ROOT, env=clean_environment(), check=False, timeout=120, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    page = (tmp_path / "neardup.html").read_text(encoding="utf-8")
+    missing = [name for name in neardup.__all__ if f'id="{name}"' not in page]
+    assert missing == []
+    assert "Threads may share one" in page
