@@ -33,6 +33,7 @@ from benchmarks import (
     table,
     truncation,
     vectors,
+    verdicts,
 )
 from benchmarks.measure import ONE_THREAD
 from benchmarks.recall import RECALL
@@ -43,7 +44,21 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall_sets, real, cli, entities, exact, vectors, scripts, truncation)
+    for module in (
+        peers,
+        table,
+        floods,
+        floor,
+        recall_sets,
+        real,
+        cli,
+        entities,
+        exact,
+        vectors,
+        scripts,
+        truncation,
+        verdicts,
+    )
     for id_, run in module.SCENARIOS.items()
 }
 SEEDS = {

@@ -9,8 +9,8 @@ Intervals are jackknife intervals over groups of documents that no cluster and n
 t). Unlike Wilson's they do not take the pairs of one cluster for independent.
 
 Sources: Bagga and Baldwin, "Algorithms for scoring coreference chains", LREC 1998 (B-cubed); Hubert and Arabie,
-"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Tukey, "Bias and confidence in not-quite
-large samples", Annals of Mathematical Statistics 29, 1958 (jackknife).
+"Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Tukey, "Bias and confidence in
+not-quite large samples", Annals of Mathematical Statistics 29, 1958 (jackknife).
 """
 
 from __future__ import annotations
