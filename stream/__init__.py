@@ -2,7 +2,7 @@
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
-from stream.documents import Column, Document, Pair, Refusal, Verdict
+from stream.documents import Column, Document, Neighbour, Pair, Refusal, Verdict
 from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.pipeline import Matcher, Signer
 
@@ -15,6 +15,7 @@ __all__ = [
     "Document",
     "Matcher",
     "NeardupError",
+    "Neighbour",
     "Pair",
     "Refusal",
     "Signer",

@@ -3,10 +3,13 @@
 A message holds documents as columns, then the ids of removed documents. The reader applies the documents first. The
 message begins with the signing fingerprint, so data of another generation is refused and never misread.
 
-Layout, little-endian, each column packed: magic ``NDUP``, version u8, three bytes of zero, fingerprint 16 bytes,
-documents u32, width of evidence u32, bytes of ragged evidence u32, bytes of ids u32, removed ids u32, bytes of removed
-ids u32; then times i64, contents 2 x u64, lengths of ids u16, lengths of removed ids u16, lengths of ragged evidence
-u32 (only if there is any), fixed evidence, ragged evidence, ids, removed ids.
+Layout of version 3, little-endian, each column packed: magic ``NDUP``, version u8, flags u8 (none is defined: 0), two
+bytes of zero, fingerprint 16 bytes, documents u32, width of evidence u32, bytes of ragged evidence u32, bytes of ids
+u32, removed ids u32, bytes of removed ids u32, stream time i64, entries of progress u32, four bytes of zero; then times
+i64, places i64, progress 3 x i64, contents 2 x u64, lengths of ids u16, lengths of removed ids u16, lengths of ragged
+evidence u32 (only if there is any), fixed evidence, ragged evidence, ids, removed ids.
+
+Version 2 has neither stream time nor places nor progress. It is read, because it may be in the log of a window.
 """
 
 from __future__ import annotations
@@ -21,10 +24,16 @@ import numpy.typing as npt
 from stream.batches import Batch, id_columns, make_batch
 from stream.errors import NeardupError
 from stream.scheme_interface import Evidence
+from stream.table import NO_TIME
 
-_MAGIC, _VERSION = b"NDUP", 2
+_MAGIC, _VERSION, _VERSION_BEFORE = b"NDUP", 3, 2
+# The place of a document that was signed under version 2, or that comes from no topic.
+NO_PLACE = -1
 _WINDOW_MAGIC, _WINDOW_HEADER, _LENGTH = b"NDUPWIN1", struct.Struct("<8sq"), struct.Struct("<I")
-_HEADER = struct.Struct("<4sB3x16sIIIIII")
+# What every part of the decisions of a window begins with (``stream.verdicts.saved``).
+DECISIONS_MAGIC = b"NDUPDEC1"
+_HEADER = struct.Struct("<4sBB2x16sIIIIII")
+_HEADER_MORE = struct.Struct("<qI4x")  # of version 3
 
 
 class WireError(NeardupError, ValueError):
@@ -32,24 +41,35 @@ class WireError(NeardupError, ValueError):
 
 
 class BandMessage(NamedTuple):
-    """The content of one message: a batch, then the ids that are removed after it."""
+    """The content of one message: a batch, then the ids that are removed after it.
+
+    ``places`` (``int64[n]``) name the documents for the caller; ``None`` is ``NO_PLACE`` for each. ``stream_time`` is
+    the greatest event time of the signer's step in microseconds, ``NO_TIME`` for none; ``progress`` (``int64[k, 3]``)
+    says of which partitions of ``documents`` the step read which offsets: partition, first, end. Both are in the last
+    message of a step alone.
+    """
 
     batch: Batch
     removed: list[bytes]
+    places: npt.NDArray[np.int64] | None = None
+    stream_time: int = int(NO_TIME)
+    progress: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
 
 
 def encode(message: BandMessage, fingerprint: str) -> bytes:
     """A message as bytes; ``fingerprint`` is 32 hexadecimal digits."""
-    batch, removed = message
+    batch, removed, places, stream_time, progress = message
+    places = np.full(batch.size, NO_PLACE) if places is None else places
     lengths = np.diff(batch.id_starts).astype("<u2")
     ragged_lengths = np.diff(batch.ragged_starts).astype("<u4")
     removed_bytes, removed_starts = id_columns(removed)
     header = _HEADER.pack(
-        _MAGIC, _VERSION, bytes.fromhex(fingerprint), batch.size, batch.fixed.shape[1], len(batch.ragged),
+        _MAGIC, _VERSION, 0, bytes.fromhex(fingerprint), batch.size, batch.fixed.shape[1], len(batch.ragged),
         len(batch.ids), len(removed), len(removed_bytes),
-    )  # fmt: skip
+    ) + _HEADER_MORE.pack(stream_time, len(progress))  # fmt: skip
     columns = (
-        batch.times.astype("<i8", copy=False), batch.contents.astype("<u8", copy=False), lengths,
+        batch.times.astype("<i8", copy=False), places.astype("<i8", copy=False), progress.astype("<i8", copy=False),
+        batch.contents.astype("<u8", copy=False), lengths,
         np.diff(removed_starts).astype("<u2"), ragged_lengths if len(batch.ragged) else ragged_lengths[:0],
         batch.fixed, batch.ragged, batch.ids, removed_bytes,
     )  # fmt: skip
@@ -63,22 +83,33 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     """
     if len(data) < _HEADER.size:
         raise WireError(f"a message of {len(data)} bytes is shorter than its header of {_HEADER.size}")
-    magic, version, generation, n, width, ragged, id_bytes, removals, removed_bytes = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION:
-        raise WireError(f"a message that begins {data[:5].hex()} is not of format {_MAGIC.decode()} version {_VERSION}")
+    magic, version, flags, generation, n, width, ragged, id_bytes, removals, removed_bytes = _HEADER.unpack_from(data)
+    if magic != _MAGIC or version not in (_VERSION, _VERSION_BEFORE) or flags:
+        raise WireError(
+            f"a message that begins {data[:6].hex()} is not of format {_MAGIC.decode()} version "
+            f"{_VERSION} without flags"
+        )
+    header, stream_time, steps = _HEADER.size, int(NO_TIME), 0
+    if version == _VERSION:
+        header += _HEADER_MORE.size
+        if len(data) < header:
+            raise WireError(f"a message of {len(data)} bytes is shorter than its header of {header}")
+        stream_time, steps = _HEADER_MORE.unpack_from(data, _HEADER.size)
     if generation.hex() != fingerprint:
         raise WireError(
             f"a message signed under {generation.hex()} cannot be matched under {fingerprint}: "
             "run the matcher with the configuration of the signer, or on the topic of its own generation"
         )
-    expected = _HEADER.size + n * (8 + 16 + 2 + width + 4 * (ragged > 0))
+    expected = header + n * (8 + 16 + 2 + width + 4 * (ragged > 0)) + (8 * n + 24 * steps) * (version == _VERSION)
     expected += ragged + id_bytes + 2 * removals + removed_bytes
     if len(data) != expected:
         raise WireError(
             f"a message of {len(data)} bytes should have {expected}: it is truncated, or two messages are joined"
         )
-    columns = _Columns(data)
+    columns = _Columns(data, header)
     times = columns.read("<i8", n)
+    places = columns.read("<i8", n) if version == _VERSION else np.full(n, NO_PLACE)
+    progress = columns.read("<i8", 3 * steps).reshape(steps, 3)
     contents = columns.read("<u8", 2 * n).reshape(n, 2)
     id_starts = _starts(columns.read("<u2", n), id_bytes)
     removed_starts = _starts(columns.read("<u2", removals), removed_bytes)
@@ -88,23 +119,27 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     ids = columns.read("u1", id_bytes)
     gone = columns.read("u1", removed_bytes).tobytes()
     removed = [gone[a:b] for a, b in zip(removed_starts[:-1].tolist(), removed_starts[1:].tolist(), strict=True)]
-    return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed)
+    return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed, places, stream_time, progress)
 
 
-def encode_window(messages: Iterable[BandMessage], stream_time: int, fingerprint: str) -> Iterator[bytes]:
+def encode_window(
+    messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
+) -> Iterator[bytes]:
     """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
 
     A magic number and the stream time just before the first document (i64, microseconds, ``NO_TIME`` for none), then
-    messages in order of arrival, each after its length (u32).
+    what was decided about the documents, if anything, and messages in order of arrival, each after its length (u32).
     """
     yield _WINDOW_HEADER.pack(_WINDOW_MAGIC, stream_time)
+    for data in decisions:
+        yield _LENGTH.pack(len(data)) + data
     for message in messages:
         data = encode(message, fingerprint)
         yield _LENGTH.pack(len(data)) + data
 
 
-def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | int]:
-    """What ``encode_window`` wrote: the stream time, then every message.
+def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | bytes | int]:
+    """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
     ``read`` returns the next bytes, as many as asked for except at the end. Raises ``WireError`` for what is no window,
     is truncated or was signed otherwise.
@@ -118,15 +153,15 @@ def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[Ba
         message = read(size) if size >= 0 else b""
         if len(message) != size:
             raise WireError("it is truncated")
-        yield decode(message, fingerprint)
+        yield message if message.startswith(DECISIONS_MAGIC) else decode(message, fingerprint)
 
 
 class _Columns:
     """Reads one column after the other; copies unaligned ones, because kernels need aligned arrays."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, start: int) -> None:
         self._data = data
-        self._at = _HEADER.size
+        self._at = start
 
     def read(self, dtype: str, count: int) -> npt.NDArray[Any]:
         column: npt.NDArray[Any] = np.frombuffer(self._data, dtype, count, self._at)

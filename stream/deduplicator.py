@@ -11,8 +11,9 @@ import numpy as np
 from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
-from stream.documents import Document, Pair, Refusal, Verdict
-from stream.pipeline import Matcher, Signer, chunks, match_step, step
+from stream.documents import Document, Neighbour, Pair, Refusal, Verdict
+from stream.neighbours.nearest import check_ranks, ranked
+from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window
 from stream.verdicts.decider import Decider
@@ -32,7 +33,7 @@ class Deduplicator:
         candidates: report the candidates below the minimum score as well.
 
     Attributes:
-        refusals: the refused documents of the call to ``process`` or ``probe`` that ended last.
+        refusals: the refused documents of the call that ended last.
         refused: how many documents were refused so far.
 
     Example:
@@ -71,6 +72,48 @@ class Deduplicator:
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
         return self._run(documents, add=False)
+
+    def nearest(self, documents: Iterable[Document], k: int) -> list[list[Neighbour]]:
+        """The ``k`` most similar documents in the window of each document; adds nothing, changes nothing.
+
+        Neighbours below the threshold are named too, as far as they are found. ``threshold`` and ``recall`` decide how
+        likely that is; an exact scheme names no neighbour below the threshold. The copies of a content are one
+        neighbour, the newest of them.
+
+        Args:
+            documents: to find neighbours of.
+            k: number of neighbours of a document at most, 1 or more.
+
+        Returns:
+            One list for each document, in order, best first; empty for a refused document.
+
+        Raises:
+            ConfigError: ``k`` is less than 1, or the scheme cannot rank.
+            Exception: whatever the iterable raises.
+
+        >>> dedup = Deduplicator(Config(threshold=0.6))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> documents = [Document("a", text), Document("b", text + " It sleeps."), Document("c", "Other words")]
+        >>> [pair[:2] for pair in dedup.process(documents)]
+        [('a', 'b')]
+        >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It does.")], 2)[0]]
+        ['a', 'b']
+        """
+        check_ranks(self.config, k)
+        found: list[list[Neighbour]] = []
+        refusals: list[Refusal] = []
+        try:
+            for chunk in chunks(documents):
+                signed = self.signer.sign(chunk)
+                refusals += [refusal._replace(place=len(found) + refusal.place) for refusal in signed.refusals]
+                refused = {refusal.place for refusal in signed.refusals}
+                with self._lock:
+                    self.refused += len(refused)
+                    answers = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
+                    found += [[] if place in refused else next(answers) for place in range(len(chunk))]
+        finally:
+            self.refusals = refusals
+        return found
 
     def decide(self, documents: Iterable[Document]) -> list[Verdict]:
         """Add each document and decide whether to keep it.
@@ -124,16 +167,17 @@ class Deduplicator:
             return {**self.matcher.table.counts(), "refused": self.refused}
 
     def save(self) -> bytes:
-        """The window as bytes, to continue from with ``load``: the signed documents, no text.
+        """The window as bytes, to continue from with ``load``: the signed documents and the decisions, no text.
 
-        The format is that of ``neardup run --keep``. The counts are not part of it.
+        The format is that of ``neardup run --keep`` and ``neardup dedup --keep``. The counts are not part of it.
         """
         with self._lock:
             time, messages = window_of(self.matcher)
-            return b"".join(encode_window(messages, time, self.config.signing_fingerprint))
+            fingerprint = self.config.signing_fingerprint
+            return b"".join(encode_window(messages, time, fingerprint, self._decider.save()))
 
     def load(self, data: bytes) -> None:
-        """Hold the window that ``save`` wrote, as if its documents had been processed here.
+        """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.
 
         Raises:
             WireError: the bytes are no window, are truncated, or were signed under another configuration.
@@ -149,7 +193,7 @@ class Deduplicator:
                 at += size
                 return data[at - size : at]
 
-            fill(self.matcher, read)
+            fill(self.matcher, read, self._decider)
 
     def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
         pairs: list[Pair] = []
@@ -200,17 +244,31 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
     return known if known > passed else int(NO_TIME), messages()
 
 
-def fill(matcher: Matcher, read: Callable[[int], bytes]) -> None:
+def fill(
+    matcher: Matcher, read: Callable[[int], bytes], decider: Decider | None = None, *, decide: bool = False
+) -> None:
     """Add the documents of a window to an empty matcher, without looking for pairs among them.
 
-    ``read`` returns the next bytes of what ``encode_window`` wrote. Raises ``WireError``.
+    ``read`` returns the next bytes of what ``encode_window`` wrote. A decider continues from the decisions of the
+    window; with ``decide``, it decides the documents of a window that has none. Raises ``WireError``.
     """
+    decisions: list[bytes] = []
     for part in decode_window(read, matcher.config.signing_fingerprint):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)
-            continue
-        with step(matcher.table):
-            matcher.match(part.batch, probe=False)
+        elif isinstance(part, bytes):
+            decisions.append(part)
+        elif decide and decider is not None and not decisions:
+            decider.decide_columns(np.ones(part.batch.size, np.bool_), Signed(part.batch, [], 0, 0))
             for id_ in part.removed:
-                matcher.remove(id_)
+                with step(matcher.table):
+                    decider.remove(id_)
+                    matcher.remove(id_)
+        else:
+            with step(matcher.table):
+                matcher.match(part.batch, probe=False)
+                for id_ in part.removed:
+                    matcher.remove(id_)
+    if decisions and decider is not None:
+        decider.resume(decisions)

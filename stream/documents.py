@@ -105,6 +105,24 @@ class Pair(NamedTuple):
     buckets: int
 
 
+class Neighbour(NamedTuple):
+    """A document that is similar to another one.
+
+    Args:
+        id: of the neighbour.
+        similarity: in [0, 1]: an estimate or the true value, as the scheme says. 1 for identical content.
+        probability: that a neighbour of this similarity is found, in [0, 1].
+
+    Example:
+        >>> Neighbour("a", similarity=0.93, probability=0.999).id
+        'a'
+    """
+
+    id: str
+    similarity: float
+    probability: float
+
+
 class Verdict(NamedTuple):
     """The decision about one document, made once.
 

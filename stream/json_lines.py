@@ -9,14 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 
-from stream.documents import Document
+from stream.documents import Document, Neighbour
 from stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
@@ -162,6 +162,18 @@ def encode_matches(matches: Matches) -> bytes:
     return escape_unprintable(b"".join([_encode_pair(*row) for row in rows]))
 
 
+def encode_nearest(ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]]) -> bytes:
+    """Documents with their neighbours as lines of compact JSON, one each: id, nearest (id, similarity, probability).
+
+    Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
+
+    >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
+    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\n'
+    """
+    rows = zip(ids, neighbours, strict=True)
+    return escape_unprintable(b"".join([_encode_nearest(id_, nearest) for id_, nearest in rows]))
+
+
 def escape_unprintable(json_lines: bytes) -> bytes:
     """The same JSON with escapes for characters that a terminal obeys, or that change the direction of text.
 
@@ -178,6 +190,18 @@ def escape_unprintable(json_lines: bytes) -> bytes:
 def _encode_pair(older: str, newer: str, similarity: float, buckets: int) -> bytes:
     pair = {"older": older, "newer": newer, "similarity": similarity, "buckets": buckets}
     return orjson.dumps(pair, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _encode_nearest(id_: str, neighbours: Sequence[Neighbour]) -> bytes:
+    nearest = [
+        {
+            "id": one.id,
+            "similarity": round(one.similarity, SIMILARITY_DIGITS),
+            "probability": round(one.probability, SIMILARITY_DIGITS),
+        }
+        for one in neighbours
+    ]
+    return orjson.dumps({"id": id_, "nearest": nearest}, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class _Reason(NamedTuple):

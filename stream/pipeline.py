@@ -223,7 +223,7 @@ class Matcher:
         """The candidates that are pairs and that the partition owns, with their places and slots."""
         if not len(found.items):
             return NO_MATCHES, found.items, found.slots
-        common = self._common(batch, found)
+        common = self.common(batch, found)
         judged = judge(common, found.identical, self.score_min, self.config.buckets_shared_min)
         emitted = judged.is_pair
         if self.partition.of > 1:
@@ -237,7 +237,7 @@ class Matcher:
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
-    def _common(self, batch: Batch, found: Candidates) -> Common:
+    def common(self, batch: Batch, found: Candidates) -> Common:
         """Return what items have in common with their candidates, compared in parts because evidence may be large."""
         sizes = self.table.ragged_lengths(found.slots) + np.diff(batch.ragged_starts)[found.items]
         parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES

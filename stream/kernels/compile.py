@@ -1,5 +1,9 @@
 """Decorators that compile functions: plain loops over arrays, without the interpreter lock, cached on disk.
 
+Python and other kernels call ``kernel`` and ``raw_kernel``. Only kernels call ``inner``, ``raw_inner`` and ``inlined``:
+these have no way in from Python, whose compilation took a third of a first run. A call from Python would end the
+process, so a test searches for one (``tests/library/test_kernels.py``).
+
 The cache notices a change of the file that holds a function, not of functions that it inlines. After an edit of a
 function that others inline, delete the ``*.nbi`` files; the test suite does so itself.
 """
@@ -30,15 +34,26 @@ def raw_kernel(function: Kernel) -> Kernel:
     return _compiled(function, _nrt=False)
 
 
+def inner(function: Kernel) -> Kernel:
+    """Compile as ``kernel`` does, for kernels to call."""
+    return _compiled(function, no_cpython_wrapper=True)
+
+
+def raw_inner(function: Kernel) -> Kernel:
+    """Compile as ``raw_kernel`` does, for kernels to call."""
+    return _compiled(function, _nrt=False, no_cpython_wrapper=True)
+
+
 def inlined(function: Kernel) -> Kernel:
-    """Compile as ``raw_kernel`` does, and copy the code into each caller: for small steps of an inner loop."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    """Compile as ``raw_inner`` does, and copy the code into each caller: for small steps of an inner loop."""
+    return _compiled(function, _nrt=False, forceinline=True, no_cpython_wrapper=True)
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """A function to be compiled at its first call, and kept on disk where a folder can be written."""
+    options |= {"nogil": True, "no_cfunc_wrapper": True}
     try:
-        return _njit(nogil=True, cache=True, **options)(function)
+        return _njit(cache=True, **options)(function)
     except RuntimeError:  # no folder can be written: neither the package's nor that of the user
         warnings.warn(
             "compiled code cannot be kept on disk, so every start compiles it: set NUMBA_CACHE_DIR to a folder of your "
@@ -47,7 +62,7 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
             stacklevel=2,
         )
         warnings.filterwarnings("ignore", message="compiled code cannot be kept on disk")
-        return _njit(nogil=True, **options)(function)
+        return _njit(**options)(function)
 
 
 def machine_code(function: Kernel) -> Kernel:

@@ -43,6 +43,12 @@ def derive_seed(seed, purpose):
 
 
 @kernel
+def seed_of(seed, purpose):
+    """``derive_seed`` for Python."""
+    return derive_seed(seed, purpose)
+
+
+@kernel
 def hash_strings(data, starts, seed, out):
     """64-bit hashes of n byte strings, ``data[starts[i]:starts[i + 1]]`` of ``uint8``, into ``out``, ``uint64[n]``."""
     for i in range(len(out)):

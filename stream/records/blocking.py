@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from stream.errors import ConfigError
 from stream.kernels.compile import kernel
-from stream.kernels.hashing import BASE, derive_seed, mix64
+from stream.kernels.hashing import BASE, mix64, seed_of
 from stream.signatures import banding, one_permutation
 from stream.texts import shingles
 from stream.texts.normalize import NormalForm, code_points
@@ -141,7 +141,7 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
     """
     n, exact, banded = len(starts) - 1, len(blocking.exact), len(blocking.shingled)
     wide = blocking.bands * blocking.rows * _ROW_BITS // 8
-    seeds = [derive_seed(np.uint64(blocking.seed), np.uint64(_KEY_PURPOSE + i)) for i in range(exact + banded)]
+    seeds = [seed_of(np.uint64(blocking.seed), np.uint64(_KEY_PURPOSE + i)) for i in range(exact + banded)]
     bands = np.empty((n, banded, blocking.bands), np.uint64)
     for at in range(banded):
         sketch = np.ascontiguousarray(sketched[:, at * wide : (at + 1) * wide])

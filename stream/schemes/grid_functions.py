@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
-from stream.kernels.hashing import derive_seed, mix64
+from stream.kernels.hashing import derive_seed, mix64, seed_of
 
 # Separates the seeds of functions from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34
@@ -182,7 +182,7 @@ def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float =
 
 
 def _seed(seed: int, purpose: int) -> np.uint64:
-    return np.uint64(derive_seed(np.uint64(seed), np.uint64(purpose)))
+    return np.uint64(seed_of(np.uint64(seed), np.uint64(purpose)))
 
 
 @kernel

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import derive_seed
+from stream.kernels.compile import inner, kernel
+from stream.kernels.hashing import seed_of
 from stream.signatures import INFINITY
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are taken modulo it first.
@@ -63,19 +63,19 @@ def sign_linear(
 
 def functions(rows: int, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """The multipliers (1 to p - 1) and offsets (0 to p - 1) of the rows' hash functions, ``uint64[rows]`` each."""
-    numbers = [int(derive_seed(np.uint64(seed), np.uint64(i))) for i in range(2 * rows)]
+    numbers = [int(seed_of(np.uint64(seed), np.uint64(i))) for i in range(2 * rows)]
     a = [number % (int(PRIME) - 1) + 1 for number in numbers[:rows]]
     b = [number % int(PRIME) for number in numbers[rows:]]
     return np.array(a, np.uint64), np.array(b, np.uint64)
 
 
-@kernel
+@inner
 def _reduce(x):
     x = (x & PRIME) + (x >> _S61)
     return x - PRIME if x >= PRIME else x
 
 
-@kernel
+@inner
 def _multiply(a, x):
     """``a x mod p`` for a and x below p, from 32-bit halves: 2**64 is 8 and 2**61 is 1 modulo p."""
     a_high, a_low = a >> _S32, a & _LOW32

@@ -17,7 +17,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.signatures import INFINITY
 
@@ -58,7 +58,7 @@ def _sign(values, starts, seed, signatures, hashes):
             _fill(shingles, seed, row)
 
 
-@kernel
+@inner
 def _first_round(shingles, seed, row, hashes):
     """Every row takes part. The hashing stands in a loop of its own, which the compiler turns into vector code."""
     for i in range(len(shingles)):
@@ -70,7 +70,7 @@ def _first_round(shingles, seed, row, hashes):
         row[r] = min(row[r], x)  # no branch: about one shingle in ten sets a new least, too many to predict
 
 
-@kernel
+@inner
 def _fill(shingles, seed, row):
     """Rounds 1 to 2k - 1: first k rounds over random rows, then one row after the other."""
     k = len(row)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.signatures import INFINITY
 
@@ -81,7 +81,7 @@ def _sign(values, starts, seed, hashes, least, signatures):
                 signatures[i, first + group] = least[group]
 
 
-@kernel
+@inner
 def _one_function(shingles, seed, hashes, least):
     """The least value in each group. The hashing stands in a loop of its own, which compiles to vector code."""
     for j in range(len(shingles)):

@@ -52,7 +52,6 @@ from stream.table.chains import (
     Options,
     Store,
     Work,
-    first_posting,
     new_buffer,
     new_journal,
     new_scratch,
@@ -94,11 +93,8 @@ class BandTable:
         assert limits.bucket_candidates >= 1, limits
         assert limits.probe_candidates >= 1, limits
         self.limits = limits
-        self._slots, self._postings, self._bytes = (
-            Pages(SLOT_PAGE_BITS),
-            Pages(POSTING_PAGE_BITS),
-            Pages(BYTE_PAGE_BITS),
-        )
+        bits = SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS
+        self._slots, self._postings, self._bytes = map(Pages, bits)
         state = np.zeros(len(STATE_FIELDS), np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
         self._store = Store(
@@ -162,12 +158,14 @@ class BandTable:
         self._before = None
 
     def probe_add(
-        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT
-    ) -> Candidates:
+        self, items: Items, *, probe: bool = True, add: bool = True, first: int = 0, candidates_max: int = NO_LIMIT,
+        limits: Limits | None = None,
+    ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
         It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
-        says where to go on. So a batch in slices gives the same candidates as the whole batch.
+        says where to go on. So a batch in slices gives the same candidates as the whole batch. ``limits`` replace those
+        of the table in this call; the bounds of memory must be the same.
 
         With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
         would push out by ``Limits.items`` is still a candidate. With ``probe=False`` it looks nothing up (a replay).
@@ -191,7 +189,7 @@ class BandTable:
         while left > 0:
             options = Options(probe, add, epoch, self._base, left)
             work = Work(self._journal, self._found, self._scratch)
-            first, why, segment = step.run(self._store, self.limits, items, first, options, work)
+            first, why, segment = step.run(self._store, limits or self.limits, items, first, options, work)
             if why == HEADS_FULL:
                 heads = add_pages(self._store.heads, segment, longest)
                 self._store = self._store._replace(heads=heads)
@@ -276,6 +274,16 @@ class BandTable:
         """Let an empty table begin at a time in microseconds, as if an item of that time had been and gone."""
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
+
+    def pass_time(self, time: int) -> None:
+        """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
+        assert self._before is not None, "no step is open"
+        state = self._store.state
+        if state[STREAM_TIME] == NO_TIME:
+            state[FIRST_TIME] = time
+        if time > state[STREAM_TIME]:
+            state[STREAM_TIME] = time
+            step.expire(self._store, self.limits)
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
@@ -374,7 +382,7 @@ class BandTable:
             self._sweep_next = (segment + 1) % SEGMENTS
 
     def _first_posting(self, slot: int) -> int:
-        return int(first_posting(self._store, slot, self._base))
+        return int(views.posting_of(self._store, slot, self._base))
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         out = np.empty(len(slots), np.int64)

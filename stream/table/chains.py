@@ -83,7 +83,8 @@ class Store(NamedTuple):
 
 class Limits(NamedTuple):
     """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
-    copies are looked up by content; and what two payloads of a bucket must satisfy (``admit``)."""
+    copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether the buckets of
+    an item that has a copy are probed, too."""
 
     window: int
     lateness: int
@@ -93,6 +94,7 @@ class Limits(NamedTuple):
     probe_candidates: int
     by_content: bool
     admit_ratio: float
+    ranking: bool = False
 
 
 class Items(NamedTuple):

@@ -26,7 +26,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels.compile import inlined, machine_code, raw_kernel
+from stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
 from stream.table.pages import grow
 
 SEGMENT_BITS = 9
@@ -182,7 +182,7 @@ def put_at(heads, key, place, posting, base):
     heads.entries[place] = (_tag(key) << _U32) | (np.uint64(number) & _LOW32)
 
 
-@raw_kernel
+@raw_inner
 def make_room(heads, keys, base, end):
     """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
     for j in range(len(keys)):

@@ -60,6 +60,11 @@ class Pages:
             self._free.append(int(self.map[self._first % len(self.map)]))
             self._first += 1
 
+    def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return where mapped numbers stand in the arrays, ``int64[m]``."""
+        pages = self.map[(numbers >> self.page_bits) % len(self.map)].astype(np.int64)
+        return np.asarray(pages << self.page_bits | numbers & ((1 << self.page_bits) - 1))
+
     def _grow_map(self) -> None:
         old = self.map
         self.map = np.zeros(2 * len(old), np.int32)

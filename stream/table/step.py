@@ -105,12 +105,13 @@ def run(store, limits, items, first, options, work):
         if copy != NONE:
             note(found, i, copy, True)
             state[COPIES] += 1
-        elif options.probe:
+        walked = options.probe and (copy == NONE or limits.ranking)
+        if walked:
             walk(store, limits, items, item, top, options, work)
         state[TRUNCATED] += state[CUTS] > cuts
         if options.add:
             state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
-            if top != NONE and (copy != NONE or not options.probe):
+            if top != NONE and not walked:
                 unlink(store, limits, item, top, base, work)
             append(store, items, item, base, work)
             if top != NONE:
@@ -122,6 +123,19 @@ def run(store, limits, items, first, options, work):
 def bytes_of(items, i):
     """Return the bytes of an item outside its slot: its id, and the ragged part of its evidence."""
     return items.id_starts[i + 1] - items.id_starts[i] + items.ragged_starts[i + 1] - items.ragged_starts[i]
+
+
+@raw_kernel
+def expire(store, limits):
+    """Let the oldest items go that have left the window."""
+    state = store.state
+    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
+        horizon = state[STREAM_TIME] - limits.window - limits.lateness
+        while state[OLDEST] < state[SLOT_END]:
+            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
+                break
+            state[OLDEST] += 1
+            state[EXPIRED] += 1
 
 
 @inlined
@@ -138,13 +152,7 @@ def pass_time(store, limits, time, size):
             state[STREAM_TIME] = time
         elif limits.window != NO_WINDOW and time < state[STREAM_TIME] - limits.lateness:
             state[LATE] += 1
-    if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
-        horizon = state[STREAM_TIME] - limits.window - limits.lateness
-        while state[OLDEST] < state[SLOT_END]:
-            if event_time(store, store.times[slot_place(store, state[OLDEST])]) >= horizon:
-                break
-            state[OLDEST] += 1
-            state[EXPIRED] += 1
+    expire(store, limits)
     while state[OLDEST] < state[SLOT_END] and (
         state[SLOT_END] - state[OLDEST] >= limits.items
         or state[BYTE_END] + size - store.id_starts[slot_place(store, state[OLDEST])] > limits.bytes

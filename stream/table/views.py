@@ -36,6 +36,12 @@ def bucket_lengths(store, first, most, base, out):
 
 
 @raw_kernel
+def posting_of(store, slot, base):
+    """``chains.first_posting`` for Python."""
+    return first_posting(store, slot, base)
+
+
+@raw_kernel
 def places(store, slots, out):
     """Where slots stand in the slot arrays, ``int64[m]``."""
     for n in range(len(slots)):

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_texts, gather_stretches, splice
 from stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
 
@@ -198,7 +198,7 @@ def _place(starts, lengths, is_wide):
             narrow += lengths[i]
 
 
-@kernel
+@inner
 def _fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
     n = len(codes)
@@ -211,7 +211,7 @@ def _fold_narrow(codes, fold_case, fold_space, out):
     return _fold_blanks_of(out) if fold_space else n
 
 
-@kernel
+@inner
 def _fold_blanks_of(codes):
     """Leave one blank of each run, none at the ends, in place; returns the new length. Most texts have no run."""
     n = len(codes)
@@ -226,7 +226,7 @@ def _fold_blanks_of(codes):
     return n - (codes[n - 1] == _BLANK)
 
 
-@kernel
+@inner
 def _fold_runs(codes):
     """Leave one blank of each run, none at the ends, in place; returns the new length."""
     j = 0

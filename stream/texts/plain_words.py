@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_kernel
+from stream.kernels.compile import raw_inner
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import BRIDGES, HARD_ENTRIES, PLAIN_LETTER, token_hashes, word_table
 
@@ -77,7 +77,7 @@ def _powers(base: int) -> npt.NDArray[np.uint64]:
     return np.asarray(np.multiply.accumulate(factors))
 
 
-@raw_kernel
+@raw_inner
 def word_hashes(codes, tables, scratch, out):
     """Write the hash of each word of one document into ``out``, in order, and return how many there are.
 
@@ -103,7 +103,7 @@ def word_hashes(codes, tables, scratch, out):
     return count
 
 
-@raw_kernel
+@raw_inner
 def _is_end(codes, end, groups):
     """Whether a block may end before place ``end``: at the end of the text, or between a hard one and a letter."""
     if end == len(codes):
@@ -111,7 +111,7 @@ def _is_end(codes, end, groups):
     return groups[codes[end]] == _LETTER and groups[codes[end - 1]] == _HARD
 
 
-@raw_kernel
+@raw_inner
 def _block_hashes(codes, tables, scratch, out):
     """The same for a block: it ends with a hard code point or with the text."""
     sums, edges = scratch.sums, scratch.edges
@@ -141,7 +141,7 @@ def _block_hashes(codes, tables, scratch, out):
     return count
 
 
-@raw_kernel
+@raw_inner
 def _scan(codes, groups, inverses, sums, edges):
     """Make the partial sums, and an edge for each run of one group: its place << 2 | the group. A hard edge ends them.
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.documents import Features
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.normalize import CodePoints
 from stream.texts.plain_words import word_hashes, word_scratch, word_tables
@@ -121,21 +121,21 @@ def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> 
     return Features(values[: starts[-1]], starts)
 
 
-@kernel
+@inner
 def _double(grams, further, power, out):
     """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 
 
-@kernel
+@inner
 def _append(grams, units):
     """Grams longer by one unit, in place."""
     for i in range(len(units)):
         grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
 
 
-@kernel
+@inner
 def _kgrams(units, k, scratch, out):
     """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
 

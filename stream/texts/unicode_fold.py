@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.compile import raw_kernel
+from stream.kernels.compile import raw_inner, raw_kernel
 from stream.texts.unicode_table import (
     EXPANDS,
     EXPANSION_LENGTH_BITS,
@@ -127,14 +127,14 @@ def splice(folded, starts, lengths, stretches, count, results, entries, out):
         lengths[i] = at - first
 
 
-@raw_kernel
+@raw_inner
 def _copy(codes, out, at):
     for p in range(len(codes)):
         out[at + p] = codes[p]
     return at + len(codes)
 
 
-@raw_kernel
+@raw_inner
 def _fold_text(codes, table, out, stretches, count, text):
     """Normalise one text; returns its length and the new number of stretches."""
     n = np.int64(len(codes))
@@ -173,7 +173,7 @@ def _fold_text(codes, table, out, stretches, count, text):
     return j, count
 
 
-@raw_kernel
+@raw_inner
 def _interacts(before, entry):
     """Whether a code point needs more than a look-up: a second after a first or a mark, a mark after one of a higher
     class, or a special code point. Not 0 if so."""
@@ -182,7 +182,7 @@ def _interacts(before, entry):
     return entry & (SPECIAL | (before >> _ONE | after_mark << _ONE) & SECOND | after_mark * disorder)
 
 
-@raw_kernel
+@raw_inner
 def _fold_block(codes, before, entries, out):
     """Map a block, which is not empty; returns whether nothing in it interacts. All loops compile to vector code."""
     n = len(codes)
@@ -197,13 +197,13 @@ def _fold_block(codes, before, entries, out):
     return found == _NOTHING
 
 
-@raw_kernel
+@raw_inner
 def _length(entry):
     """Code points of an expansion."""
     return np.int64(entry & _LENGTH_MASK)
 
 
-@raw_kernel
+@raw_inner
 def _expand(entry, expansions, out):
     """Write an expansion; returns its length."""
     first = np.int64((entry & PAYLOAD) >> EXPANSION_LENGTH_BITS)
@@ -212,7 +212,7 @@ def _expand(entry, expansions, out):
     return _length(entry)
 
 
-@raw_kernel
+@raw_inner
 def _insert(mark, entry, entries, out, j):
     """Put a mark that never composes into its place among the marks before ``out[j]``; returns whether it is near."""
     at = j
@@ -226,12 +226,12 @@ def _insert(mark, entry, entries, out, j):
     return False
 
 
-@raw_kernel
+@raw_inner
 def _is_boundary(entry):
     return entry & _INTERACTS == _NOTHING or entry & EXPANDS != _NOTHING or entry == SPECIAL | _SURROGATE
 
 
-@raw_kernel
+@raw_inner
 def _fold_run(codes, i, table, out, j, stretches, count, text):
     """Normalise the unit around place ``i``: from the boundary before it to the next one.
 
@@ -268,12 +268,12 @@ def _fold_run(codes, i, table, out, j, stretches, count, text):
     return end, j, count + 1
 
 
-@raw_kernel
+@raw_inner
 def _rank(entry):
     return (entry >> RANK_SHIFT) & RANK_MASK
 
 
-@raw_kernel
+@raw_inner
 def _compose(codes, table, out):
     """Sort and compose a simple code point and the marks and seconds after it; returns the number of code points.
 
@@ -313,7 +313,7 @@ def _compose(codes, table, out):
     return length
 
 
-@raw_kernel
+@raw_inner
 def _composite(first, second, table):
     """The primary composite of two code points, or 0."""
     keys = table.pair_keys

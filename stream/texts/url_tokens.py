@@ -17,7 +17,7 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
 
@@ -46,7 +46,7 @@ def url_rules() -> str:
     return f"{_RULES}-{digest}-{word_rules()}"
 
 
-@kernel
+@inner
 def url_grams(codes, k, table, stops, tokens, out):
     """Hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) into ``out``,
     ``uint64[n]``; returns how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
@@ -70,7 +70,7 @@ def url_grams(codes, k, table, stops, tokens, out):
     return count
 
 
-@kernel
+@inner
 def _after_scheme(codes, first, end):
     for i in range(first, end - 2):
         if codes[i] == _COLON:
@@ -80,7 +80,7 @@ def _after_scheme(codes, first, end):
     return first
 
 
-@kernel
+@inner
 def _url_tokens(codes, first, end, table, stops, tokens):
     """Hashes of the tokens that are kept of one URL; returns how many."""
     found, h = 0, np.uint64(0)

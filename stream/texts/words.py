@@ -39,7 +39,7 @@ import regex
 import stop_words
 
 from stream.errors import ConfigError
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.unicode_table import code_points_of
 
@@ -187,7 +187,7 @@ def token_hashes(codes: Codes, table: npt.NDArray[np.uint8], out: Hashes) -> int
     return count
 
 
-@kernel
+@inner
 def _rest_of_segment(
     codes: Codes, table: npt.NDArray[np.uint8], i: int, state: int, h: np.uint64, word: int
 ) -> tuple[int, np.uint64, int]:
@@ -302,7 +302,7 @@ def stop_rules(languages: tuple[str, ...]) -> str:
     return f"stop-{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
 
 
-@kernel
+@inner
 def is_stop(table: Hashes, token: np.uint64) -> bool:
     """Whether ``token``, a hash from ``token_hashes``, is in the set ``table`` from ``stop_table``."""
     mask = np.uint64(len(table) - 1)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import GOLDEN, mix64
 
 Elements = npt.NDArray[np.uint64]
@@ -67,7 +67,7 @@ def _sort(values, starts, counts, out):
             _sort_one(bag, counts, into)
 
 
-@kernel
+@inner
 def _sort_one(bag, counts, into):
     n = len(bag)
     buckets = 2  # so that the greatest shift is 63: one of 64 would leave the number as it is

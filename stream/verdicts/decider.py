@@ -19,11 +19,12 @@ from stream.documents import Document, Verdict
 from stream.errors import ConfigError
 from stream.pipeline import Matcher, Signed, step
 from stream.table import NO_TIME
+from stream.verdicts import saved
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
 # Which half of the hash of a content names it: the one that a table holds whole, so that a kept window has it too.
-_CONTENT = 1
+CONTENT_HALF = 1
 
 
 class Decided(NamedTuple):
@@ -103,6 +104,21 @@ class Decider:
         with _step(self.decisions):
             self.decisions.decide(arrivals, _NOTHING_FOUND)
 
+    def save(self) -> Iterator[bytes]:
+        """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
+        table, decisions = self._matcher.table, self.decisions
+        if self._first_slot is None or table.slot_end != self._first_slot + decisions.end:
+            return iter(())
+        decisions.forget(table.oldest - self._first_slot)
+        return saved.encode(decisions.saved(self._places))
+
+    def resume(self, parts: Sequence[bytes]) -> None:
+        """Continue from what ``save`` gave, after the table holds its window. Raises ``WireError``."""
+        resumed = saved.decode(parts)
+        self.decisions.resume(resumed)
+        self._places = resumed.places
+        self._first_slot = self._matcher.table.slot_end - self.decisions.end
+
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
         end = self._matcher.table.slot_end
@@ -123,7 +139,7 @@ class Decider:
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
         ids, contents, times = np.zeros(count, np.uint64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
         ids[rows] = id_hashes(batch.ids, batch.id_starts)
-        contents[rows], times[rows] = batch.contents[:, _CONTENT], batch.times
+        contents[rows], times[rows] = batch.contents[:, CONTENT_HALF], batch.times
         columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents)
         first = 0
         for part in self._matcher.slices(batch):

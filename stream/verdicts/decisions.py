@@ -26,8 +26,10 @@ import numpy.typing as npt
 
 from stream.table import NO_TIME
 from stream.table.pages import Pages, grow
-from stream.verdicts import rule
+from stream.verdicts import restoring, rule
+from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+from stream.verdicts.saved import Saved, SavedRows
 
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10
@@ -153,6 +155,38 @@ class Decisions:
         rule.decide(self._columns, self._rules, arrivals, found, verdicts)
         return verdicts
 
+    def restore(self, arrivals: Arrivals, decided: Decided, stream_time: int) -> npt.NDArray[np.int64]:
+        """Add rows that were decided before, in a step of its own; see ``restoring``.
+
+        Args:
+            arrivals: consecutive arrivals, the first of them at or before the oldest row that may still speak.
+            decided: what was decided of them.
+            stream_time: the greatest event time decided so far, in microseconds, ``NO_TIME`` for none.
+
+        Returns:
+            The number of each row, ``int64[n]``, -1 for what is no document.
+        """
+        self.begin()
+        numbers = np.empty(len(arrivals.places), np.int64)
+        self._make_room(len(numbers))
+        restoring.replay(self._columns, arrivals, decided, numbers)
+        self._columns.state[STREAM_TIME] = max(int(self._columns.state[STREAM_TIME]), stream_time)
+        self.commit()
+        return numbers
+
+    def places(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the places of kept rows, ``int64[m]``."""
+        return self._columns.places[self._pages.at(numbers)]
+
+    def times(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the event times of kept rows in microseconds, ``int64[m]``."""
+        return self._columns.times[self._pages.at(numbers)]
+
+    @property
+    def stream_time(self) -> int:
+        """The greatest event time decided, in microseconds, or ``NO_TIME``."""
+        return int(self._columns.state[STREAM_TIME])
+
     def commit(self) -> None:
         """Close the step, and drop the rows that have left the window."""
         assert self._before is not None, "no step is open"
@@ -173,6 +207,27 @@ class Decisions:
         state = self._columns.state
         state[FIRST] = min(max(int(state[FIRST]), before), int(state[END]))
         self._pages.release(int(state[FIRST]))
+
+    def saved(self, places: int) -> Saved:
+        """The rows of the window and the state, to continue from; ``places`` is how many places were given."""
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(self.first, self.end))
+        rows = SavedRows._make(getattr(columns, name)[at] for name in SavedRows._fields)
+        rows = rows._replace(removed=(rows.removed > 0).astype(np.uint32))
+        return Saved(rows, places, int(state[STREAM_TIME]), int(state[FIRST_TIME]), int(state[IGNORED]))
+
+    def resume(self, saved: Saved) -> None:
+        """Continue from saved decisions; before the first step."""
+        assert not self._columns.state[STEP], "decisions resume before the first step"
+        count = len(saved.rows.times)
+        self._make_room(count)
+        columns, state = self._columns, self._columns.state
+        at = self._pages.at(np.arange(count))
+        for name, column in saved.rows._asdict().items():
+            getattr(columns, name)[at] = column
+        state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
+        state[STEP] = 1  # the step that removed what is marked as removed
+        rule.rebuild(columns, count)
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the rows of the window, and bytes allocated."""

@@ -1,4 +1,4 @@
-"""Real vectors: images and histograms, every pair at or above the threshold by brute force against the stream's.
+"""Real vectors: images and histograms, pairs and nearest neighbours by brute force against those of the stream.
 
 The data is not part of the project; without it these tests are skipped.
 """
@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from stream import Config, Deduplicator, Document
+from stream.pipeline import step
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"
@@ -122,3 +123,59 @@ def test_brute_force_agrees_with_the_truth_that_came_with_the_images() -> None:
     left, right = rows[:, :2].astype(int).T
     assert exact[left, right] == pytest.approx(rows[:, 2], abs=1e-6)
     assert (np.triu(exact, 1) >= 0.95).sum() == len(rows)
+
+
+# Of the searches: neighbours of a query, and queries. Thresholds lie at the similarity of a tenth neighbour.
+NEIGHBOURS, QUERIES = 10, 60
+
+
+class Search(NamedTuple):
+    """Vectors to search among, queries (with the ids of those of them that are among the vectors), the exact
+    neighbours of each query, and settings."""
+
+    vectors: np.ndarray
+    queries: np.ndarray
+    own_ids: list[str]
+    exact: np.ndarray
+    settings: dict[str, Any]
+
+
+def images_by_cosine() -> Search:
+    """The first images among those from number 1,000 on."""
+    exact = np.load(MNIST / "gt_cosine_top100_ids.npy")[:QUERIES, :NEIGHBOURS]
+    settings = {"scheme": "hyperplane", "dimension": 784, "threshold": 0.8, "rows_max": 1024}
+    every = images(10_000)
+    return Search(every[1000:], every[:QUERIES], [""] * QUERIES, exact, settings)
+
+
+def histograms_by_distance() -> Search:
+    """The first histograms of 8 numbers among those from number 1,000 on."""
+    exact = np.load(NMSLIB / "final8_gt_euclid_top10.npy")[:QUERIES]
+    settings = {"scheme": "p_stable", "dimension": 8, "threshold": 0.85, "distance_scale": 1.0}
+    every = histograms("final8_10K.txt", 10_000)
+    return Search(every[1000:], every[:QUERIES], [""] * QUERIES, exact, settings)
+
+
+def histograms_by_cosine() -> Search:
+    """Histograms of 128 numbers among themselves."""
+    exact = np.load(NMSLIB / "final128_query1K_gt_cosine_top10.npy")[:QUERIES]
+    settings = {"scheme": "hyperplane", "dimension": 128, "threshold": 0.65}
+    every = histograms("final128_query1K.txt", 1000)
+    return Search(every, every[:QUERIES], [str(n) for n in range(QUERIES)], exact, settings)
+
+
+@pytest.mark.parametrize("search", [images_by_cosine, histograms_by_distance, histograms_by_cosine])
+def test_nine_of_the_ten_most_similar_are_found_by_looking_at_a_fifth(search) -> None:
+    """Recall@10 is at least .9, while at most a fifth of the set is compared."""
+    vectors, queries, own_ids, exact, settings = search()
+    dedup = Deduplicator(Config(**settings, bucket_candidates_max=2**20))
+    with step(dedup.matcher.table):
+        indexed = dedup.signer.sign([Document(str(n), vector=vector) for n, vector in enumerate(vectors)])
+        dedup.matcher.match(indexed.batch, probe=False)
+    asked = [Document(own, vector=vector) for own, vector in zip(own_ids, queries, strict=True)]
+    found = dedup.nearest(asked, NEIGHBOURS)
+    hits = [
+        len({int(one.id) for one in ours} & set(wanted.tolist())) for ours, wanted in zip(found, exact, strict=True)
+    ]
+    assert sum(hits) / exact.size >= 0.9
+    assert dedup.counts()["candidates"] / (QUERIES * len(vectors)) <= 0.2

@@ -10,8 +10,11 @@ from cases import CASES, Case, every_case
 from verdict_model import Event, VerdictModel
 
 from stream import ConfigError, Deduplicator, Document, Pair, Verdict
+from stream.bands_message import WireError
 from stream.batches import MICROSECONDS
 from stream.schemes import SCHEMES
+from stream.verdicts.decisions import Decisions, VerdictLimits
+from stream.verdicts.saved import decode, encode
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 
@@ -101,6 +104,43 @@ def test_a_batch_is_decided_as_its_documents_one_by_one(case: Case) -> None:
     ]
     whole, single = (Deduplicator(case.config(window_seconds=3600.0)) for _ in range(2))
     assert whole.decide(documents) == [verdict for document in documents for verdict in single.decide([document])]
+
+
+@every_case
+def test_a_continued_stream_is_decided_as_one_that_was_not_interrupted(case: Case) -> None:
+    """``save`` and ``load`` carry the decisions over: with versions, removals, places and expiry."""
+    documents = stream_of(case, 4, 100)
+    documents[60] = documents[60]._replace(id=documents[10].id)
+    documents[70] = documents[49]._replace(timestamp=documents[70].timestamp)
+    config = case.config(window_seconds=2400.0)
+    whole, first, second = (Deduplicator(config) for _ in range(3))
+    for dedup in (whole, first):
+        dedup.decide(documents[:20])
+        dedup.remove(documents[15].id)
+        dedup.decide(documents[20:50])
+    second.load(first.save())
+    assert second.save() == first.save()
+    found = second.decide(documents[50:])
+    assert found == whole.decide(documents[50:])
+    assert {verdict.status for verdict in found} >= {"original", "duplicate"}
+
+
+def test_a_window_without_decisions_is_loaded_and_its_documents_count_for_nothing() -> None:
+    """As those that were processed before the first decision."""
+    processed, dedup = Deduplicator(), Deduplicator()
+    processed.process([Document("a", TEXT)])
+    dedup.load(processed.save())
+    assert [verdict.status for verdict in dedup.decide([Document("b", TEXT)])] == ["original"]
+
+
+def test_decisions_that_are_cut_off_are_refused() -> None:
+    """With a sentence, and before anything is decided with them."""
+    parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3)))
+    assert decode(parts).places == 3
+    with pytest.raises(WireError, match="decisions of a window are truncated"):
+        decode([parts[0][:-1]])
+    with pytest.raises(WireError, match="decisions of a window are truncated"):
+        decode([parts[0] + b"x"])
 
 
 def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_version() -> None:

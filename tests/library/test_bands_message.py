@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream import Config, Document, Signer
-from stream.bands_message import BandMessage, WireError, decode, encode
+from stream.bands_message import NO_PLACE, BandMessage, WireError, decode, encode
 from stream.batches import Batch, bucket_keys, id_columns, make_batch, select
 from stream.partitions import route
 from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
-HEADER_BYTES = 48
+HEADER_BYTES = 64
 
 ids = st.lists(st.text(max_size=40).map(lambda text: text.encode("utf-8", "ignore")), max_size=20)
 
@@ -29,7 +29,10 @@ def messages(draw: st.DrawFn) -> BandMessage:
     """Any batch of any width, with or without ragged evidence, with any removals."""
     names, removed, width = draw(ids), draw(ids), draw(st.sampled_from([0, 1, 7, 126]))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    return BandMessage(_batch(names, width, rng, draw(st.sampled_from([0, 1, 50]))), removed)
+    progress = rng.integers(0, 2**62, (draw(st.integers(0, 3)), 3))
+    batch = _batch(names, width, rng, draw(st.sampled_from([0, 1, 50])))
+    places = rng.integers(-1, 2**62, batch.size)
+    return BandMessage(batch, removed, places, draw(st.integers(-(2**63), 2**63 - 1)), progress)
 
 
 def _batch(names: list[bytes], width: int, rng: np.random.Generator, ragged_max: int = 0) -> Batch:
@@ -47,9 +50,17 @@ def _batch(names: list[bytes], width: int, rng: np.random.Generator, ragged_max:
 
 
 def _same(a: BandMessage, b: BandMessage) -> bool:
-    return a.removed == b.removed and all(
-        x.dtype == y.dtype and x.shape == y.shape and (x == y).all() for x, y in zip(a.batch, b.batch, strict=True)
+    columns = zip((*a.batch, a.places, a.progress), (*b.batch, b.places, b.progress), strict=True)
+    return (a.removed, a.stream_time) == (b.removed, b.stream_time) and all(
+        x is not None and y is not None and x.dtype == y.dtype and np.array_equal(x, y) for x, y in columns
     )
+
+
+def _version_2(message: BandMessage) -> bytes:
+    """The message as the program before places wrote it."""
+    now, batch = encode(message, FINGERPRINT), message.batch
+    times, after = HEADER_BYTES + 8 * batch.size, HEADER_BYTES + 16 * batch.size + 24 * len(message.progress)
+    return now[:4] + b"\2" + now[5:48] + now[HEADER_BYTES:times] + now[after:]
 
 
 @given(messages())
@@ -93,7 +104,7 @@ def test_anything_else_is_refused(data: bytes) -> None:
 def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject) -> None:
     """Counts that do not add up to the length are refused before anything is allocated from them."""
     whole = bytearray(encode(message, FINGERPRINT))
-    at = data.draw(st.sampled_from([24, 28, 32, 36, 40, 44]))
+    at = data.draw(st.sampled_from([24, 28, 32, 36, 40, 44, 56]))
     (count,) = struct.unpack_from("<I", whole, at)
     lie = data.draw(st.integers(0, 2**32 - 1).filter(lambda n: n != count))
     struct.pack_into("<I", whole, at, lie)
@@ -112,7 +123,7 @@ def test_ids_whose_lengths_do_not_add_up_are_refused(message: BandMessage, data:
     if n == 0:
         return
     whole = bytearray(encode(message, FINGERPRINT))
-    at = HEADER_BYTES + 24 * n + 2 * data.draw(st.integers(0, n - 1))
+    at = HEADER_BYTES + 32 * n + 24 * len(message.progress) + 2 * data.draw(st.integers(0, n - 1))
     whole[at] ^= 1 << data.draw(st.integers(0, 7))
     with pytest.raises(WireError, match="adds up"):
         decode(bytes(whole), FINGERPRINT)
@@ -122,15 +133,30 @@ def test_another_format_version_is_refused() -> None:
     """A message of a later program says so in its fifth byte."""
     whole = bytearray(encode(BandMessage(_batch([b"a"], 8, np.random.default_rng(1)), []), FINGERPRINT))
     whole[4] += 1
-    with pytest.raises(WireError, match="version 2"):
+    with pytest.raises(WireError, match="version 3"):
+        decode(bytes(whole), FINGERPRINT)
+
+
+@given(messages())
+def test_the_version_before_is_read_without_places_and_progress(message: BandMessage) -> None:
+    """A window may hold messages of the program before an upgrade: their documents have no place."""
+    found = decode(_version_2(message), FINGERPRINT)
+    assert _same(found, BandMessage(message.batch, message.removed, np.full(message.batch.size, NO_PLACE)))
+
+
+def test_flags_of_a_later_program_are_refused() -> None:
+    """No flag is defined: a message that sets one means something that this program would misread."""
+    whole = bytearray(encode(BandMessage(_batch([b"a"], 8, np.random.default_rng(1)), []), FINGERPRINT))
+    whole[5] = 1
+    with pytest.raises(WireError, match="without flags"):
         decode(bytes(whole), FINGERPRINT)
 
 
 def test_the_size_is_the_columns_and_a_header() -> None:
-    """48 bytes a message, 26 a document plus its sketch and its id, 2 a removed id plus its bytes."""
+    """64 bytes a message, 34 a document plus its sketch and its id, 2 a removed id plus its bytes."""
     batch = _batch([b"abc", b"de"], 126, np.random.default_rng(1))
     size = len(encode(BandMessage(batch, [b"wxyz"]), FINGERPRINT))
-    assert size == HEADER_BYTES + 2 * (26 + 126) + 5 + (2 + 4)
+    assert size == HEADER_BYTES + 2 * (34 + 126) + 5 + (2 + 4)
 
 
 def test_a_document_costs_at_most_1400_bytes_over_8_partitions() -> None:

@@ -6,10 +6,12 @@ import random
 
 import numpy as np
 import pytest
+from python_calls import from_python
 
 from stream.table import heads as h
 from stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
 
+_locate, _put_at, _make_room = from_python(locate), from_python(put_at), from_python(make_room)
 PAGE = 256
 HIGHEST = 2**64 - 1
 
@@ -30,17 +32,17 @@ class Map:
     def add(self, keys: list[int]) -> None:
         """One item: room for all of its keys, then the next postings become their heads."""
         array = np.array(keys, np.uint64)
-        while (segment := make_room(self.heads, array, self.base, self.end)) != NONE:
+        while (segment := _make_room(self.heads, array, self.base, self.end)) != NONE:
             self.heads = add_pages(self.heads, segment, len(keys))
         for key in array:
             assert self.heads.used[int(key) >> 55] < h._LOAD_MAX * self.heads.places[int(key) >> 55]
-            _, place = locate(self.heads, key, self.base, self.end)
-            put_at(self.heads, key, place, self.end, self.base)
+            _, place = _locate(self.heads, key, self.base, self.end)
+            _put_at(self.heads, key, place, self.end, self.base)
             self.newest[int(key)] = self.end
             self.end += 1
 
     def find(self, key: int) -> int:
-        return int(locate(self.heads, np.uint64(key), self.base, self.end)[0])
+        return int(_locate(self.heads, np.uint64(key), self.base, self.end)[0])
 
     def expire(self, base: int) -> None:
         self.base = base
@@ -133,8 +135,8 @@ def test_a_head_that_is_taken_back_is_dead() -> None:
     for base in (0, 5, 2**32):
         table = Map(base)
         table.add([in_segment(3, 9)])
-        _, place = locate(table.heads, np.uint64(in_segment(3, 9)), base, table.end)
-        put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, base)
+        _, place = _locate(table.heads, np.uint64(in_segment(3, 9)), base, table.end)
+        _put_at(table.heads, np.uint64(in_segment(3, 9)), place, NONE, base)
         assert table.find(in_segment(3, 9)) == NONE
         table.newest.clear()
         table.add([in_segment(3, 10)])

@@ -8,9 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from kernel_cache import drop_stale_kernels
+from python_calls import from_python, inner_kernels, python_calls
 
 from stream.kernels import hashing
-from stream.kernels.compile import inlined, kernel, raw_kernel
+from stream.kernels.compile import inlined, inner, kernel, raw_inner, raw_kernel
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from stream.texts import normalize, shingles
 
@@ -21,15 +22,21 @@ def squares(values, out):  # type: ignore[no-untyped-def]
         out[i] = values[i] * values[i]
 
 
-@pytest.mark.parametrize("decorator", [kernel, raw_kernel, inlined])
+@pytest.mark.parametrize("decorator", [kernel, raw_kernel, inner, raw_inner, inlined])
 def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ignore[no-untyped-def]
     """Compiled it gives what Python gives, it holds no interpreter lock, and it is kept on disk."""
     compiled = decorator(squares)
     out = np.empty(4, np.uint64)
-    compiled(np.arange(4, dtype=np.uint64), out)
+    from_python(compiled)(np.arange(4, dtype=np.uint64), out)
     assert out.tolist() == [0, 1, 4, 9]
     assert compiled.targetoptions["nogil"]
     assert type(compiled._cache).__name__ == "FunctionCache"
+
+
+def test_no_python_code_calls_a_kernel_that_only_kernels_can_call():
+    """It would end the process: such a kernel has no way in from Python."""
+    assert ("stream.kernels.hashing", "mix64") in inner_kernels()
+    assert list(python_calls()) == []
 
 
 @pytest.mark.parametrize("module", [banding, hashing, normalize, shingles, hyperplanes, p_stable, bit_sampling])

@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from python_calls import from_python
 
 from stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from stream.texts.unicode_table import code_points_of
 from stream.texts.words import token_hashes, word_table
 
+_word_hashes = from_python(word_hashes)
 PARTS = st.sampled_from(
     ["word", "слово", "كلمة", "don't", "l’été", "3.14", "a.b", ".", "'", '"', ":", ",", " ", "\r", "\n", "\u3000", "!",
      "“", "_", "\u0301", "\u200d", "\u00ad", "😀", "🇩🇪", "漢字", "カナ", "ไทย", "א\"ב", "a:b", "x_1", "7", "\u2028"]
@@ -27,7 +29,7 @@ def both(text: str) -> tuple[list[int], list[int]]:
     found = []
     for values in [codes.astype(np.uint8)] if text.isascii() else [codes]:
         fast, slow = np.empty(len(codes), np.uint64), np.empty(len(codes), np.uint64)
-        found += [fast[: word_hashes(values, word_tables(), word_scratch(), fast)].tolist()]
+        found += [fast[: _word_hashes(values, word_tables(), word_scratch(), fast)].tolist()]
         found += [slow[: token_hashes(values, word_table(), slow)].tolist()]
     return found[0], found[1]
 

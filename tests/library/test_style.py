@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from python_calls import COMPILED
 from room_imports import ARROWS, DOCS, ROOMS, Room, architecture, picture, reachable, room_of
 from room_imports import FILES as MODULE_FILES
 from room_imports import MODULES as MODULE_NAMES
@@ -69,7 +70,8 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
-    {"verdicts", "verdicts.rule"},
+    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
+    {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
     {"deduplicator"},
@@ -268,9 +270,6 @@ def test_every_public_name_is_documented(path: Path) -> None:
                 setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
                 where = f"{named(path)}:{node.lineno}: {node.name}"
                 assert setter or ast.get_docstring(node), f"{where} has no docstring"
-
-
-COMPILED = {"kernel", "raw_kernel", "inlined", "machine_code"}
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)

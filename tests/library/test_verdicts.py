@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from python_calls import from_python
 from verdict_model import Decision, Event, VerdictModel
 
 from stream.kernels.hashing import GOLDEN, mix64
@@ -12,12 +13,13 @@ from stream.table import NO_WINDOW
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from stream.verdicts.rule import DOCUMENT, REMOVAL
 
+_mix64 = from_python(mix64)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")
 
 
 def hashed(value):
     """A number as a hash of 64 bits."""
-    return mix64(np.uint64(value + 1))
+    return _mix64(np.uint64(value + 1))
 
 
 def run(decisions, events, first_place=0):

@@ -34,7 +34,7 @@ from workers.transport.memory.transport import MemoryTransport
 
 GROUP = get_command(app)
 NUMBERS = itertools.count()
-WORKERS = ("sign", "match", "up")
+WORKERS = ("sign", "match", "link", "filter", "up")
 # The program, with half a second for the first connection.
 IMPATIENT = """
 import functools
@@ -99,13 +99,13 @@ def test_no_secret_is_an_option():
         assert not {"--sasl-password", "--ssl-password"} & options_of(name).keys()
 
 
-@pytest.mark.parametrize("name", ["sign", "match", "up"])
+@pytest.mark.parametrize("name", WORKERS)
 def test_the_help_of_workers_says_their_names(name):
     """Which must not be shared by two."""
     assert "{topic-prefix}{group}-" in GROUP.commands[name].help
 
 
-@pytest.mark.parametrize("arguments", [["sign"], ["match"], ["up"], ["topics", "create"], ["topics", "describe"]])
+@pytest.mark.parametrize("arguments", [*([name] for name in WORKERS), ["topics", "create"], ["topics", "describe"]])
 def test_workers_need_a_window(neardup, arguments):
     """One sentence, before anything is connected; what keeps running says it as a line of its log."""
     done = neardup(*arguments)
@@ -395,4 +395,4 @@ def test_the_command_under_test_is_the_one_that_up_starts():
     """By the same interpreter."""
     from workers.service.supervisor import child_specs
 
-    assert child_specs(1, 0, {}, None, 1)[0].command[:3] == COMMAND
+    assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

@@ -44,13 +44,13 @@ def dedup(tmp_path, monkeypatch):
     return deduplicated
 
 
-def deduplicated(*paths, folder=Path(), follow=False, annotate=False, **settings):
+def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_from=None, keep=None, **settings):
     """The outputs of a run by name, in a folder."""
     interval = sys.getswitchinterval()
     names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
     options = DedupOptions(
         [str(path) for path in paths], True, names["rejects"], names["summary"], names["removed"], names["verdicts"],
-        names["clusters"], annotate, follow, names["kept"],
+        names["clusters"], annotate, follow, names["kept"], window_from, keep,
     )  # fmt: skip
     try:
         ended = run(options, load(settings, None))
@@ -224,6 +224,40 @@ def test_a_cluster_lists_its_first_members_and_counts_all(dedup, tmp_path, monke
     assert {name: summary[name] for name in ("documents", "kept", "duplicates", "unchanged", "duplicate_fraction")} == {
         "documents": 10, "kept": 2, "duplicates": 8, "unchanged": 0, "duplicate_fraction": 0.8,
     }  # fmt: skip
+
+
+def test_a_continued_run_gives_the_verdicts_of_an_uninterrupted_one(dedup, tmp_path):
+    """From the window that was kept; places go on, and the clusters are those that grew."""
+    documents = [doc(f"d{n % 80}", f"{n % 31} {n % 31 * 7919} " * 40 + f"{n % 5} {WORDS}") for n in range(120)]
+    names = {"whole": documents, "first": documents[:70], "second": documents[70:]}
+    for name, part in names.items():
+        (tmp_path / name).write_bytes(lines(*part))
+
+    def verdicts(out):
+        found = [json.loads(line) for line in out["verdicts"].splitlines()]
+        return [{name: v[name] for name in v if name not in ("source", "line")} for v in found]
+
+    options = {"threshold": 0.9, "input_format": "lines"}
+    whole = dedup("whole", **options)
+    first = dedup("first", keep="window", **options)
+    second = dedup("second", window_from="window", **options)
+    assert verdicts(first) + verdicts(second) == verdicts(whole)
+    assert first["kept"] + second["kept"] == whole["kept"]
+
+
+def test_a_window_that_run_kept_is_decided_first(dedup, neardup, tmp_path):
+    """As if its documents had been deduplicated; and run begins with the window of a deduplication."""
+    (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", NEARLY)))
+    (tmp_path / "new.jsonl").write_bytes(lines(doc("c", NEARLY), doc("d", OTHER)))
+    assert neardup("run", "old.jsonl", "--keep", "window", "-q").returncode == Exit.SUCCESS
+    out = dedup("new.jsonl", window_from="window", keep="kept-window")
+    found = [json.loads(line) for line in out["verdicts"].splitlines()]
+    assert [(v["place"], v["status"], v.get("duplicate_of")) for v in found] == [
+        (2, "duplicate", "a"), (3, "original", None),
+    ]  # fmt: skip
+    (tmp_path / "last.jsonl").write_bytes(lines(doc("e", OTHER)))
+    done = neardup("run", "--window-from", "kept-window", "last.jsonl", "-q")
+    assert [json.loads(line)["older"] for line in done.stdout.splitlines()] == ["d"]
 
 
 def test_the_first_document_is_written_before_the_second_is_read(start):

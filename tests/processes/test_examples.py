@@ -137,13 +137,15 @@ def test_an_example_without_its_data_ends_with_a_sentence(name: str, run: Run, t
     assert str(tmp_path) in str(ended.value)
 
 
-def test_the_session_of_the_front_page_prints_what_the_page_shows():
+@pytest.mark.parametrize("session", ["run docs/examples/news.jsonl", "dedup docs/examples/news.jsonl > kept.jsonl"])
+def test_the_sessions_of_the_front_page_print_what_the_page_shows(session):
     """On the file of the repository, from a clone, byte for byte up to the figures that differ from run to run."""
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = page.split("    $ neardup run docs/examples/news.jsonl\n")[1].split("\n\n")[0]
+    shown = page.split(f"    $ neardup {session}\n")[1].split("\n\n")[0]
+    command, _, file = session.partition(" > ")
     done = subprocess.run(
-        [sys.executable, "-m", "neardup", "run", "docs/examples/news.jsonl"],
+        [sys.executable, "-m", "neardup", *command.split()],
         capture_output=True, cwd=ROOT, env=clean_environment(), check=True, text=True,
     )  # fmt: skip
-    lines = [*done.stdout.splitlines(), *done.stderr.splitlines()]
+    lines = [*([] if file else done.stdout.splitlines()), *done.stderr.splitlines()]
     assert [line.removeprefix("    ") for line in shown.splitlines()] == lines[: len(shown.splitlines())]

@@ -13,8 +13,9 @@ from stream.documents import REASONS
 from workers.service.shell import CAUSES as RESTART_CAUSES
 from workers.stages.partition_table import COUNTED
 from workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
-from workers.telemetry.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
+from workers.telemetry.metrics import CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
 from workers.topics.messages import BATCH_REASONS
+from workers.topics.names import ROLES
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
@@ -69,12 +70,12 @@ def test_names_follow_the_rules_of_prometheus(row):
     if row.unit in ("seconds", "bytes", "ratio"):
         assert row.name.endswith(row.unit)
     assert row.help.endswith(".")
-    assert set(row.roles) <= set(BOTH)
+    assert set(row.roles) <= set(ROLES)
     assert bool(row.bounds) == (row.kind == "histogram")
     assert list(row.bounds) == sorted(row.bounds)
 
 
-@pytest.mark.parametrize("role", BOTH)
+@pytest.mark.parametrize("role", ROLES)
 def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role):
     """In a text that Prometheus can parse, with listed labels at 0."""
     text = generate_latest(Metrics(role, {"role": role}).registry).decode()

@@ -42,7 +42,7 @@ def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> Non
     }  # fmt: skip
     assert mock.call("refused", 3, "batch_too_large") in observer.count.call_args_list
     messages = [decode(record.value or b"", CONFIG.signing_fingerprint) for record in cluster.records(TOPICS.bands)]
-    assert {id_ for batch, _ in messages for id_ in batch.ids_at(np.arange(batch.size))} == {"before", "after"}
+    assert {id_ for batch, *_ in messages for id_ in batch.ids_at(np.arange(batch.size))} == {"before", "after"}
     assert cluster.group("signers", TOPICS.documents).offsets[0].offset == 5
 
 

@@ -48,7 +48,7 @@ def bands(messages: Sequence[object], plan: SignPlan = PLAN) -> dict[int, list[s
     out: dict[int, list[str]] = defaultdict(list)
     for message in messages:
         if message.topic == TOPICS.bands:  # type: ignore[attr-defined]
-            batch, removed = decode(message.value, plan.config.signing_fingerprint)  # type: ignore[attr-defined]
+            batch, removed, *_ = decode(message.value, plan.config.signing_fingerprint)  # type: ignore[attr-defined]
             out[message.partition] += batch.ids_at(np.arange(batch.size))  # type: ignore[attr-defined]
             out[message.partition] += [f"-{id_.decode()}" for id_ in removed]  # type: ignore[attr-defined]
     return out

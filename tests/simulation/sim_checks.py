@@ -10,9 +10,11 @@ import orjson
 from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, replayed, trees
+from sim_verdicts import check_clusters, check_unique, check_verdicts
 
 from stream.bands_message import decode
 from stream.partitions import Partition
+from stream.table import NO_TIME
 from workers.stages.matcher import MatchWorker
 from workers.stages.partition_table import PartitionTable, decode_window
 from workers.topics.names import generation
@@ -34,7 +36,12 @@ class Outcome:
         for partition, records in cluster.bands.items():
             messages = [decode(record.value or b"", fingerprint) for record in records]
             self.events[partition] = [
-                Event(_rows(message.batch), [id_.decode() for id_ in message.removed]) for message in messages
+                Event(
+                    _rows(message.batch),
+                    [id_.decode() for id_ in message.removed],
+                    None if message.stream_time == NO_TIME else message.stream_time,
+                )
+                for message in messages
             ]
         self.said: list[Said] = []
         self.notices: list[str] = []
@@ -43,6 +50,8 @@ class Outcome:
             partition: replayed(events, partition, self.partitions, self.config, self.sketches)
             for partition, events in self.events.items()
         }
+        self.verdicts: Counter[str] = Counter()
+        self.forwarded = 0
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.total("late") and not self.total("evicted")
         copies = Counter(self.sketches.content_of[t.text or ""] for t in self.documents)
@@ -84,6 +93,11 @@ def check(cluster: Cluster) -> Outcome:
     check_order(outcome)
     check_nothing_wrong(outcome)
     check_notices(outcome)
+    if cluster.scenario.linkers:
+        check_verdicts(outcome)
+        check_clusters(outcome)
+    if cluster.scenario.filters:
+        check_unique(outcome)
     if outcome.uncut:
         check_matched(outcome)
         check_tables(outcome)

@@ -15,27 +15,29 @@ import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
-from sim_documents import Feed, Habits
+from sim_documents import Feed
+from sim_scenario import Place, Scenario
 from sim_watched import Watched
 
-from stream.config import Config
 from stream.json_lines import Fields
-from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from stream.verdicts.decisions import VerdictLimits
 from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable, decode_window
+from workers.stages.partition_table import decode_window
 from workers.stages.sign_worker import SignWorker
 from workers.stages.signer import SignPlan
+from workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from workers.stages.verdicts.intake import LinkPlan
+from workers.stages.verdicts.linker import LinkWorker
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
-SIGNERS, MATCHERS = "signers", "matchers"
+KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
 START = "earliest"
 DOCUMENTS_PARTITIONS_MAX = 6
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
@@ -51,42 +53,6 @@ class Crash(BaseException):
     """The process is gone in the middle of a call."""
 
 
-@dataclass
-class Scenario:
-    """What a seed decides before the first action."""
-
-    config: Config
-    habits: Habits
-    documents_partitions: int = 1
-    bands_partitions: int = 4
-    signers: int = 1
-    matchers: int = 1
-    static: bool = True  # whether members have instance names
-    actions: int = 0
-    interleaved: float = 0.0  # chance that others run before a call
-    weights: dict[str, float] = field(default_factory=dict)
-    message_bytes: int = 512 << 10
-    stretch_records: int = 500
-    step_bytes: int = STEP_BYTES_MAX
-    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
-
-
-@dataclass(eq=False)
-class Place:
-    """Where a worker stands; the worker in it comes and goes."""
-
-    kind: str
-    name: str
-    static: bool
-    worker: SignWorker | MatchWorker | None = None
-    consumer: Any = None
-    producer: Any = None
-    paused_until: int = 0
-    abandoned: bool = False  # a zombie: its place is somebody else's now
-    taken: int = 0
-    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left
-
-
 class Cluster:
     """Topics, places and the worker of each; what ``Simulation`` and the tests of failures as data both act on."""
 
@@ -100,17 +66,33 @@ class Cluster:
         self.memory.create(self.topics.dead, 2)
         self.memory.create(self.topics.bands, partitions)
         self.memory.create(self.topics.candidates, 3)
+        self.memory.create(self.topics.arrivals, 1)
+        self.memory.create(self.topics.links, partitions)
+        self.memory.create(self.topics.verdicts, DOCUMENTS_PARTITIONS_MAX)
+        self.memory.create(self.topics.clusters, 2)
+        self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
+        with_verdicts = scenario.linkers > 0
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
-        self.sign_plan = SignPlan(self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes)
+        self.sign_plan = SignPlan(
+            self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes, verdicts=with_verdicts
+        )
         plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
-        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs)
+        self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs, verdicts=with_verdicts)
+        window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
+        limits = VerdictLimits(window, lateness, 1 << 30)
+        self.link_plan = LinkPlan(
+            self.config, self.topics, partitions, 2, limits, START, False, step_bytes, scenario.undecided_max
+        )
+        self.filter_plan = FilterPlan(self.topics, scenario.forward, START, False, step_bytes)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
         self.events: Counter[str] = Counter()
         self.bands: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
-        self._read = dict.fromkeys(self.bands, 0)
+        self.links: dict[int, list[Record]] = {partition: [] for partition in range(partitions)}
+        self.arrivals: dict[int, list[Record]] = {0: []}
+        self._read: Counter[tuple[str, int]] = Counter()
         self._acted = 0
 
     def clock(self) -> float:
@@ -131,7 +113,9 @@ class Cluster:
         """A new process in a place; raises ``UnreachableError`` like it."""
         transport: Any = Watched(MemoryTransport(self.memory), lambda call: self.between(place, call))
         instance = place.name if place.static else ""
-        topic = self.topics.documents if place.kind == SIGNERS else self.topics.bands
+        topics = {SIGNERS: self.topics.documents, MATCHERS: self.topics.bands, LINKERS: self.topics.arrivals}
+        topics[FILTERS] = self.topics.verdicts
+        topic = topics[place.kind]
         place.producer = transport.producer(place.name)
         place.consumer = transport.consumer(topic, place.kind, instance)
         producer, consumer = (
@@ -139,6 +123,11 @@ class Cluster:
         )
         if place.kind == SIGNERS:
             place.worker = SignWorker(transport, consumer, producer, self.sign_plan, Silent(), self.clock, self.clock)
+        elif place.kind == LINKERS:
+            self.events["linkers restored"] += bool(self.memory.offsets(LINKERS, self.topics.verdicts))
+            place.worker = LinkWorker(transport, consumer, producer, self.link_plan, Silent(), self.clock)
+        elif place.kind == FILTERS:
+            place.worker = FilterWorker(transport, consumer, producer, self.filter_plan, Silent(), self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()
@@ -201,15 +190,17 @@ class Cluster:
 
     def record(self) -> None:
         """Keep what is committed in ``bands``, before it is trimmed."""
-        for partition, kept in self.bands.items():
-            records, position = self.memory.log(self.topics.bands, partition).read(self._read[partition], 1 << 30)
-            kept += records
-            self._read[partition] = position
+        topics = self.topics
+        for topic, logs in ((topics.bands, self.bands), (topics.links, self.links), (topics.arrivals, self.arrivals)):
+            for partition, kept in logs.items():
+                records, position = self.memory.log(topic, partition).read(self._read[topic, partition], 1 << 30)
+                kept += records
+                self._read[topic, partition] = position
 
     def trim(self, place: Place) -> None:
-        """What a matcher does from time to time."""
+        """What a matcher and a linker do from time to time."""
         self.record()
-        if isinstance(place.worker, MatchWorker):
+        if isinstance(place.worker, MatchWorker | LinkWorker):
             self.turn(place, trims=True)
 
     def settle(self, records_max: int = 500) -> None:
@@ -240,7 +231,10 @@ class Cluster:
     def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
         """Committed offset and last record's end of each partition that is read."""
         out = {}
-        for name, topic in ((SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)):
+        read = [(SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)]
+        read += [(LINKERS, self.topics.arrivals)] if self.scenario.linkers else []
+        read += [(FILTERS, self.topics.verdicts)] if self.scenario.filters else []
+        for name, topic in read:
             offsets = self.memory.group(name, topic).offsets
             for partition in range(self.memory.partitions(topic)):
                 log = self.memory.log(topic, partition)
@@ -256,6 +250,8 @@ class Cluster:
             mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
             mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
+            mock.patch("workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
+            mock.patch("workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
         ):
             yield
 
@@ -268,8 +264,8 @@ class Simulation(Cluster):
         self._trace = trace
         self._stack: list[Place] = []
         self._away_until = 0
-        for kind, count in ((SIGNERS, scenario.signers), (MATCHERS, scenario.matchers)):
-            for _ in range(count):
+        for kind in KINDS:
+            for _ in range(getattr(scenario, kind)):
                 self.add(kind)
 
     def run(self) -> None:
@@ -302,7 +298,9 @@ class Simulation(Cluster):
         if self._trace is not None:
             self._trace(f"{self._acted:4} {self.memory.now_seconds - 1.6e9:8.1f}  {'  ' * len(self._stack)}{what}")
 
-    def _some(self, kinds: tuple[str, ...] = (SIGNERS, MATCHERS), zombies: bool = False) -> Place | None:
+    def _some(
+        self, kinds: tuple[str, ...] = (SIGNERS, MATCHERS, LINKERS, FILTERS), zombies: bool = False
+    ) -> Place | None:
         every = [*self.places, *self.zombies] if zombies else self.places
         free = [p for p in every if p not in self._stack and p.kind in kinds and p.paused_until <= self._acted]
         return self.rng.choice(free) if free else None
@@ -361,7 +359,7 @@ class Simulation(Cluster):
             self.abandon(place)
 
     def _join(self) -> None:
-        kind = self.rng.choice([SIGNERS, MATCHERS])
+        kind = self.rng.choice([kind for kind in KINDS if getattr(self.scenario, kind)])
         if sum(place.kind == kind for place in self.places) < 4:
             self._tell(f"{self.add(kind).name} joins")
 
@@ -372,7 +370,7 @@ class Simulation(Cluster):
             self.leave(place)
 
     def _cut_short(self) -> None:
-        place = self._some((MATCHERS,), zombies=True)
+        place = self._some((MATCHERS, LINKERS), zombies=True)
         if place is not None:
             self._tell(f"{place.name} trims")
             self._stack.append(place)

@@ -50,10 +50,11 @@ class Said(NamedTuple):
 
 
 class Event(NamedTuple):
-    """One message of ``bands``: its documents, then the ids removed after them."""
+    """One message of ``bands``: its documents, then the ids removed after them, then how far its step has come."""
 
     rows: list[Row]
     removed: list[str]
+    time: int | None = None
 
 
 class Sketches:
@@ -119,6 +120,9 @@ def replayed(events: Sequence[Event], partition: int, partitions: int, config: C
                 entry.removed |= entry.row.id == name
             if partition_of_key(name.encode(), partitions) == partition:
                 out.notices.append(name)
+        if event.time is not None:
+            out.stream = event.time if out.stream is None else max(out.stream, event.time)
+            _expire(out, window, lateness)
     return out
 
 
@@ -130,12 +134,17 @@ def _spans(config: Config) -> tuple[float, float]:
 def _pass_time(out: Replayed, time: int, window: int, lateness: int, items: int) -> None:
     out.stream = time if out.stream is None else max(out.stream, time)
     out.late += time < out.stream - lateness
-    while out.live and out.live[0].row.time < out.stream - window - lateness:
-        out.live.pop(0)
-        out.expired += 1
+    _expire(out, window, lateness)
     while len(out.live) >= items:
         out.live.pop(0)
         out.evicted += 1
+
+
+def _expire(out: Replayed, window: int, lateness: int) -> None:
+    assert out.stream is not None
+    while out.live and out.live[0].row.time < out.stream - window - lateness:
+        out.live.pop(0)
+        out.expired += 1
 
 
 def _met(live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches) -> list[_Entry]:

@@ -7,8 +7,9 @@ from collections.abc import Callable
 
 import orjson
 import pytest
-from sim_cluster import MATCHERS, SIGNERS, Cluster, Place, Scenario
+from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import UNREADABLE, Habits
+from sim_scenario import Place, Scenario
 
 from stream import Config, Deduplicator, Document
 from workers.stages import alignment

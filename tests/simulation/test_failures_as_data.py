@@ -10,8 +10,9 @@ from enum import Enum, auto
 
 import pytest
 from sim_checks import check
-from sim_cluster import MATCHERS, SIGNERS, Cluster, Crash, Scenario
+from sim_cluster import MATCHERS, SIGNERS, Cluster, Crash
 from sim_documents import Habits
+from sim_scenario import Scenario
 from sim_seeds import config
 
 STORIES = {

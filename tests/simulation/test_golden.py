@@ -15,9 +15,10 @@ from pathlib import Path
 
 import pytest
 from sim_checks import check
-from sim_cluster import MATCHERS, SIGNERS, Scenario, Simulation
+from sim_cluster import MATCHERS, SIGNERS, Simulation
 from sim_documents import Habits, story_texts
 from sim_model import trees
+from sim_scenario import Scenario
 
 from stream import Config, Deduplicator, Document, Signer
 

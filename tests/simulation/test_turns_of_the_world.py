@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import pytest
 from sim_checks import check
-from sim_cluster import MATCHERS, SIGNERS, Cluster, Place, Scenario
+from sim_cluster import MATCHERS, SIGNERS, Cluster
 from sim_documents import Habits
+from sim_scenario import Place, Scenario
 from sim_seeds import config
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"

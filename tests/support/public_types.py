@@ -19,6 +19,7 @@ from stream import (
     Document,
     Matcher,
     NeardupError,
+    Neighbour,
     Pair,
     Refusal,
     Signer,
@@ -64,6 +65,7 @@ def use_one_process(config: Config) -> list[Pair]:
     pairs = dedup.process(iter(documents))
     assert_type(pairs, list[Pair])
     assert_type(dedup.probe(documents), list[Pair])
+    assert_type(dedup.nearest(documents, 3), list[list[Neighbour]])
     assert_type(dedup.remove("a"), int)
     assert_type(dedup.counts(), dict[str, int])
     assert_type(dedup.refusals, list[Refusal])

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from python_calls import from_python
 
 from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
 from stream.table.chains import (
@@ -28,6 +29,8 @@ from stream.table.chains import (
 )
 from stream.table.heads import locate
 
+_first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
+_slot_place, _locate = from_python(slot_place), from_python(locate)
 OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, by_content=True, admit_ratio=0.0,
@@ -252,8 +255,8 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
     """The live postings of a bucket from its head on, read from the arrays."""
     store = table._store
     state = store.state
-    live = int(first_posting(store, int(state[OLDEST]), table._base))
-    posting, _ = locate(store.heads, np.uint64(key), table._base, int(state[POSTING_END]))
+    live = int(_first_posting(store, int(state[OLDEST]), table._base))
+    posting, _ = _locate(store.heads, np.uint64(key), table._base, int(state[POSTING_END]))
     while posting >= live:
         yield int(posting)
         page = int(store.posting_map[(posting >> 15) % len(store.posting_map)])
@@ -263,7 +266,7 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
 
 def dead_in(table: BandTable, postings: Iterable[int]) -> int:
     """How many of some postings belong to slots that a newer copy has superseded."""
-    places = [slot_place(table._store, int(slot_of(table._store, p, table._base))) for p in postings]
+    places = [_slot_place(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
     return sum(bool(table._store.flags[place] & SUPERSEDED) for place in places)
 
 
@@ -271,9 +274,9 @@ def check_chains(table: BandTable, model: Model, dead_may_stand: bool) -> None:
     """Every chain is strictly newest first and holds one key only; no posting is missing."""
     key_of, standing, dead = {}, set(), set()
     for entry in model.live:
-        start = int(first_posting(table._store, entry.slot, table._base))
+        start = int(_first_posting(table._store, entry.slot, table._base))
         key_of.update({start + j: key for j, key in enumerate(entry.item.keys)})
-        flags = table._store.flags[slot_place(table._store, entry.slot)]
+        flags = table._store.flags[_slot_place(table._store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
         (dead if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
         standing.update((start, start + 1))

@@ -22,6 +22,8 @@ from workers.cli.arguments import (
     RejectsFile,
     SettingsFile,
     SummaryFile,
+    Top,
+    WindowFile,
     or_stdin,
 )
 from workers.cli.dedup import dedup_command
@@ -54,7 +56,7 @@ def _show_version(value: bool) -> None:
 
 
 @app.callback()
-def top(
+def main_options(
     show_version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="show the version and exit")
     ] = False,
@@ -67,11 +69,9 @@ def run_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     follow: Follow = False,
-    window_from: Annotated[
-        str | None,
-        typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
-    ] = None,
+    window_from: WindowFile = None,
     keep: KeepFile = None,
     output: Annotated[
         str | None,
@@ -88,8 +88,8 @@ def run_command(
 ) -> None:
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
-        ctx, config, paths=or_stdin(paths), candidates=candidates, follow=follow, window_from=window_from, keep=keep,
-        output=output, overview=overview,
+        ctx, config, paths=or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
+        keep=keep, output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
@@ -105,6 +105,7 @@ def probe_command(
     ],
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -112,8 +113,8 @@ def probe_command(
 ) -> None:
     """Write the near-duplicates that each document has in an index, without adding it there."""
     _run(
-        ctx, config, paths=or_stdin(paths), index=index, probe=True, candidates=candidates, rejects=rejects,
-        summary_json=summary_json, quiet=quiet,
+        ctx, config, paths=or_stdin(paths), index=index, probe=True, candidates=candidates, top=top,
+        rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 
 
@@ -122,6 +123,7 @@ def batch_command(
     ctx: typer.Context,
     paths: Paths = None,
     candidates: Candidates = False,
+    top: Top = None,
     keep: KeepFile = None,
     memory_max: Annotated[
         str, typer.Option("--memory-max", metavar="SIZE", help="memory of the database, as 512MB; the rest is on disk")
@@ -129,6 +131,19 @@ def batch_command(
     temporary: Annotated[
         str | None,
         typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
+    ] = None,
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document too, as dedup does"),
+    ] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            "--prefer",
+            metavar="first|longest|FIELD",
+            help="which documents to keep: the first (the default), the "
+            "longest, or those with the greatest number in a field",
+        ),
     ] = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
@@ -139,7 +154,9 @@ def batch_command(
     from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    options = BatchOptions(or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary)
+    options = BatchOptions(
+        or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top, verdicts, prefer
+    )
     raise typer.Exit(run(options, load(given(ctx), config)))
 
 

@@ -27,10 +27,20 @@ SettingsFile = Annotated[
 ]
 KeepFile = Annotated[
     str | None,
-    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for run --window-from"),
+    typer.Option("--keep", metavar="FILE", help="write the window at the end to a file, for --window-from"),
+]
+WindowFile = Annotated[
+    str | None,
+    typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
 ]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")]
 Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
+Top = Annotated[
+    int | None,
+    typer.Option(
+        "--top", metavar="K", min=1, help="write the K most similar documents of each instead of pairs, best first"
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no reports, no progress bar, no summary")]
 RejectsFile = Annotated[
     str | None,

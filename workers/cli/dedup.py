@@ -6,7 +6,17 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.arguments import Follow, Paths, Quiet, RejectsFile, SettingsFile, SummaryFile, or_stdin
+from workers.cli.arguments import (
+    Follow,
+    KeepFile,
+    Paths,
+    Quiet,
+    RejectsFile,
+    SettingsFile,
+    SummaryFile,
+    WindowFile,
+    or_stdin,
+)
 from workers.cli.options import given
 
 
@@ -32,6 +42,8 @@ def dedup_command(
         bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
     ] = False,
     follow: Follow = False,
+    window_from: WindowFile = None,
+    keep: KeepFile = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -45,6 +57,7 @@ def dedup_command(
     from workers.settings.load import load
 
     options = DedupOptions(
-        or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output
-    )
+        or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output,
+        window_from, keep,
+    )  # fmt: skip
     raise typer.Exit(run(options, load(given(ctx), config)))

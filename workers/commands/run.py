@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from stream.json_lines import encode_matches
-from stream.pipeline import Matcher, Signer, match_steps
+from stream.batches import Batch
+from stream.json_lines import encode_matches, encode_nearest
+from stream.neighbours.nearest import ranked
+from stream.pipeline import Matcher, Signer, match_steps, step
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
-from workers.commands.session import Session, SessionOptions
+from workers.commands.session import Session, SessionOptions, check_top
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
+from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings, fields_of
 from workers.sources.compression import COMPRESSED_ENDINGS
 from workers.sources.formats import FORMATS, LINES, choose
@@ -45,28 +48,32 @@ class RunOptions(SessionOptions):
     keep: str | None = None
     output: str | None = None
     overview: bool = False
+    top: int | None = None
 
 
 def run(options: RunOptions, settings: Settings) -> Exit:
     """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
     with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
+        if options.top is not None:
+            check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
         output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
+            compiler.wait()
             fill(matcher, options.window_from)
         for signed in session.signed(options.index, signer):
-            for _ in match_steps(matcher, signed.batch):
-                pass
+            compiler.wait()
+            with step(matcher.table):
+                matcher.match(signed.batch, probe=False)
         for signed in session.signed(options.paths, signer, follow=options.follow):
-            for matches in match_steps(matcher, signed.batch, add=not options.probe):
-                if matches.older:
-                    session.report.pairs += len(matches.older)
-                    if options.overview:
-                        overview.add(matches)
-                    write_pairs(output, encode_matches(matches))
+            compiler.wait()
+            for pairs, lines in _answers(matcher, signed.batch, options, overview):
+                session.report.pairs += pairs
+                write_pairs(output, lines)
     if options.keep is not None:
         keep(options.keep, matcher)
     ended = session.end(matcher.table.counts())
@@ -75,6 +82,19 @@ def run(options: RunOptions, settings: Settings) -> Exit:
     if options.output is not None:
         session.report.say(f"the pairs stand in {options.output}")
     return ended
+
+
+def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
+    """The answers to a batch, a slice at a time: the number of pairs or neighbours, and their lines."""
+    if options.top is not None:
+        for part in ranked(matcher, batch, options.top, add=not options.probe):
+            yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)
+        return
+    for matches in match_steps(matcher, batch, add=not options.probe):
+        if matches.older:
+            if options.overview:
+                overview.add(matches)
+            yield len(matches.older), encode_matches(matches)
 
 
 def check_follow(paths: Sequence[str], settings: Settings, *, follow: bool) -> None:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from stream.documents import Document
+from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
@@ -218,3 +219,11 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
                 yield first, signed.result()
         for first, signed in pending:
             yield first, signed.result()
+
+
+def check_top(top: int, settings: Settings, *, candidates: bool, overview: bool = False) -> None:
+    """Raise ``Failure`` for options that mean nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
+    for name, given in (("--candidates", candidates), ("--overview", overview)):
+        if given:
+            raise Failure(Exit.USAGE, f"{name} is about pairs, but --top names neighbours: leave one of them out")
+    check_ranks(settings, top)

@@ -14,10 +14,13 @@ from pathlib import Path
 from stream import deduplicator
 from stream.bands_message import BandMessage, WireError, encode_window
 from stream.pipeline import Matcher
+from stream.verdicts.decider import Decider
 from workers.process.exits import Exit, Failure, input_failure, output_failure
 
 
-def write(path: str, messages: Iterable[BandMessage], stream_time: int, fingerprint: str) -> None:
+def write(
+    path: str, messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
+) -> None:
     """Write a window, which replaces the file when it is whole; ``stream_time`` in microseconds, ``NO_TIME`` for none.
 
     Raises ``Failure`` if it cannot be written.
@@ -25,7 +28,7 @@ def write(path: str, messages: Iterable[BandMessage], stream_time: int, fingerpr
     unfinished = Path(f"{path}.{os.getpid()}")
     try:
         with unfinished.open("wb") as file:
-            for part in encode_window(messages, stream_time, fingerprint):
+            for part in encode_window(messages, stream_time, fingerprint, decisions):
                 file.write(part)
         unfinished.replace(path)
     except OSError as error:
@@ -35,22 +38,24 @@ def write(path: str, messages: Iterable[BandMessage], stream_time: int, fingerpr
             unfinished.unlink()
 
 
-def keep(path: str, matcher: Matcher) -> None:
-    """Write the window of a matcher. Raises ``Failure``."""
+def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
+    """Write the window of a matcher, with what was decided about it. Raises ``Failure``."""
     time, messages = deduplicator.window_of(matcher)
-    write(path, messages, time, matcher.config.signing_fingerprint)
+    decisions = () if decider is None else decider.save()
+    write(path, messages, time, matcher.config.signing_fingerprint, decisions)
 
 
-def fill(matcher: Matcher, path: str) -> None:
+def fill(matcher: Matcher, path: str, decider: Decider | None = None) -> None:
     """Add the documents of a window to an empty matcher, without looking for pairs among them.
 
+    A decider continues from the decisions of the window, and decides the documents of a window without decisions.
     Raises ``Failure`` for a file that cannot be read, is no window, is truncated, or was signed otherwise.
     """
     try:
         with Path(path).open("rb") as file:
-            deduplicator.fill(matcher, file.read)
+            deduplicator.fill(matcher, file.read, decider, decide=decider is not None)
     except OSError as error:
         raise input_failure(f"the window in {path}", error) from None
     except WireError as error:
-        sentence = f"the window in {path} cannot be used: {error}; name a file that neardup run or batch --keep wrote"
+        sentence = f"the window in {path} cannot be used: {error}; name a file that neardup wrote with --keep"
         raise Failure(Exit.GENERATION if "signed under" in str(error) else Exit.INPUT, sentence) from None

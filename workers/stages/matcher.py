@@ -36,6 +36,7 @@ from stream.config import Config
 from stream.partitions import Partition
 from stream.pipeline import SLICE_CANDIDATES
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from workers.stages.link_messages import link_messages, unplaced
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from workers.stages.signer import start_offset
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
@@ -69,6 +70,7 @@ class MatchPlan(NamedTuple):
     allow_gap: bool  # go on when the beginning of a window is no longer in the log
     step_bytes_max: int = STEP_BYTES_MAX
     step_pairs_max: int = STEP_PAIRS_MAX
+    verdicts: bool = False  # write links
 
 
 # Candidates of a step at most: seconds of matching, also where hardly one of them is a pair.
@@ -283,16 +285,16 @@ class MatchWorker:
         """
         messages: list[Message] = []
         touched: dict[int, PartitionTable] = {}
-        done: list[Applied] = []
+        done: list[tuple[int, Applied]] = []
         size = taken = candidates = 0
         with stage(self.observer, "match"):
             for partition, applied in self._applied(records):
                 touched[partition] = self.tables[partition]
-                done.append(applied)
+                done.append((partition, applied))
                 led_to = list(self._messages(partition, applied))
                 messages += led_to
                 size += sum(map(record_bytes, records[taken : taken + applied.messages]))
-                size += sum(len(message.value) for message in led_to)
+                size += sum(len(message.value or b"") for message in led_to)
                 candidates += applied.candidates
                 taken += applied.messages
                 if size >= self.plan.step_bytes_max or len(messages) >= self.pairs_max:
@@ -300,8 +302,9 @@ class MatchWorker:
                 if candidates >= _STEP_CANDIDATES_MAX:
                     break
         offsets = {partition: table.position() for partition, table in touched.items()}
+        links = list(link_messages(done, self.plan.config, self.plan.topics.links)) if self.plan.verdicts else []
         try:
-            transact(self.producer, messages, self.plan.topics.bands, offsets, membership, self.observer)
+            transact(self.producer, messages + links, self.plan.topics.bands, offsets, membership, self.observer)
         except AbortedError:
             for table in touched.values():
                 table.undo()
@@ -312,7 +315,7 @@ class MatchWorker:
         self.pairs_max = min(self.plan.step_pairs_max, self.pairs_max * 5 // 4)
         for table in touched.values():
             table.commit()
-        pairs = sum(len(applied.matches.older) for applied in done)
+        pairs = sum(len(applied.matches.older) for _, applied in done)
         self.observer.count("pairs", pairs)
         self.observer.count("removals", len(messages) - pairs)
         self._report(records[:taken], touched, done)
@@ -329,12 +332,13 @@ class MatchWorker:
             for applied in table.apply_all(run, publish=True, together_bytes=bytes_max, candidates_max=candidates_max):
                 yield partition, applied
 
-    def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[Applied]) -> None:
+    def _report(self, records: Sequence[Record], touched: Iterable[int], done: Sequence[tuple[int, Applied]]) -> None:
         """Report a committed step."""
         now = self.clock()
         self.observer.count("bytes", sum(len(record.value or b"") for record in records))
-        for applied in done:
+        for _, applied in done:
             self.observer.count("documents", applied.documents)
+            self.observer.count("unplaced", unplaced(applied.links))
             if applied.matches.older:
                 self.observer.sample("similarity_ratio", applied.matches.similarity)
                 self.observer.sample("end_to_end_seconds", now - applied.matches.newer_times / _MICROSECONDS)
@@ -347,7 +351,7 @@ class MatchWorker:
         for partition, held in self.tables.items():
             table, label = held.matcher.table, str(partition)
             self.observer.set("table_documents", table.documents, label)
-            self.observer.set("table_bytes", table.memory_bytes()[1], label)
+            self.observer.set("table_bytes", held.memory_bytes(), label)
             self.observer.sample("bucket_length", table.bucket_lengths(_SAMPLED_DOCUMENTS))
             if held.stream_time is not None:
                 self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)

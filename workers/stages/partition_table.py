@@ -16,7 +16,9 @@ consistent with it.
   ``replay``, without publishing, and then holds what the old owner held when it committed.
 
 Per slice of a message in the window the table keeps the offset of the message, the slot after the slice, and the stream
-time before the message.
+time before the message. Next to the slots it keeps the places of the documents, by which ``links`` names them. After
+the last message of a signer's step the stream time advances to the greatest of the step, also where none of its
+documents has a key in this partition: so a partition with few documents drops what the others have dropped.
 """
 
 from __future__ import annotations
@@ -33,11 +35,13 @@ from stream.bands_message import WireError, decode
 from stream.batches import Batch, concatenate, select
 from stream.config import Config
 from stream.errors import ConfigError
-from stream.pair_rule import Matches
+from stream.pair_rule import NO_MATCHES, Matches
 from stream.partitions import Partition
-from stream.pipeline import SLICE_CANDIDATES, Matcher
+from stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from stream.table import COUNTERS, NO_TIME
+from workers.stages.slot_places import SlotPlaces
 from workers.stages.transaction import record_bytes
+from workers.topics.links import NO_PROGRESS, Links, similarity_steps
 from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
@@ -60,14 +64,16 @@ class Window(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What a slice of messages leads to: the pairs to publish, the ids removed after them; how many messages it ends,
-    how many documents and candidates it has."""
+    """What a slice of messages leads to: the pairs to publish, also by place; the ids removed after them; how many
+    messages it ends, how many documents and candidates it has; the progress that the ended messages report."""
 
     matches: Matches
+    links: Links
     removed: list[bytes]
     messages: int
     documents: int
     candidates: int
+    progress: npt.NDArray[np.int64]
 
 
 class _Mark(NamedTuple):
@@ -86,13 +92,17 @@ class _Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Rows of a message that are to come, all or those from a row on; the times of those that are still to come."""
+    """Rows of a message that are to come, all or those from a row on; the times of those that are still to come; and
+    what counts after the last row of the message: removals, stream time, progress."""
 
     offset: int
     batch: Batch
+    places: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
     is_cut: bool  # the message has rows after these, which stay out
     removed: list[bytes]
+    stream_time: int
+    progress: npt.NDArray[np.int64]
 
 
 class PartitionTable:
@@ -101,6 +111,7 @@ class PartitionTable:
     def __init__(self, config: Config, partition: Partition, window: Window | None = None) -> None:
         self.config = config
         self.matcher = Matcher(config, partition)
+        self._places = SlotPlaces()
         self._marks: deque[_Mark] = deque()
         self._added = 0
         time = int(NO_TIME) if window is None or window.stream_time is None else window.stream_time
@@ -132,14 +143,18 @@ class PartitionTable:
         """
         together: list[_Part] = []
         documents = size = 0
+        time = self._place.time
         for record in records:
             part = self._part(record)
             together.append(part)
             documents += part.batch.size
             size += record_bytes(record)
-            if part.removed or documents >= _TOGETHER_DOCUMENTS or size >= together_bytes:
+            time = max(time, int(part.times.max(initial=time)))
+            is_last = bool(part.removed) or part.stream_time > time
+            if is_last or documents >= _TOGETHER_DOCUMENTS or size >= together_bytes:
                 yield from self._apply(together, publish, candidates_max)
                 together, documents, size = [], 0, 0
+                time = self._place.time
         if together:
             yield from self._apply(together, publish, candidates_max)
 
@@ -156,34 +171,49 @@ class PartitionTable:
         if record.refused is not None:
             raise WireError(refused_batch_sentence(record, "bands"))
         assert record.value is not None, "a message of bands without a value"
-        batch, removed = decode(record.value, self.config.signing_fingerprint)
+        batch, removed, places, stream_time, progress = decode(record.value, self.config.signing_fingerprint)
+        assert places is not None, "decoding gives places"
         size = batch.size
         first = self._place.row if record.offset == self._place.offset else 0
         if first or end is not None:
-            batch = select(batch, np.arange(first, size if end is None else end))
-        is_cut = end is not None and end < size
-        return _Part(record.offset, batch, batch.times, is_cut, [] if is_cut else removed)
+            rows = np.arange(first, size if end is None else end)
+            batch, places = select(batch, rows), places[rows]
+        if end is not None and end < size:
+            return _Part(record.offset, batch, places, batch.times, True, [], int(NO_TIME), NO_PROGRESS)
+        return _Part(record.offset, batch, places, batch.times, False, removed, stream_time, progress)
 
     def _apply(self, together: list[_Part], publish: bool, candidates_max: int) -> Iterator[Applied]:
-        """Take parts of messages in slices; removals only in the last of them."""
+        """Take parts of messages in slices; removals, and a stream time ahead of the rows, only in the last of them."""
         table = self.matcher.table
         removed, parts, first = together[-1].removed, deque(together), 0
         batch = concatenate([part.batch for part in together])
+        places = np.concatenate([part.places for part in together])
         if not self._open:
             table.begin()
             self._open, self._added, self._place_before = True, 0, self._place
-        for part in self.matcher.slices(batch, probe=publish, candidates_max=candidates_max):
+        slot = table.slot_end
+        self._places.put(slot, places)
+        empty = [Slice(NO_MATCHES, np.empty(0, np.int32), np.empty(0, np.int64), 0, 0)]
+        slices = self.matcher.slices(batch, probe=publish, candidates_max=candidates_max) if batch.size else empty
+        for part in slices:
             is_last = part.end == batch.size
             ended = self._advance(parts, part.end - first)
-            assert (self._place.time, not parts) == (table.stream_time, is_last), "every item takes a slot"
+            assert bool(parts) != is_last, "a slice ends where its messages do not"
+            assert table.slot_end == slot + part.end, "every item takes a slot"
+            if self._place.time != NO_TIME:
+                table.pass_time(self._place.time)
             for id_ in removed if is_last else ():
                 self.matcher.remove(id_)
-            yield Applied(part.matches, removed if is_last else [], ended, part.end - first, part.candidates)
+            links = Links(places[part.items], self._places.of(part.slots), similarity_steps(part.matches.similarity))
+            progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])
+            gone = removed if is_last else []
+            yield Applied(part.matches, links, gone, len(ended), part.end - first, part.candidates, progress)
             first = part.end
 
-    def _advance(self, parts: deque[_Part], rows: int) -> int:
-        """Note that the next rows of these parts are in the table; returns how many messages that ends."""
-        slot_end, ended = self.matcher.table.slot_end - rows, 0
+    def _advance(self, parts: deque[_Part], rows: int) -> list[_Part]:
+        """Note that the next rows of these parts are in the table; returns the messages that this ends."""
+        slot_end = self.matcher.table.slot_end - rows
+        ended: list[_Part] = []
         while parts:
             part, place = parts.popleft(), self._place
             if place.row == 0:
@@ -201,8 +231,9 @@ class PartitionTable:
                 if count < len(part.times):
                     parts.appendleft(part._replace(times=part.times[count:]))
                 break
-            self._place = _Place(part.offset + 1, 0, place.time, place.time)
-            ended += 1
+            time = max(place.time, part.stream_time)
+            self._place = _Place(part.offset + 1, 0, time, time)
+            ended.append(part)
         return ended
 
     @property
@@ -237,8 +268,13 @@ class PartitionTable:
             self.matcher.table.commit()
             self._open = False
         oldest = self.matcher.table.oldest
+        self._places.release(oldest)
         while self._marks and self._marks[0].slot_end <= oldest:
             self._marks.popleft()
+
+    def memory_bytes(self) -> int:
+        """Memory allocated by the table, and by the places next to it."""
+        return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes
 
     def increments(self) -> dict[str, int]:
         """Return the increase of each count of ``COUNTED`` since the last call; call it between steps."""

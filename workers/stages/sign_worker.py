@@ -210,7 +210,7 @@ class SignWorker:
         )  # fmt: skip
         if not step.records:
             return 0
-        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds)
+        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds, step.offsets)
         if not self._commit(signings.messages, membership, step):
             return 0
         _report(signings.report, self.observer)

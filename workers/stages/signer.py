@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +22,10 @@ from stream.partitions import route
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
 from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
 from workers.telemetry.observer import SILENT, Observer, stage
+from workers.topics.arrivals import encode_arrivals
 from workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
 from workers.topics.names import Topics
 from workers.transport.protocol import Record
@@ -49,6 +51,7 @@ class SignPlan(NamedTuple):
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     step_bytes_max: int = STEP_BYTES_MAX
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
+    verdicts: bool = False  # write arrivals
 
 
 class SignReport(NamedTuple):
@@ -71,11 +74,12 @@ class Signings(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Documents, then removals of ids. So a document may meet an earlier one whose removal stood before it in the same
-    poll, as it may when the two come by different partitions; what is kept is the order of what concerns one id."""
+    """Documents, then removals of ids; ``rows`` says which records the documents are. So a document may meet an earlier
+    one whose removal stood before it in the same poll, as it may when the two come by different partitions; what is
+    kept is the order of what concerns one id."""
 
     documents: list[Document]
-    records: list[Record]
+    rows: list[int]
     removed: dict[bytes, None]
 
 
@@ -96,51 +100,75 @@ def sign_records(
     plan: SignPlan,
     observer: Observer = SILENT,
     now_seconds: float = math.inf,
+    starts: Mapping[int, int] | None = None,
 ) -> Signings:
     """Sign records of ``documents``: return everything to send; deterministic, no input or output.
 
     A time far ahead of its record's is moved back, that of a record without a time when it is far ahead of
-    ``now_seconds``; a document is refused when neither it nor its record has a time.
+    ``now_seconds``; a document is refused when neither it nor its record has a time. ``starts`` are the offsets up to
+    which earlier steps read each partition, by default those of its first record here.
     """
     messages: list[Message] = []
     refused: dict[str, int] = {}
+    rows = StepRows(records, starts or {})
     with stage(observer, "decode"):
-        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds)
+        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds, rows)
     with stage(observer, "sign"):
-        documents, shingles, removals = _sign_segments(segments, signer, plan, messages, refused)
+        documents, shingles, removals = _sign_segments(records, segments, signer, plan, messages, refused, rows)
+        if plan.verdicts:
+            fingerprint = plan.config.signing_fingerprint
+            messages += [
+                Message(plan.topics.arrivals, 0, data) for data in encode_arrivals(rows.arrivals(), fingerprint)
+            ]
     size = sum(len(record.value or b"") for record in records)
     return Signings(messages, SignReport(documents, size, shingles, removals, clamped, misnamed, refused))
 
 
 def _sign_segments(
-    segments: Sequence[_Segment], signer: Signer, plan: SignPlan, messages: list[Message], refused: dict[str, int]
+    records: Sequence[Record],
+    segments: Sequence[_Segment],
+    signer: Signer,
+    plan: SignPlan,
+    messages: list[Message],
+    refused: dict[str, int],
+    rows: StepRows,
 ) -> tuple[int, int, int]:
     """Sign the segments into ``messages``; returns the number of documents, shingles and removals."""
     documents = shingles = removals = 0
+    contents: list[list[BandMessage]] = [[] for _ in range(plan.partitions)]
     for segment in segments:
-        batches = []
+        batches, places = [], []
         first = 0
         for chunk in chunks(segment.documents):
             signed = signer.sign(chunk)
             for refusal in signed.refusals:
-                _refuse(segment.records[first + refusal.place], refusal.reason, plan, messages, refused)
+                _refuse(records[segment.rows[first + refusal.place]], refusal.reason, plan, messages, refused)
+            accepted = np.ones(len(chunk), np.bool_)
+            accepted[[refusal.place for refusal in signed.refusals]] = False
+            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch))
             first += len(chunk)
             shingles += signed.shingles
             documents += signed.batch.size
             batches.append(signed.batch)
         removals += len(segment.removed)
-        messages += _band_messages(batches, list(segment.removed), plan)
+        _add_contents(contents, batches, places, list(segment.removed), plan)
+    messages += _band_messages(contents, plan, rows)
     return documents, shingles, removals
 
 
 def _segments(
-    records: Sequence[Record], plan: SignPlan, messages: list[Message], refused: dict[str, int], now_seconds: float
+    records: Sequence[Record],
+    plan: SignPlan,
+    messages: list[Message],
+    refused: dict[str, int],
+    now_seconds: float,
+    rows: StepRows,
 ) -> tuple[list[_Segment], int, int]:
     """Records in order, split where an id comes again after its removal; how many times were clamped; and how many
     documents have an id that is not the key of their message."""
     segments = [_Segment([], [], {})]
     clamped = misnamed = 0
-    for record in records:
+    for row, record in enumerate(records):
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
             _refuse(record, "batch_too_large", plan, messages, refused, documents)
@@ -151,6 +179,7 @@ def _segments(
                 _refuse(record, reason, plan, messages, refused)
             elif record.key is not None:
                 segments[-1].removed[record.key] = None
+                rows.remove(row, record.key)
             continue
         key = None if record.key is None else _as_text(record.key)
         document = decode_document(record.value, plan.fields, key)
@@ -171,24 +200,38 @@ def _segments(
             segments.append(_Segment([], [], {}))
         misnamed += record.key is not None and key != document.id
         segments[-1].documents.append(document)
-        segments[-1].records.append(record)
+        segments[-1].rows.append(row)
     return segments, clamped, misnamed
 
 
-def _band_messages(batches: Sequence[Batch], removed: list[bytes], plan: SignPlan) -> Iterator[Message]:
-    """Make the messages for each partition that gets an item or a removal: one, or several if it is too long."""
-    fingerprint = plan.config.signing_fingerprint
-    width = plan.config.plan.width
-    batch = concatenate(batches) if batches else empty_batch(width)
+def _add_contents(
+    contents: list[list[BandMessage]],
+    batches: Sequence[Batch],
+    places: Sequence[npt.NDArray[np.int64]],
+    removed: list[bytes],
+    plan: SignPlan,
+) -> None:
+    """Add a segment to the messages of each partition that gets an item or a removal: one, or several if too long."""
+    batch = concatenate(batches) if batches else empty_batch(plan.config.plan.width)
+    place = np.concatenate(places) if places else np.empty(0, np.int64)
     keys = bucket_keys(batch, SCHEMES[plan.config.scheme], plan.config.plan)
     gone = _split_removed(removed)
     for partition, rows in enumerate(route(keys, plan.partitions)):
-        contents = [BandMessage(select(batch, part), []) for part in _split(batch, rows)]
-        if contents and gone:  # removals come after every document
-            contents[-1] = contents[-1]._replace(removed=gone[0])
+        made = [BandMessage(select(batch, part), [], place[part]) for part in _split(batch, rows)]
+        if made and gone:  # removals come after every document
+            made[-1] = made[-1]._replace(removed=gone[0])
         nothing = select(batch, rows[:0])
-        contents += [BandMessage(nothing, part) for part in gone[bool(contents) :]]
-        for content in contents:
+        made += [BandMessage(nothing, part) for part in gone[bool(made) :]]
+        contents[partition] += made
+
+
+def _band_messages(contents: list[list[BandMessage]], plan: SignPlan, rows: StepRows) -> Iterator[Message]:
+    """Make the messages of each partition: one at least, so that every partition learns how far the step has come."""
+    fingerprint = plan.config.signing_fingerprint
+    nothing = BandMessage(empty_batch(plan.config.plan.width), [])
+    for partition, made in enumerate(contents):
+        *before, last = made or [nothing]
+        for content in (*before, last._replace(stream_time=rows.stream_time, progress=rows.progress)):
             yield Message(plan.topics.bands, partition, encode(content, fingerprint))
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -25,6 +26,7 @@ from workers.transport.protocol import (
     Committed,
     Consumer,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     Producer,
@@ -51,14 +53,20 @@ class Message(NamedTuple):
 
     topic: str
     partition: int
-    value: bytes
+    value: bytes | None
     key: bytes | None = None
     timestamp_ms: int | None = None
+    headers: Headers = ()
 
 
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
+
+
+def message_bytes(message: Message) -> int:
+    """Bytes of key and value."""
+    return len(message.value or b"") + len(message.key or b"")
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
@@ -83,28 +91,29 @@ def transact(
     membership: Membership,
     observer: Observer = SILENT,
     outcome: str = COMMITTED,
+    more_offsets: Mapping[str, Mapping[int, Committed]] = MappingProxyType({}),
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
-    ``outcome`` is its outcome in the metrics when it is committed.
+    ``outcome`` is its outcome in the metrics when it is committed. ``more_offsets`` are those of topics that the member
+    reads without the group, by topic.
     Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any failure, also of
     ``begin`` and ``commit``, the transaction must be aborted before the next one.
     """
     try:
-        _publish(producer, messages, topic, offsets, membership, observer)
+        _publish(producer, messages, {topic: offsets, **more_offsets}, membership, observer)
     except TransportError as error:
         observer.count("transactions", 1, _OUTCOMES.get(type(error), "aborted"))
         raise
     observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
-    observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
+    observer.count("sent_bytes", sum(map(message_bytes, messages)))
 
 
 def _publish(
     producer: Producer,
     messages: Sequence[Message],
-    topic: str,
-    offsets: Mapping[int, Committed],
+    offsets: Mapping[str, Mapping[int, Committed]],
     membership: Membership,
     observer: Observer,
 ) -> None:
@@ -114,12 +123,13 @@ def _publish(
         for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
             with stage(observer, "send"):
                 for message in messages[first : first + _FLUSH_MESSAGES]:
-                    producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
+                    producer.send(*message)
             with stage(observer, "flush"):
                 producer.flush()
         with stage(observer, "commit"):
             started = time.perf_counter()
-            producer.send_offsets(topic, offsets, membership)
+            for topic, places in offsets.items():
+                producer.send_offsets(topic, places, membership)
             producer.commit()
             observer.sample("commit_seconds", [time.perf_counter() - started])
     except OutcomeUnknownError:

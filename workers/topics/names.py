@@ -14,7 +14,7 @@ import mmh3
 from workers.settings.kafka import StreamSettings
 
 # The roles of workers.
-SIGN, MATCH = "sign", "match"
+ROLES = SIGN, MATCH, LINK, FILTER = "sign", "match", "link", "filter"
 
 
 class Topics(NamedTuple):
@@ -24,6 +24,11 @@ class Topics(NamedTuple):
     dead: str
     bands: str
     candidates: str
+    arrivals: str
+    links: str
+    verdicts: str
+    clusters: str
+    unique: str
 
 
 def generation(signing_fingerprint: str, partitions: int) -> str:
@@ -32,9 +37,14 @@ def generation(signing_fingerprint: str, partitions: int) -> str:
 
 
 def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
-    """Return the topics of a prefix; the topic of bands has its generation in its name."""
-    bands = f"{prefix}bands-{generation(signing_fingerprint, partitions)}"
-    return Topics(f"{prefix}documents", f"{prefix}documents.dead", bands, f"{prefix}candidates")
+    """Return the topics of a prefix; those that depend on the generation have it in their names."""
+    made = generation(signing_fingerprint, partitions)
+    bands, arrivals, links, verdicts, clusters = (
+        f"{prefix}{name}-{made}" for name in ("bands", "arrivals", "links", "verdicts", "clusters")
+    )
+    documents = f"{prefix}documents"
+    dead, candidates, unique = f"{documents}.dead", f"{prefix}candidates", f"{documents}.unique"
+    return Topics(documents, dead, bands, candidates, arrivals, links, verdicts, clusters, unique)
 
 
 class Names(NamedTuple):

@@ -1,6 +1,6 @@
 """What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-Every transport guarantees the following. ``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` are the
+Every transport guarantees the following. The files ``tests/processes/transport_*laws.py`` are the
 same list as laws, and run on each transport.
 
 - **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
@@ -24,7 +24,7 @@ The caller follows these rules; each was broken once, and lost data:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from stream.errors import NeardupError
@@ -73,6 +73,10 @@ class UnknownTopicError(TransportError):
     """The topic does not exist, or lacks a partition that it must have."""
 
 
+# Names and values of the headers of a record, in order.
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class RefusedBatch(NamedTuple):
     """A compressed batch that was not unpacked, because its content exceeds ``batch_bytes_max``.
 
@@ -88,6 +92,7 @@ class Record(NamedTuple):
 
     ``timestamp_ms`` is when it was appended or what its producer set, depending on the topic; below 0 if neither is
     known. With ``refused`` it stands for a whole batch: ``offset`` is that of the last record, without key and value.
+    ``headers`` are read by a ``Reader`` alone: for any other reader there are none.
     """
 
     partition: int
@@ -96,6 +101,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     refused: RefusedBatch | None = None
+    headers: Headers = ()
 
 
 class Committed(NamedTuple):
@@ -200,6 +206,30 @@ class Consumer(Protocol):
         """
 
 
+class Reader(Protocol):
+    """Reads committed records of several partitions of a topic as they come, without a group. One thread uses it."""
+
+    def follow(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on, and no others."""
+
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
+        """Return what has come, in order within a partition; at most about ``bytes_max`` of it.
+
+        Raises:
+            OffsetGoneError: the position of a partition is outside its log.
+            UnreachableError: the broker does not answer.
+        """
+
+    def hold(self, partitions: Collection[int]) -> None:
+        """Read no records of these until the next call, and those of all others."""
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset of the next record of each partition."""
+
+    def close(self) -> None:
+        """Free everything; never raises."""
+
+
 class Producer(Protocol):
     """A transactional producer: ``begin``, any number of ``send``, ``flush``, ``send_offsets``, ``commit``.
 
@@ -212,7 +242,13 @@ class Producer(Protocol):
         """Open a transaction; raises ``AbortedError`` if the broker is away and the client must be replaced."""
 
     def send(
-        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> None:
         """Append a record to the transaction, asynchronously: ``flush`` reports failures.
 
@@ -222,6 +258,7 @@ class Producer(Protocol):
             value: the record's value.
             key: the record's key.
             timestamp_ms: milliseconds since 1970; ``None`` for the present. Topics may set their own.
+            headers: the record's headers.
 
         Raises:
             TooLargeError: the record is longer than the limit; the transaction is unchanged.
@@ -235,7 +272,7 @@ class Producer(Protocol):
         """Put offsets of the group into the transaction; call ``flush`` before it.
 
         Args:
-            topic: the topic that was polled.
+            topic: the topic that was polled, or one that the member reads without the group.
             offsets: partition -> next offset to read.
             membership: that of the poll which returned the records.
 
@@ -302,6 +339,13 @@ class Transport(Protocol):
         Raises:
             OffsetGoneError: ``start`` or ``end`` is outside the log.
             UnreachableError: an open transaction before ``end`` does not end in time, or the broker does not answer.
+        """
+
+    def reader(self, topic: str) -> Reader:
+        """Make a reader of a topic; it reads nothing until its first ``follow``.
+
+        Raises:
+            UnreachableError: the broker does not answer.
         """
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:

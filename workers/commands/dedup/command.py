@@ -26,6 +26,7 @@ from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
 from workers.commands.run import SWITCH_SECONDS, check_follow
 from workers.commands.session import Chunk, Session, SessionOptions
+from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
@@ -45,6 +46,8 @@ class DedupOptions(SessionOptions):
     annotate: bool = False
     follow: bool = False
     output: str | None = None
+    window_from: str | None = None
+    keep: str | None = None
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
@@ -56,10 +59,14 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
+        if options.window_from is not None:
+            fill(matcher, options.window_from, decider)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
+    if options.keep is not None:
+        keep(options.keep, matcher, decider)
     found = outputs.found()
     ended = session.end(matcher.table.counts(), found)
     if found["largest_clusters"]:
@@ -170,7 +177,7 @@ def _writer(file: IO[bytes], what: str) -> Write:
 
 def _check_outputs(options: DedupOptions) -> None:
     """Raise ``Failure`` if an output is an input, or two outputs are one: writing it would destroy the other."""
-    named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects")}
+    named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects", "keep")}
     seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
     for name, path in named.items():
         if path is None:

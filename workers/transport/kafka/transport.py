@@ -23,11 +23,13 @@ from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpe
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from workers.transport.kafka.consumer import KafkaGroupConsumer
 from workers.transport.kafka.producer import KafkaTransactionalProducer
+from workers.transport.kafka.reader import KafkaReader
 from workers.transport.protocol import (
     Committed,
     Consumer,
     OffsetGoneError,
     Producer,
+    Reader,
     Record,
     Replication,
     UnreachableError,
@@ -89,6 +91,10 @@ class KafkaTransport:
         finally:
             with suppress(Exception):
                 client.close(autocommit=False)
+
+    def reader(self, topic: str) -> Reader:
+        """Make a reader of a topic without a group."""
+        return KafkaReader(self._settings, topic)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """First offset and end of each partition; the end is where a read-committed reader would stop."""

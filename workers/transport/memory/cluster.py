@@ -29,6 +29,7 @@ from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     Record,
@@ -190,10 +191,11 @@ class MemoryCluster:
         value: bytes | None,
         key: bytes | None = None,
         timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> int:
         """Write a record without a transaction, as an outside producer does; returns its offset."""
         with self.lock:
-            return self._append(topic, partition, value, key, timestamp_ms, None)
+            return self._append(topic, partition, value, key, timestamp_ms, None, headers)
 
     def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
         """Write records as one compressed batch; one that unpacks to more than ``batch_bytes_max`` is refused."""
@@ -217,6 +219,12 @@ class MemoryCluster:
             if group.topic != topic:
                 raise AssertionError(f"group {name!r} reads {group.topic!r}; in memory a group has one topic")
             return group
+
+    def offsets(self, group: str, topic: str) -> dict[int, Committed]:
+        """Return what a group has committed in a topic, its own or another one."""
+        with self.lock:
+            known = self._groups.get(group)
+            return {} if known is None else known.offsets_of(topic)
 
     # Called by clients, which hold the lock.
 
@@ -275,15 +283,16 @@ class MemoryCluster:
         value: bytes | None,
         key: bytes | None,
         timestamp_ms: int | None,
+        headers: Headers = (),
     ) -> None:
         """Append to the transaction of this transactional id and epoch."""
-        self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer))
+        self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer), headers)
 
     def write_offsets(
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership
     ) -> None:
         """Put offsets of a group into the transaction; raises ``FencedError`` for an older membership."""
-        group = self.group(membership.group, topic)
+        group = self._groups[membership.group]
         group.check(membership)
         transaction = self._transaction(producer)
         for partition, committed in offsets.items():
@@ -335,6 +344,7 @@ class MemoryCluster:
         key: bytes | None,
         timestamp_ms: int | None,
         writer: Transaction | None,
+        headers: Headers = (),
     ) -> int:
         log = self.log(topic, partition)
         bytes_sent = len(value or b"") + len(key or b"")
@@ -345,7 +355,7 @@ class MemoryCluster:
             )
         if timestamp_ms is None or self._topics[topic].log_append_time:
             timestamp_ms = int(self.now_seconds * 1000)
-        return log.append(value, key, timestamp_ms, writer)
+        return log.append(value, key, timestamp_ms, writer, headers)
 
     def _end(self, state: _ProducerState, commit: bool) -> None:
         transaction, state.transaction = state.transaction, None
@@ -355,5 +365,5 @@ class MemoryCluster:
         for log in transaction.logs:
             log.append_control(transaction)
         if commit:
-            for (group, _, partition), committed in transaction.offsets.items():
-                self._groups[group].offsets[partition] = committed
+            for (group, topic, partition), committed in transaction.offsets.items():
+                self._groups[group].offsets_of(topic)[partition] = committed

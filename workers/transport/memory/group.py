@@ -47,6 +47,7 @@ class Group:
         self.topic = topic
         self.generation = 0
         self.offsets: dict[int, Committed] = {}
+        self._more_offsets: dict[str, dict[int, Committed]] = {}  # of topics that its members read without the group
         self.members: dict[str, Member] = {}  # in order of joining
         self._partitions = sorted(partitions)
         self._joined: set[str] | None = None  # members that took part in the present rebalance; None if stable
@@ -56,6 +57,10 @@ class Group:
     def rebalancing(self) -> bool:
         """Whether a rebalance waits for members to poll."""
         return self._joined is not None
+
+    def offsets_of(self, topic: str) -> dict[int, Committed]:
+        """Return what is committed in a topic, to read or to change."""
+        return self.offsets if topic == self.topic else self._more_offsets.setdefault(topic, {})
 
     def holder(self, instance: str) -> Member | None:
         """Return the member of an instance, if there is one; ``None`` for an empty name."""

@@ -15,7 +15,7 @@ notice: it continues to poll, and its offsets are refused.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from workers.transport.memory.cluster import MemoryCluster
@@ -28,12 +28,13 @@ from workers.transport.protocol import (
     Membership,
     Polled,
     Producer,
+    Reader,
     Record,
     Replication,
     UnreachableError,
 )
 
-__all__ = ["MemoryCluster", "MemoryConsumer", "MemoryProducer", "MemoryTransport"]
+__all__ = ["MemoryCluster", "MemoryConsumer", "MemoryProducer", "MemoryReader", "MemoryTransport"]
 
 Wait = Callable[[float], None]
 
@@ -79,6 +80,10 @@ class MemoryTransport:
                 waited = _wait_for(self._wait, f"the transaction open at {start} of {topic}-{partition}", waited)
             start = position
 
+    def reader(self, topic: str) -> Reader:
+        """Make a reader of a topic without a group."""
+        return MemoryReader(self._cluster, self._wait, topic)
+
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Return first offset and end of each partition; the end is where a read-committed reader stops."""
         with self._cluster.lock:
@@ -90,7 +95,7 @@ class MemoryTransport:
         """What the group has committed; pending offsets do not count."""
         with self._cluster.lock:
             self._cluster.check("group_offsets")
-            return dict(self._cluster.group(group, topic).offsets)
+            return dict(self._cluster.offsets(group, topic))
 
     def configs(self, topic: str) -> Mapping[str, str]:
         """Return the settings with which the topic was created."""
@@ -276,3 +281,53 @@ class MemoryConsumer:
         if partition not in self._places:
             raise AssertionError(f"{self._topic}-{partition} is not assigned to {self._instance!r}: poll says what is")
         return self._places[partition]
+
+
+class MemoryReader:
+    """Reads partitions without a group; see ``workers.transport.protocol.Reader``."""
+
+    def __init__(self, cluster: MemoryCluster, wait: Wait | None, topic: str) -> None:
+        self._cluster, self._wait, self._topic = cluster, wait, topic
+        self._positions: dict[int, int] = {}
+        self._held: frozenset[int] = frozenset()
+
+    def follow(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on."""
+        self._positions, self._held = dict(starts), frozenset()
+
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
+        """Return what has come; without ``wait`` it returns at once."""
+        waited = 0.0
+        while True:
+            with self._cluster.lock:
+                self._cluster.check("read")
+                found = self._read(records_max, bytes_max)
+            if found or self._wait is None or waited >= timeout_seconds:
+                return found
+            self._wait(WAIT_SECONDS)
+            waited += WAIT_SECONDS
+
+    def hold(self, partitions: Collection[int]) -> None:
+        """Read no records of these until the next call."""
+        self._held = frozenset(partitions)
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset of the next record of each partition."""
+        return dict(self._positions)
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+    def _read(self, records_max: int, bytes_max: int) -> list[Record]:
+        found: list[Record] = []
+        for partition in self._positions.keys() - self._held:
+            log = self._cluster.log(self._topic, partition)
+            records, position = log.read(self._positions[partition], records_max - len(found))
+            for record in records:
+                if bytes_max <= 0:
+                    position = record.offset
+                    break
+                bytes_max -= len(record.value or b"") + len(record.key or b"")
+                found.append(record)
+            self._positions[partition] = position
+        return found

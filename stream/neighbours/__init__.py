@@ -1,0 +1,1 @@
+"""The most similar documents of each document."""

@@ -1,0 +1,107 @@
+"""The k most similar documents of each document: probe, score everything that was met, keep the best k.
+
+A search has no threshold: what shares a bucket is ranked by its similarity, however low. So ``threshold`` and
+``recall`` say something else here: bands and rows are chosen so that a neighbour of similarity ``threshold`` is found
+with probability ``recall``. Each neighbour comes with the probability at its own similarity. An exact scheme finds
+every neighbour from the threshold on and names no other.
+
+The copies of a content are one neighbour, the newest that may pair, so a flood of copies does not fill the ranks.
+``bucket_candidates_max`` bounds what is read of a bucket; a probe stops after ``probe_candidates_max`` only where that
+is set, because the best may come last.
+
+Source: Chakrabarti, Mining the Web, the closest K documents; Mining of Massive Datasets, 3.1.3 and 3.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.batches import Batch, bucket_keys, table_items
+from stream.config import Config
+from stream.documents import Neighbour
+from stream.errors import ConfigError
+from stream.pair_rule import judge
+from stream.pipeline import SLICE_CANDIDATES, Matcher, step
+from stream.schemes import SCHEMES
+from stream.table import NO_LIMIT, Candidates
+from stream.theory.tuning import probabilities
+
+
+class Ranked(NamedTuple):
+    """Consecutive items of a batch with their neighbours, and how many candidates were scored for them."""
+
+    ids: list[str]
+    neighbours: list[list[Neighbour]]
+    candidates: int
+
+
+def check_ranks(config: Config, k: int) -> None:
+    """Raise ``ConfigError`` if ``k`` is no number of neighbours, or the scheme cannot say how likely one is found."""
+    if k < 1:
+        raise ConfigError(f"top is {k}, but there must be a neighbour to name: set it to 1 or more")
+    if not (config.tuning.bands or SCHEMES[config.scheme].exact):
+        raise ConfigError(
+            f"scheme {config.scheme} cannot rank: its candidates do not depend on their similarity; take a scheme of "
+            "sets or of vectors"
+        )
+
+
+def chance_found(config: Config, similarity: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """The probability that a neighbour of each similarity (``float64[m]``, in [0, 1]) is found, ``float64[m]``.
+
+    >>> import numpy as np
+    >>> chance_found(Config(threshold=0.8), np.array([0.5, 0.8, 1.0])).round(2).tolist()
+    [0.14, 0.99, 1.0]
+    """
+    return probabilities(config.tuning, similarity)[0]
+
+
+def best(
+    items: npt.NDArray[np.int32], similarity: npt.NDArray[np.float64], slots: npt.NDArray[np.int64], k: int
+) -> npt.NDArray[np.int64]:
+    """The places of the ``k`` most similar candidates of each item, by item, best first; of equal ones the newest."""
+    order = np.lexsort((-slots, -similarity, items))
+    owners = items[order]
+    first = np.flatnonzero(np.diff(owners, prepend=-1))
+    rank = np.arange(len(order)) - np.repeat(first, np.diff(np.append(first, len(order))))
+    return np.asarray(order[rank < k])
+
+
+def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iterator[Ranked]:
+    """Each item of a batch with its ``k`` most similar earlier documents, in slices; with ``add`` it is added then.
+
+    With ``add`` a slice is a step of its own; an exception undoes the slice that raised it alone.
+    """
+    config, table = matcher.config, matcher.table
+    scheme = SCHEMES[config.scheme]
+    limits = table.limits._replace(probe_candidates=config.probe_candidates_max or NO_LIMIT, ranking=True)
+    items, end = table_items(batch, bucket_keys(batch, scheme, config.plan)), 0
+    while end < batch.size:
+        first = end
+        with step(table) if add else nullcontext():
+            met = table.probe_add(items, add=add, first=first, candidates_max=SLICE_CANDIDATES, limits=limits)
+            end = met.end
+            neighbours = _neighbours(matcher, batch, met, k, first)
+        yield Ranked(batch.ids_at(np.arange(first, end)), neighbours, len(met.items))
+
+
+def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: int) -> list[list[Neighbour]]:
+    """The best of what the items from ``first`` on met."""
+    if not len(met.items):
+        return [[] for _ in range(first, met.end)]
+    config = matcher.config
+    score_min = config.tuning.score_min if SCHEMES[config.scheme].exact else 0.0
+    judged = judge(matcher.common(batch, met), met.identical, score_min, config.buckets_shared_min)
+    rows = np.flatnonzero(judged.is_pair)
+    rows = rows[best(met.items[rows], judged.similarity[rows], met.slots[rows], k)]
+    similarity = judged.similarity[rows]
+    found = np.where(met.identical[rows], 1.0, chance_found(config, similarity))
+    named = list(map(Neighbour, matcher.table.ids(met.slots[rows]), similarity.tolist(), found.tolist()))
+    starts = np.searchsorted(met.items[rows], np.arange(first, met.end + 1)).tolist()
+    return [named[a:b] for a, b in pairwise(starts)]

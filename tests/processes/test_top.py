@@ -1,0 +1,100 @@
+"""``--top K``: the most similar documents of each, from the commands ``run``, ``probe`` and ``batch``."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+from command import neardup  # noqa: F401 - a fixture
+
+from stream import Config, Deduplicator, Document
+from stream.pipeline import Signer
+from workers.commands.batch.corpus import Corpus
+from workers.settings.files import Settings
+
+WORDS = [f"word{n}" for n in range(200)]
+
+
+def story(first: int, changed: int) -> str:
+    """Sixty words, of which the last ones are replaced."""
+    return " ".join([*WORDS[first : first + 60 - changed], *WORDS[100 : 100 + changed]])
+
+
+DOCUMENTS = {"a": story(0, 0), "b": story(0, 2), "c": story(0, 6), "d": story(0, 2), "e": "quite another text"}
+
+
+@pytest.fixture
+def news(tmp_path):
+    """Five documents: b and d are one content."""
+    path = tmp_path / "news.jsonl"
+    path.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in DOCUMENTS.items()))
+    return path
+
+
+def nearest_of(done):
+    """Each document with the ids of its neighbours, from what a command wrote."""
+    assert done.returncode == 0, done.stderr
+    lines = [orjson.loads(line) for line in done.stdout.splitlines()]
+    for line in lines:
+        for neighbour in line["nearest"]:
+            assert neighbour.keys() == {"id", "similarity", "probability"}
+            assert 0 <= neighbour["probability"] <= 1
+        similar = [neighbour["similarity"] for neighbour in line["nearest"]]
+        assert similar == sorted(similar, reverse=True)
+    return {line["id"]: [neighbour["id"] for neighbour in line["nearest"]] for line in lines}
+
+
+def test_run_ranks_earlier_documents_and_batch_all(neardup, news):  # noqa: F811
+    """Each document stands on a line of its own, also one without a neighbour; a content is one neighbour."""
+    run = nearest_of(neardup("run", "--top", 2, "--threshold", "0.6", news))
+    assert run == {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["b", "a"], "e": []}
+    batch = nearest_of(neardup("batch", "--top", 2, "--threshold", "0.6", news))
+    assert batch == {"a": ["d", "c"], "b": ["d", "a"], "c": ["d", "a"], "d": ["b", "a"], "e": []}
+
+
+def test_probe_ranks_the_documents_of_an_index(neardup, news, tmp_path):  # noqa: F811
+    """Best first, at most K of them."""
+    query = tmp_path / "query.jsonl"
+    query.write_text(json.dumps({"id": "q", "text": story(0, 1)}) + "\n")
+    found = nearest_of(neardup("probe", "--index", news, "--top", 1, "--threshold", "0.6", query))
+    assert found == {"q": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--candidates"], "--candidates is about pairs"),
+        (["--overview"], "--overview is about pairs"),
+        (["--scheme", "records"], "cannot rank"),
+    ],
+)
+def test_options_that_mean_nothing_with_top_are_refused(neardup, news, options, sentence):  # noqa: F811
+    """A ranking has neither candidates nor an overview of pairs; records have no similarity that finds them."""
+    done = neardup("run", "--top", 3, *options, news)
+    assert done.returncode == 2
+    assert sentence in done.stderr.decode()
+
+
+@pytest.mark.parametrize("window", [None, 25.0])
+def test_batch_names_the_newest_copy_that_lies_within_the_window(tmp_path, window):
+    """Every document is compared with each content in its window, whichever copy of it lies there, and never with a
+    version of its own id."""
+    texts = [story(0, 0), story(0, 2), story(0, 2), story(0, 4), story(0, 2), story(0, 0)]
+    documents = [Document(f"d{n % 5}", text, 10.0 * n) for n, text in enumerate(texts)]
+    settings = Settings(threshold=0.6, verify="exact", window_seconds=window)
+    with Corpus(tmp_path, settings) as corpus:
+        corpus.add(Signer(settings).sign(documents).batch)
+        corpus.find()
+        found = [neighbours for _, part in corpus.nearest(10) for neighbours in part]
+    scored = Deduplicator(Config(threshold=0.6, verify="exact"))
+    scored.process([Document(text, text) for text in texts])
+    for one, neighbours in zip(documents, found, strict=True):
+        alike = {n.id: n.similarity for n in scored.nearest([Document("", one.text)], 10)[0]}
+        newest = {
+            other.text: other.id
+            for other in documents
+            if other.id != one.id and abs(other.timestamp - one.timestamp) <= (window or 1e9)
+        }
+        wanted = {newest[text]: pytest.approx(alike[text]) for text in newest}
+        assert {n.id: n.similarity for n in neighbours} == wanted

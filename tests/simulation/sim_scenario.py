@@ -1,0 +1,57 @@
+"""What a seed decides before the first action, and where the workers of a simulated cluster stand."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sim_documents import Habits
+
+from stream.config import Config
+from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from workers.stages.matcher import MatchWorker
+from workers.stages.partition_table import PartitionTable
+from workers.stages.sign_worker import SignWorker
+from workers.stages.verdicts.filter import FilterWorker
+from workers.stages.verdicts.linker import LinkWorker
+
+
+@dataclass
+class Scenario:
+    """What a seed decides before the first action."""
+
+    config: Config
+    habits: Habits
+    documents_partitions: int = 1
+    bands_partitions: int = 4
+    signers: int = 1
+    matchers: int = 1
+    linkers: int = 0  # none: no verdicts
+    filters: int = 0
+    forward: tuple[str, ...] = ("original",)
+    static: bool = True  # whether members have instance names
+    actions: int = 0
+    interleaved: float = 0.0  # chance that others run before a call
+    weights: dict[str, float] = field(default_factory=dict)
+    message_bytes: int = 512 << 10
+    stretch_records: int = 500
+    step_bytes: int = STEP_BYTES_MAX
+    step_pairs: int = STEP_PAIRS_MAX  # and the candidates of a slice
+    undecided_max: int = UNDECIDED_MAX
+    link_rows: int = 50_000  # of a linker's step
+
+
+@dataclass(eq=False)
+class Place:
+    """Where a worker stands; the worker in it comes and goes."""
+
+    kind: str
+    name: str
+    static: bool
+    worker: SignWorker | MatchWorker | LinkWorker | FilterWorker | None = None
+    consumer: Any = None
+    producer: Any = None
+    paused_until: int = 0
+    abandoned: bool = False  # a zombie: its place is somebody else's now
+    taken: int = 0
+    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left

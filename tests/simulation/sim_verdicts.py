@@ -1,0 +1,93 @@
+"""What must be true of verdicts, clusters and documents.unique when all is quiet."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from verdict_oracle import expected_lines
+
+from workers.topics.verdicts import parse_run
+
+if TYPE_CHECKING:
+    from sim_checks import Outcome
+    from sim_cluster import Cluster
+
+
+def lines_of(cluster: Cluster) -> list[tuple[int, dict[str, Any]]]:
+    """What the model expects, in order of arrival: place and line."""
+    links = [record for records in cluster.links.values() for record in records]
+    return expected_lines(cluster.arrivals[0], links, cluster.config)
+
+
+def check_verdicts(outcome: Outcome) -> None:
+    """Each record of ``documents`` has one verdict, in the order of its partition, equal to the model's."""
+    cluster = outcome.cluster
+    expected = defaultdict(list)
+    for place, line in lines_of(cluster):
+        expected[place >> 48].append(line)
+    found = defaultdict(list)
+    for record in cluster.memory.records(cluster.topics.verdicts):
+        lines = parse_run(record.value)
+        assert record.key == f"{lines[0]['offset']}-{lines[-1]['offset'] + 1}".encode()
+        found[record.partition] += lines
+    sent = defaultdict(list)
+    for truth in outcome.truths:
+        sent[truth.partition].append(truth.offset)
+    assert {s: [line["offset"] for line in lines] for s, lines in found.items()} == dict(sent)
+    assert found == expected
+    outcome.verdicts = Counter(line["status"] for lines in found.values() for line in lines)
+
+
+def check_clusters(outcome: Outcome) -> None:
+    """The last record of each cluster says how many duplicates were decided, the first of them, and whether the
+    original was removed since; only a cluster that no document can join has ended."""
+    cluster = outcome.cluster
+    lines = [line for _, line in lines_of(cluster)]
+    expected: dict[str, dict[str, Any]] = {}
+    known: dict[str, dict[str, Any]] = {}
+    times: dict[str, float] = {}
+    for line in lines:
+        if line["status"] == "removed":
+            for row in expected.values():
+                row["original_removed"] |= row["id"] == line["id"]
+        if "cluster" not in line:
+            continue
+        name = line["cluster"]
+        known.setdefault(name, line)
+        times[name] = max(times.get(name, 0.0), line["timestamp"])
+        if line["status"] == "duplicate":
+            row = expected.setdefault(
+                name, {"id": known[name]["id"], "members": 1, "earliest": line["id"], "original_removed": False}
+            )
+            row["members"] += 1
+    found: dict[str, Any] = {}
+    for record in cluster.memory.records(cluster.topics.clusters):
+        found[(record.key or b"").decode()] = None if record.value is None else orjson.loads(record.value)
+    assert found.keys() == expected.keys()
+    stream = max((line["timestamp"] for line in lines if "timestamp" in line), default=0.0)
+    limits = cluster.link_plan.limits
+    for name, row in found.items():
+        if row is None:
+            assert times[name] < stream - (limits.window + limits.lateness) / 1e6, name
+        else:
+            assert {key: row[key] for key in expected[name]} == expected[name]
+
+
+def check_unique(outcome: Outcome) -> None:
+    """``documents.unique`` holds the documents that are kept and the tombstones, byte for byte, in order."""
+    cluster = outcome.cluster
+    kept = {*cluster.scenario.forward, "removed"}
+    statuses = {
+        (record.partition, line["offset"]): line["status"]
+        for record in cluster.memory.records(cluster.topics.verdicts)
+        for line in parse_run(record.value)
+    }
+    expected = [
+        record[:1] + record[2:]
+        for record in cluster.memory.records(cluster.topics.documents)
+        if statuses[record.partition, record.offset] in kept
+    ]
+    assert [record[:1] + record[2:] for record in cluster.memory.records(cluster.topics.unique)] == expected
+    outcome.forwarded = len(expected)

@@ -1,0 +1,74 @@
+"""Kernels that only kernels can call: a call from Python for tests, and every name that Python code reads of one."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numba
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
+# Decorators of kernels without a way in from Python, and those of all functions whose body is compiled.
+INNER = {"inner", "raw_inner", "inlined"}
+COMPILED = INNER | {"kernel", "raw_kernel", "machine_code"}
+
+
+def from_python(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that does nothing but call ``function``."""
+
+    @numba.njit
+    def call(*arguments):  # type: ignore[no-untyped-def]
+        return function(*arguments)
+
+    return call  # type: ignore[no-any-return]
+
+
+def inner_kernels() -> set[tuple[str, str]]:
+    """Module and name of every kernel without a way in from Python."""
+    return {
+        (_module(path), node.name)
+        for path in (ROOT / "stream").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef) and _decorators(node) & INNER
+    }
+
+
+def python_calls() -> Iterator[str]:
+    """Where Python code calls one of them: file, line and name."""
+    inner = inner_kernels()
+    for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
+        module = ast.parse(path.read_text(encoding="utf-8"))
+        names = {name: (_module(path), name) for where, name in inner if where == _module(path)}
+        for node in ast.walk(module):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names |= {one.asname or one.name: (node.module, one.name) for one in node.names}
+        for call in _calls(module):
+            called = call.func
+            found = names.get(called.id) if isinstance(called, ast.Name) else None
+            if isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name) and called.value.id in names:
+                found = (".".join(names[called.value.id]), called.attr)
+            if found in inner:
+                yield f"{path.relative_to(ROOT)}:{call.lineno}: {found[1]}"
+
+
+def _calls(node: ast.AST) -> Iterator[ast.Call]:
+    """The calls below a node that are not part of a kernel."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef) and _decorators(child) & COMPILED:
+            continue
+        if isinstance(child, ast.Call):
+            yield child
+        yield from _calls(child)
+
+
+def _decorators(node: ast.FunctionDef) -> set[str]:
+    return {name.id for name in node.decorator_list if isinstance(name, ast.Name)} | (
+        {"kernel"} if any("njit" in ast.dump(name) for name in node.decorator_list) else set()
+    )
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)

@@ -1,0 +1,87 @@
+"""The k most similar documents of every document of a corpus at rest: the join and the ranking of ``batch --top``.
+
+``batch_join`` says which contents share a bucket. Their similarities go to the table ``alike``, in both directions.
+A document is then compared with the newest row of each such content, and of its own, that is no version of its id and
+lies within its window; the best k of them are kept. Nearly always that row is the newest of all rows of the content, or
+the newest with another id, which one look at ``newest`` finds; the rest need a join with every row of the content.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+
+Rows = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+
+_BEGIN = "CREATE TABLE scored (newer BIGINT, older BIGINT, similarity DOUBLE)"
+_RANKED = """
+CREATE TABLE alike AS
+SELECT one, other, max(similarity) AS similarity FROM (
+    SELECT a.content AS one, b.content AS other, similarity FROM scored JOIN items a ON a.n = newer
+    JOIN items b ON b.n = older
+    UNION ALL
+    SELECT b.content AS one, a.content AS other, similarity FROM scored JOIN items a ON a.n = newer
+    JOIN items b ON b.n = older
+    UNION ALL
+    SELECT content AS one, content AS other, 1.0 AS similarity FROM items GROUP BY content HAVING count(*) > 1
+) GROUP BY one, other;
+CREATE TABLE newest AS
+SELECT content, max(n) AS last, arg_max(name, n) AS name FROM items GROUP BY content;
+CREATE TABLE newest_other AS
+SELECT i.content, max(i.n) AS last FROM items i JOIN newest w ON i.content = w.content AND i.name <> w.name
+GROUP BY i.content;
+CREATE TABLE asked AS
+SELECT a.n, a.name, a.time, p.other AS content, p.similarity,
+       CASE WHEN w.name <> a.name THEN w.last ELSE o.last END AS other
+FROM items a JOIN alike p ON p.one = a.content JOIN newest w ON w.content = p.other
+LEFT JOIN newest_other o ON o.content = p.other;
+CREATE TABLE answered AS
+SELECT q.n, q.other, q.similarity FROM asked q JOIN items i ON i.n = q.other WHERE abs(q.time - i.time) <= {window}
+UNION ALL
+SELECT q.n, max(i.n) AS other, q.similarity FROM asked q JOIN items l ON l.n = q.other
+JOIN items i ON i.content = q.content AND i.name <> q.name AND abs(q.time - i.time) <= {window}
+WHERE abs(q.time - l.time) > {window} GROUP BY q.n, q.content, q.similarity;
+CREATE TABLE best AS
+SELECT * FROM (SELECT *, row_number() OVER (PARTITION BY n ORDER BY similarity DESC, other DESC) AS rank FROM answered)
+WHERE rank <= {k};
+"""
+
+
+class Best(NamedTuple):
+    """Rows from ``first`` up to ``end`` with their neighbours: row (``int64[m]``, ascending), neighbour (``int64[m]``)
+    and similarity (``float64[m]``, of one row descending)."""
+
+    first: int
+    end: int
+    rows: Rows
+    others: Rows
+    similarity: Floats
+
+
+class Ranking:
+    """The scores of a corpus; ``add`` them, then read ``best``. Its cursor leaves results of ``database`` readable."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = database.cursor()
+        self._cursor.execute(_BEGIN)
+
+    def add(self, newer: Rows, older: Rows, similarity: Floats) -> None:
+        """Add scored pairs of rows."""
+        self._cursor.register("columns", {"newer": newer, "older": older, "similarity": similarity})
+        self._cursor.execute("INSERT INTO scored SELECT * FROM columns")
+        self._cursor.unregister("columns")
+
+    def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[Best]:
+        """The ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in microseconds."""
+        self._cursor.execute(_RANKED.format(window=window, k=k))
+        for first in range(0, count, rows_max):
+            end = min(first + rows_max, count)
+            query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"
+            found = self._cursor.execute(query, [first, end]).fetchnumpy()
+            rows, others = (np.asarray(found[name], np.int64) for name in ("n", "other"))
+            yield Best(first, end, rows, others, np.asarray(found["similarity"], np.float64))

@@ -1,0 +1,80 @@
+"""What a step of a signer read: the place and the fate of each record, in the order of the step.
+
+Progress says of which partitions of ``documents`` the step read which offsets, from where the step before it ended. So
+progress of consecutive steps meets without a hole, although control records leave gaps between the records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.batches import Batch, id_columns
+from stream.table import NO_TIME
+from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from workers.topics.arrivals import ArrivalRows
+from workers.topics.places import place_of
+from workers.transport.protocol import Record
+
+
+class StepRows:
+    """The rows of a step. What is neither added nor removed was refused."""
+
+    def __init__(self, records: Sequence[Record], starts: Mapping[int, int]) -> None:
+        self._records = records
+        n = len(records)
+        self._places = np.array([place_of(record.partition, record.offset) for record in records], np.int64)
+        self._kinds = np.full(n, REFUSAL, np.uint8)
+        self._times = np.full(n, NO_TIME)
+        self._contents = np.zeros(n, np.uint64)
+        self._ids: list[bytes] = [b""] * n
+        self._batches: list[tuple[npt.NDArray[np.int64], Batch]] = []
+        self.stream_time = int(NO_TIME)
+        self.progress = _progress(records, starts)
+
+    def add(self, rows: npt.NDArray[np.int64], batch: Batch) -> npt.NDArray[np.int64]:
+        """Note that these records are the documents of a batch; returns their places."""
+        self._batches.append((rows, batch))
+        self.stream_time = int(batch.times.max(initial=self.stream_time))
+        return self._places[rows]
+
+    def remove(self, row: int, id_: bytes) -> None:
+        """Note that a record removes an id."""
+        self._kinds[row] = REMOVAL
+        self._ids[row] = id_
+
+    def arrivals(self) -> ArrivalRows:
+        """Return a row for each record, and one for each offset of a refused batch."""
+        for rows, batch in self._batches:
+            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 0]
+            data, starts = batch.ids.tobytes(), batch.id_starts.tolist()
+            for row, first, end in zip(rows.tolist(), starts[:-1], starts[1:], strict=True):
+                self._ids[row] = data[first:end]
+        made = ArrivalRows(self._places, self._kinds, self._times, self._contents, *id_columns(self._ids))
+        batches = [(i, record) for i, record in enumerate(self._records) if record.refused is not None]
+        if not batches:
+            return made
+        counts = np.ones(len(self._records), np.int64)
+        for i, record in batches:
+            counts[i] = record.offset + 1 - _first_offset(record)
+        rows = np.repeat(np.arange(len(counts)), counts)
+        before_end = np.cumsum(counts)[rows] - 1 - np.arange(len(rows))
+        made = made.select(rows)
+        return made._replace(places=made.places - before_end)
+
+
+def _progress(records: Sequence[Record], starts: Mapping[int, int]) -> npt.NDArray[np.int64]:
+    """Partition, first offset and end of what was read, ``int64[k, 3]``."""
+    firsts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    for record in records:
+        firsts.setdefault(record.partition, _first_offset(record))
+        ends[record.partition] = record.offset + 1
+    rows = [(partition, starts.get(partition, firsts[partition]), end) for partition, end in ends.items()]
+    return np.array(rows, np.int64).reshape(-1, 3)
+
+
+def _first_offset(record: Record) -> int:
+    return record.offset if record.refused is None else record.refused.first_offset

@@ -1,0 +1,306 @@
+"""The linker: arrivals and links in, one final verdict for each document out, one transaction a step.
+
+The group of linkers reads ``arrivals``, which has one partition: one member works, the others stand by. States:
+
+- *waiting*: assigned, without position. The worker reads what the group has committed.
+- *restoring*: it reads the verdicts of the window, one stretch at a time between polls.
+- *running*: each turn reads arrivals and links, and decides every arrival that all partitions of ``bands`` have
+  processed, in the order of ``arrivals``.
+- *revoked*: everything is dropped; the next owner restores it.
+
+A step, and the effect of a crash after each part:
+
+1. ``poll`` arrivals, for the membership, and links. *A crash loses nothing: both are read again.*
+2. Decide inside an open step. *A crash loses nothing.*
+3. ``transact``: verdicts, and offsets of ``arrivals``, ``links`` and ``verdicts``. *Visible together or not at all.*
+4. The step of the decisions is committed. *A crash loses memory only; the next owner restores it.*
+
+If the transaction is known to have failed, the step is undone and tried again. If its outcome is unknown, or another
+member has taken over, the worker restarts from what is committed.
+
+**Bounds.** A matcher that is down holds back the watermark. ``arrivals`` is not read while ``undecided_max`` documents
+wait, nor is a partition of ``links`` that is ahead of the watermark by more, except the slowest for the next document:
+so what moves the watermark is always read.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from stream.table import NO_TIME
+from stream.verdicts.rule import STATUSES
+from workers.stages.signer import start_offset
+from workers.stages.transaction import COMMITTED, RENEWED, Message, transact
+from workers.stages.verdicts.clusters import Changed, Clusters
+from workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan
+from workers.stages.verdicts.positions import (
+    ArrivalsPlace,
+    Mark,
+    Marks,
+    VerdictsPlace,
+    decode_arrivals_place,
+    decode_verdicts_place,
+    encode_place,
+)
+from workers.stages.verdicts.restore import Restored, restored
+from workers.stages.verdicts.state import LinkState, Taken
+from workers.telemetry.observer import Observer, stage
+from workers.topics.messages import partition_of_key
+from workers.topics.verdicts import Decision, encode_runs
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    Membership,
+    OffsetGoneError,
+    Producer,
+    Transport,
+    UnreachableError,
+)
+
+# Documents of a step at most: a second of the producer.
+_STEP_ROWS_MAX = 50_000
+# A turn restores for so long before the next poll: the group waits for it.
+_RESTORE_SECONDS = 0.5
+# From the commit to the trim at most. Within it no other member can have taken over: no session is shorter.
+_TRIM_SECONDS_MAX = 1.0
+
+
+class LinkWorker:
+    """The loop of a linker; ``turn`` runs it once. See the module for the states."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: LinkPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport, self.consumer, self.producer = transport, consumer, producer
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.joined = False
+        self.membership = Membership("", -1, "", None)  # of the last poll
+        self.aborted_in_row = 0
+        self.waiting: set[int] = set()
+        self.running: set[int] = set()
+        self.restoring: Iterator[Restored | None] | None = None
+        self.state, self.clusters = LinkState(plan.limits), Clusters(plan.limits)
+        self._intake = Intake(transport, consumer, plan, observer)
+        self._marks = Marks(Mark(0, 0, {}, {}))
+        self._ignored = 0  # pairs that are reported
+        self._largest = 0  # members of a cluster since the last report
+        self._committed: dict[str, dict[int, Committed]] = {}
+        self._trimmed: dict[str, dict[int, int]] = {}
+
+    @property
+    def ready(self) -> bool:
+        """Whether what is assigned is running."""
+        return not self.waiting and self.restoring is None
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, restore a stretch, or read and decide one step; returns the records read.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
+        ``WireError``, ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
+        """
+        with stage(self.observer, "poll"):
+            timeout = 0.0 if self.restoring is not None else timeout_seconds
+            polled = self._intake.poll(timeout, records_max, self.membership.group)
+        self.membership, self.joined = polled.membership, polled.membership.generation >= 0
+        if polled.revoked:
+            self.waiting, self.running, self.restoring = set(), set(), None
+            self.state, self.clusters = LinkState(self.plan.limits), Clusters(self.plan.limits)
+            self._intake.forget()
+        if polled.assigned:
+            self.waiting = {PARTITION}
+        if self.waiting:
+            self._assign(polled.membership)
+        if self.restoring is not None:
+            with stage(self.observer, "restore"):
+                self._restore()
+        if not self.running:
+            return 0
+        with stage(self.observer, "decode"):
+            read = self._intake.take(self.state, polled.records, records_max, polled.membership.group)
+        if not polled.is_joining:  # else the commit would be refused
+            self._step(polled.membership)
+        self._intake.hold(self.state)
+        return read
+
+    def restoring_partitions(self) -> list[int]:
+        """Return the partitions of arrivals that are being restored."""
+        return [] if self.restoring is None else [PARTITION]
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return how many records of arrivals wait for their verdicts, of each partition that has some."""
+        return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
+
+    def close(self) -> None:
+        """Free the reader; never raises."""
+        self._intake.reader.close()
+
+    def trim(self) -> None:
+        """Note a mark, and drop what no restart reads: arrivals that are decided, links below the committed offsets.
+
+        The offsets are committed first, which is refused to a member that lost its partition in its sleep.
+        """
+        if not self.running:
+            return
+        ends = {partition: end for partition, (_, end) in self.transport.bounds(self.plan.topics.verdicts).items()}
+        state = self.state
+        self._marks.add(Mark(state.decisions.end, state.arrivals, ends, state.decided_offsets()))
+        began = self.clock()
+        try:
+            self._commit([], self.membership, RENEWED)
+        except AbortedError:
+            return
+        topics = self.plan.topics
+        if 0 <= self.clock() - began <= _TRIM_SECONDS_MAX:
+            for topic in (topics.arrivals, topics.links):
+                trimmed = self._trimmed.setdefault(topic, {})
+                places = {partition: committed.offset for partition, committed in self._committed[topic].items()}
+                before = {partition: at for partition, at in places.items() if at > trimmed.get(partition, 0)}
+                if before:
+                    self.transport.trim(topic, before)
+                    trimmed.update(before)
+
+    def observe(self) -> None:
+        """Report what waits, and how far each partition of ``bands`` has come."""
+        if self.running:
+            self._intake.observe(self.state, self.clock())
+            self.observer.set("cluster_members_max", self._largest)
+            self._largest = 0
+
+    def _assign(self, membership: Membership) -> None:
+        """Read what the group has committed, and begin to restore; commit the requested start if there is nothing."""
+        topics, group = self.plan.topics, membership.group
+        try:
+            arrivals = self.consumer.committed(PARTITION)
+            if arrivals is None:
+                bounds = self.transport.bounds(topics.arrivals)
+                start = start_offset(lambda: bounds, PARTITION, self.plan.start)
+                arrivals = Committed(start, encode_place(ArrivalsPlace(0, 0, 0, None)))
+                transact(self.producer, [], topics.arrivals, {PARTITION: arrivals}, membership, self.observer)
+            # Before the offsets are read: what is trimmed between the two lies below a later commit, and is no gap.
+            firsts = {partition: first for partition, (first, _) in self.transport.bounds(topics.links).items()}
+            ends = {s: end for s, (_, end) in self.transport.bounds(topics.verdicts).items()}
+            # After the first answer no transaction of a predecessor is pending: the three agree.
+            verdicts = self.transport.group_offsets(group, topics.verdicts)
+            links = self.transport.group_offsets(group, topics.links)
+            if self.consumer.committed(PARTITION) != arrivals:
+                return
+        except (UnreachableError, AbortedError):
+            return
+        place = decode_arrivals_place(arrivals)
+        marks = {s: committed.offset for s, committed in verdicts.items()}
+        decided = {s: decode_verdicts_place(committed).marked for s, committed in verdicts.items()}
+        self._marks = Marks(Mark(0, place.first, {**ends, **marks}, decided))
+        self._committed = {topics.arrivals: {PARTITION: arrivals}, topics.verdicts: verdicts, topics.links: links}
+        self._trimmed = {}
+        starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
+        self._check_gaps(starts, firsts)
+        self._intake.follow(
+            {partition: max(at, firsts[partition]) for partition, at in starts.items()}, arrivals.offset
+        )
+        self.restoring = restored(
+            self.transport, topics, self.plan.limits, arrivals, verdicts, allow_gap=self.plan.allow_gap
+        )
+        self.waiting.clear()
+
+    def _check_gaps(self, starts: Mapping[int, int], firsts: Mapping[int, int]) -> None:
+        gone = [partition for partition, at in starts.items() if at < firsts[partition]]
+        if gone and not self.plan.allow_gap:
+            raise OffsetGoneError(
+                f"the log of partitions {gone} of {self.plan.topics.links} begins behind the committed offsets: pairs "
+                "of documents without a verdict are gone; accept that with --allow-gap"
+            )
+
+    def _restore(self) -> None:
+        """Restore for a while; at the end, begin to read."""
+        assert self.restoring is not None, "nothing is restored"
+        until = self.clock() + _RESTORE_SECONDS
+        while True:
+            try:
+                found = next(self.restoring)
+            except UnreachableError:
+                self.waiting, self.restoring = {PARTITION}, None  # a reader that has failed is at its end
+                raise
+            if found is not None:
+                self.state, self.clusters = found
+                self.restoring, self.running, self._ignored = None, {PARTITION}, 0
+                self.observer.count("restored_documents", self.state.decisions.end)
+                self._intake.resume()
+                return
+            if self.clock() >= until:
+                return
+
+    def _step(self, membership: Membership) -> None:
+        """Decide what can be decided, and publish it."""
+        state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
+        taken = state.take(watermarks.watermark(state.decided), _STEP_ROWS_MAX)
+        if taken is None:
+            return
+        with stage(self.observer, "decide"):
+            decision = state.decide(taken, watermarks.gaps)
+            changed = self.clusters.change(decision, state.decisions.stream_time)
+            messages = [Message(topics.verdicts, run.partition, run.value, run.key) for run in encode_runs(decision)]
+            for key, value in changed.messages():
+                partition = partition_of_key(key, self.plan.cluster_partitions)
+                messages.append(Message(topics.clusters, partition, value, key))
+        try:
+            self._commit(messages, membership)
+        except AbortedError:
+            state.undo()
+            self.aborted_in_row += 1
+            return
+        self.aborted_in_row = 0
+        state.commit()
+        self.clusters.commit(changed)
+        watermarks.settle(state.decided)
+        self._report(taken, decision, changed)
+
+    def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
+        """Publish with what is new of the offsets; raises what ``transact`` raises."""
+        topics, state = self.plan.topics, self.state
+        offset, row, arrivals = state.committed_place(self._intake.position)
+        mark = self._marks.oldest(state.decisions.first)
+        time = state.decisions.stream_time
+        place = ArrivalsPlace(row, arrivals, mark.arrivals, None if time == NO_TIME else time)
+        now = {
+            topics.arrivals: {PARTITION: Committed(offset, encode_place(place))},
+            topics.links: {partition: Committed(at, "") for partition, at in self._intake.starts(state).items()},
+            topics.verdicts: {
+                s: Committed(mark.ends.get(s, 0), encode_place(VerdictsPlace(decided, mark.decided.get(s, -1))))
+                for s, decided in state.decided_offsets().items()
+            },
+        }
+        new = {
+            topic: {p: at for p, at in places.items() if self._committed[topic].get(p) != at}
+            for topic, places in now.items()
+        }
+        more = {topic: places for topic, places in new.items() if places and topic != topics.arrivals}
+        transact(
+            self.producer, messages, topics.arrivals, now[topics.arrivals], membership, self.observer, outcome, more
+        )
+        self._committed = now
+
+    def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
+        """Report a committed step."""
+        observer, now = self.observer, self.clock()
+        statuses = np.bincount(decision.verdicts.statuses, minlength=len(STATUSES))
+        observer.count("documents", len(decision.rows.places))
+        for status, count in zip(STATUSES, statuses.tolist(), strict=True):
+            observer.count("verdicts", count, status)
+        times, counts = np.array(taken.arrived).T
+        observer.sample("verdict_seconds", np.repeat(np.maximum(0.0, now - times / 1e3), counts))
+        sizes = changed.sizes()
+        observer.sample("cluster_size", sizes)
+        self._largest = max([self._largest, *sizes])
+        observer.count("incomplete", int(decision.incomplete.sum()))
+        observer.count("ignored", self.state.decisions.ignored - self._ignored)
+        self._ignored = self.state.decisions.ignored

@@ -1,0 +1,242 @@
+"""What a linker knows: arrivals and pairs that wait, and the decisions about the documents of the window.
+
+Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest run of them whose documents
+every partition of ``bands`` has processed; ``decide`` decides it inside a step, and ``commit`` or ``undo`` end the step
+after its transaction. The function from the logs of ``arrivals`` and ``links`` to verdicts is deterministic, however
+they are divided into steps:
+
+- A pair counts for the one of its two documents that arrived later. It waits until both are decided, so a document is
+  never a duplicate of one that arrived after it, in whatever order a matcher met the two.
+- Both sides decided before: the pair was used before a restart, and is dropped.
+- A side that is decided and has no row has left the window, or was signed before there were arrivals: the pair is
+  ignored, and counted.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.batches import id_hashes
+from stream.scheme_interface import select_ragged
+from stream.table import NO_TIME
+from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from stream.verdicts.restoring import Decided
+from stream.verdicts.rule import DOCUMENT
+from workers.stages.verdicts.columns import IdsByRow, RowsByPlace
+from workers.stages.verdicts.watermarks import Hole
+from workers.topics.arrivals import ArrivalRows, join_arrivals
+from workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
+from workers.topics.places import offsets_of, partitions_of
+from workers.topics.verdicts import DecidedRows, Decision
+
+_Longs = npt.NDArray[np.int64]
+
+
+class _Waiting(NamedTuple):
+    """A record of ``arrivals`` of which rows are not decided."""
+
+    offset: int
+    rows: ArrivalRows
+    timestamp_ms: int
+
+
+class Taken(NamedTuple):
+    """Arrivals that can be decided: how many records they end, how many rows of the next one are in them; and of each
+    record its time in milliseconds, with the number of its rows."""
+
+    rows: ArrivalRows
+    ended: int
+    row: int
+    arrived: list[tuple[int, int]]
+
+
+class _Step(NamedTuple):
+    """What ``undo`` restores, and what ``commit`` does."""
+
+    decided: _Longs
+    pool: Links
+    ended: int  # records of arrivals
+    row: int
+    arrivals: int
+
+
+class LinkState:
+    """The state of one linker; see the module for the steps."""
+
+    def __init__(self, limits: VerdictLimits, arrivals: int = 0, row: int = 0) -> None:
+        self.decisions = Decisions(limits)
+        self.arrivals = arrivals  # that are decided
+        self.row = row  # rows of the first waiting record that are decided
+        # Of each partition of documents the end of what is decided, -1 if that is not known; and where it began here.
+        self.decided: _Longs = np.empty(0, np.int64)
+        self._began: _Longs = np.empty(0, np.int64)
+        self.waiting: deque[_Waiting] = deque()
+        self.undecided = 0
+        self._pool = NO_LINKS
+        self._new_pairs: list[Links] = []
+        self._rows, self._ids = RowsByPlace(), IdsByRow()
+        self._step: _Step | None = None
+
+    def restore(self, found: DecidedRows, stream_time: int, decided: dict[int, int]) -> None:
+        """Begin with what was decided before: consecutive verdicts in order of arrival, and where each s stands."""
+        rows = found.rows
+        order = np.argsort(rows.places)
+        at = np.searchsorted(rows.places[order], found.originals)
+        inside = at < len(order)
+        inside[inside] = rows.places[order[at[inside]]] == found.originals[inside]
+        originals = np.full(len(order), -1)
+        originals[inside] = order[at[inside]]
+        numbers = self.decisions.restore(
+            _arrivals(rows), Decided(found.statuses, found.clusters, originals, found.similarities), stream_time
+        )
+        self._add_rows(rows, numbers)
+        self._know(max(decided, default=-1) + 1)
+        for partition, offset in decided.items():
+            self.decided[partition] = offset
+
+    def add_arrivals(self, offset: int, rows: ArrivalRows, timestamp_ms: int) -> None:
+        """Let the arrivals of a record wait; of the first one, ``row`` rows are decided already."""
+        skipped = 0 if self.waiting else self.row
+        self.waiting.append(_Waiting(offset, rows, timestamp_ms))
+        self.undecided += len(rows.places) - skipped
+        partitions, firsts = np.unique(partitions_of(rows.places), return_index=True)
+        self._know(int(partitions.max(initial=-1)) + 1)
+        for partition, first in zip(partitions.tolist(), firsts.tolist(), strict=True):
+            if self.decided[partition] < 0 and first >= skipped:
+                self._began[partition] = self.decided[partition] = offsets_of(rows.places[first : first + 1])[0]
+
+    def decided_offsets(self) -> dict[int, int]:
+        """Return the end of what is decided of each partition of ``documents`` that has a verdict."""
+        return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided > self._began).tolist()}
+
+    def add_pairs(self, links: Links) -> None:
+        """Let pairs wait."""
+        if len(links.ones):
+            self._new_pairs.append(links)
+
+    def next_place(self) -> tuple[int, int] | None:
+        """Return partition and offset of the first arrival that waits."""
+        if not self.waiting:
+            return None
+        place = self.waiting[0].rows.places[self.row : self.row + 1]
+        return int(partitions_of(place)[0]), int(offsets_of(place)[0])
+
+    def take(self, watermark: _Longs, rows_max: int) -> Taken | None:
+        """Return the arrivals that can be decided, ``rows_max`` at most."""
+        parts: list[ArrivalRows] = []
+        arrived: list[tuple[int, int]] = []
+        first, left, ended, row = self.row, rows_max, 0, 0
+        for waiting in self.waiting:
+            places = waiting.rows.places[first : first + left]
+            ready = offsets_of(places) < watermark[partitions_of(places)]
+            count = len(places) if ready.all() else int(ready.argmin())
+            if count:
+                parts.append(waiting.rows.select(np.arange(first, first + count)))
+                arrived.append((waiting.timestamp_ms, count))
+            left -= count
+            if first + count < len(waiting.rows.places):
+                row = first + count
+                break
+            ended, first = ended + 1, 0
+        return Taken(join_arrivals(parts), ended, row, arrived) if parts else None
+
+    def decide(self, taken: Taken, gaps: list[Hole]) -> Decision:
+        """Decide what ``take`` returned, in a step that stays open."""
+        assert self._step is None, "a step is open"
+        rows, ended, row, _ = taken
+        self.decisions.begin()
+        self._pool, self._new_pairs = join_links([self._pool, *self._new_pairs]), []
+        self._step = _Step(self.decided, self._pool, ended, row, len(rows.places))
+        self.decided = self.decided.copy()
+        np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
+        is_document = rows.kinds == DOCUMENT
+        end = self.decisions.end
+        numbers = np.where(is_document, end - 1 + np.cumsum(is_document), -1)
+        self._add_rows(rows, numbers)
+        verdicts = self.decisions.decide(_arrivals(rows), self._found(numbers, end))
+        kept = verdicts.originals >= 0
+        originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
+        originals[kept] = self.decisions.places(verdicts.originals[kept])
+        times[kept] = self.decisions.times(verdicts.originals[kept])
+        ids = [self._ids.get(number) if number >= 0 else None for number in verdicts.originals.tolist()]
+        return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, gaps))
+
+    def commit(self) -> None:
+        """Close the step: what it decided waits no more."""
+        assert self._step is not None, "no step is open"
+        for _ in range(self._step.ended):
+            self.waiting.popleft()
+        self.row = self._step.row
+        self.arrivals += self._step.arrivals
+        self.undecided -= self._step.arrivals
+        self._step = None
+        self.decisions.commit()
+        self._rows.release(self.decisions.first)
+        self._ids.release(self.decisions.first)
+
+    def undo(self) -> None:
+        """Close the step as if it had never been opened."""
+        if self._step is None:
+            return
+        self.decisions.undo()
+        self._rows.cut(self.decisions.end)
+        self._ids.cut(self.decisions.end)
+        self.decided, self._pool = self._step.decided, self._step.pool
+        self._step = None
+
+    def committed_place(self, position: int) -> tuple[int, int, int]:
+        """Return where a restart reads ``arrivals``, and how many rows of the record there and of all are decided.
+
+        It holds for the open step if there is one; ``position`` is the offset behind the records that were added.
+        """
+        ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:]
+        offset = self.waiting[ended].offset if ended < len(self.waiting) else position
+        return offset, row, self.arrivals + arrivals
+
+    def _found(self, numbers: _Longs, end: int) -> Found:
+        """Take the pairs that are decided now out of the pool; rows below ``end`` were decided before this step."""
+        pool = self._pool
+        known = self._is_decided(pool.ones) & self._is_decided(pool.others)
+        self._pool, used = pool.at(~known), pool.at(known)
+        ones, others = self._rows.find(used.ones), self._rows.find(used.others)
+        later, earlier = np.maximum(ones, others), np.minimum(ones, others)
+        now = np.flatnonzero(later >= end)
+        rows = np.flatnonzero(numbers >= 0)[later[now] - end]
+        order = np.argsort(rows, kind="stable")
+        similarities = (used.similarities[now[order]] / SIMILARITY_STEPS).astype(np.float32)
+        return Found(rows[order], earlier[now[order]], similarities)
+
+    def _is_decided(self, places: _Longs) -> npt.NDArray[np.bool_]:
+        partitions = partitions_of(places)
+        known = partitions < len(self.decided)
+        known[known] = offsets_of(places[known]) < self.decided[partitions[known]]
+        return known
+
+    def _add_rows(self, rows: ArrivalRows, numbers: _Longs) -> None:
+        documents = np.flatnonzero(numbers >= 0)
+        if len(documents):
+            self._rows.add(rows.places[documents], numbers[documents])
+            self._ids.add(int(numbers[documents[0]]), *select_ragged(rows.ids, rows.id_starts, documents))
+
+    def _know(self, partitions: int) -> None:
+        missing = partitions - len(self.decided)
+        if missing > 0:
+            self.decided = np.concatenate([self.decided, np.full(missing, -1)])
+            self._began = np.concatenate([self._began, np.full(missing, -1)])
+
+
+def _arrivals(rows: ArrivalRows) -> Arrivals:
+    return Arrivals(rows.places, rows.kinds, id_hashes(rows.ids, rows.id_starts), rows.times, rows.contents)
+
+
+def _inside(places: _Longs, gaps: list[Hole]) -> npt.NDArray[np.bool_]:
+    """Which places lie in one of the holes."""
+    out = np.zeros(len(places), np.bool_)
+    for gap in gaps:
+        offsets = offsets_of(places)
+        out |= (partitions_of(places) == gap.partition) & (offsets >= gap.first) & (offsets < gap.end)
+    return out

@@ -1,0 +1,143 @@
+"""How far each partition of ``bands`` has processed each partition of ``documents``, and which links are still needed.
+
+Theory of operation. ``known[p, s]`` is the offset up to which partition p of ``bands`` has processed partition s of
+``documents``; -1 before anything is known. The *watermark* of s is the least of a column: all pairs of earlier
+documents are in ``links``.
+
+- A matcher's progress is (s, first, end). It joins where ``first`` is at most what is known; then ``end`` is known.
+  What was decided is known of every partition, also after a restart.
+- Progress that does not join waits. It is a *hole* if something is known of its two partitions: documents between the
+  two were matched by no one that this linker can read. Only ``allow_gap`` goes on beyond it.
+- A record of ``links`` is *held* until all progress in it is decided, and so are both sides of each of its pairs. The
+  oldest held record of a partition is where a restart reads it from.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from workers.topics.links import LinkMessage
+from workers.topics.places import offsets_of, partitions_of
+
+_Longs = npt.NDArray[np.int64]
+
+
+class _Held(NamedTuple):
+    """A record of ``links``, and up to which offsets partitions of ``documents`` must be decided before it can go."""
+
+    offset: int
+    partitions: _Longs
+    ends: _Longs
+
+
+class Hole(NamedTuple):
+    """Offsets of a partition of ``documents`` that a partition of ``bands`` did not report as processed."""
+
+    bands: int
+    partition: int
+    first: int
+    end: int
+
+
+class Watermarks:
+    """Progress of the partitions of ``bands``; see the module."""
+
+    def __init__(self, partitions: int, *, allow_gap: bool) -> None:
+        self._allow_gap = allow_gap
+        self._known: _Longs = np.full((partitions, 0), -1)
+        self._waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._held: list[deque[_Held]] = [deque() for _ in range(partitions)]
+        self.gaps: list[Hole] = []  # that were accepted
+
+    def add(self, bands: int, offset: int, message: LinkMessage, decided: _Longs) -> None:
+        """Take in a record of ``links``; ``decided[s]`` is the end of what is decided of s, -1 if that is not known."""
+        links, progress = message
+        for partition, first, end in progress.tolist():
+            self._waiting.setdefault((bands, partition), []).append((first, end))
+        self._join(decided, [(bands, partition) for partition in progress[:, 0].tolist()])
+        sides = np.concatenate([links.ones, links.others])
+        partitions = np.concatenate([progress[:, 0], partitions_of(sides)])
+        ends = np.concatenate([progress[:, 2], offsets_of(sides) + 1])
+        distinct, at = np.unique(partitions, return_inverse=True)
+        most = np.zeros(len(distinct), np.int64)
+        np.maximum.at(most, at, ends)
+        self._held[bands].append(_Held(offset, distinct, most))
+
+    def settle(self, decided: _Longs) -> None:
+        """Note what is decided: progress may join, and records may go."""
+        self._join(decided, list(self._waiting))
+        for held in self._held:
+            while held and _is_past(held[0], decided):
+                held.popleft()
+
+    def starts(self, positions: dict[int, int], decided: _Longs) -> dict[int, int]:
+        """Return where a restart reads each partition of ``links``; ``positions`` are those of the reader."""
+        return {
+            bands: next((held.offset for held in self._held[bands] if not _is_past(held, decided)), at)
+            for bands, at in positions.items()
+        }
+
+    def watermark(self, decided: _Longs) -> _Longs:
+        """Return for each s the offset up to which every partition of ``bands`` has processed it, -1 if unknown."""
+        self._grow(len(decided))
+        known = self._known[:, : len(decided)]
+        return np.asarray(np.where(known < 0, decided, known).min(axis=0))
+
+    def ahead(self, watermark: _Longs) -> _Longs:
+        """Return how many documents each partition of ``bands`` is ahead of the watermark, ``int64[p]``."""
+        known = self._known[:, : len(watermark)]
+        return np.asarray(np.where(known < 0, 0, known - watermark).sum(axis=1))
+
+    def has_passed(self, bands: int, place: tuple[int, int], decided: _Longs) -> bool:
+        """Whether a partition of ``bands`` has processed this offset of this partition of ``documents``."""
+        return self._reached(bands, place[0], decided) > place[1]
+
+    def slowest(self, partition: int) -> int:
+        """Return the partition of ``bands`` that has processed least of this partition of ``documents``."""
+        return int(self._known[:, partition].argmin()) if partition < self._known.shape[1] else 0
+
+    def holes(self, decided: _Longs) -> list[Hole]:
+        """Return the holes that hold back verdicts."""
+        found = []
+        for (bands, partition), entries in self._waiting.items():
+            known = self._reached(bands, partition, decided)
+            if entries and known >= 0:
+                found.append(Hole(bands, partition, known, min(entries)[0]))
+        return found
+
+    def _reached(self, bands: int, partition: int, decided: _Longs) -> int:
+        self._grow(partition + 1)
+        known = int(self._known[bands, partition])
+        return max(known, int(decided[partition]) if partition < len(decided) else -1)
+
+    def _join(self, decided: _Longs, places: list[tuple[int, int]]) -> None:
+        for bands, partition in places:
+            known = self._reached(bands, partition, decided)
+            if known < 0:
+                continue
+            waiting = []
+            for first, end in sorted(self._waiting.pop((bands, partition), [])):
+                if first > known and self._allow_gap:
+                    self.gaps.append(Hole(bands, partition, known, first))
+                    known = first
+                if first <= known:
+                    known = max(known, end)
+                else:
+                    waiting.append((first, end))
+            self._known[bands, partition] = known
+            if waiting:
+                self._waiting[bands, partition] = waiting
+
+    def _grow(self, partitions: int) -> None:
+        missing = partitions - self._known.shape[1]
+        if missing > 0:
+            self._known = np.concatenate([self._known, np.full((len(self._known), missing), -1)], axis=1)
+
+
+def _is_past(held: _Held, decided: _Longs) -> bool:
+    inside = held.partitions < len(decided)
+    return bool(inside.all()) and bool((decided[held.partitions] >= held.ends).all())

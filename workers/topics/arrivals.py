@@ -1,0 +1,78 @@
+"""The messages of ``arrivals``: what came in ``documents``, in the order that decides. Signers write, linkers read.
+
+A row is a record of ``documents``: a document, the removal of an id, or what was refused. The order of the rows in the
+log of the one partition is the order of arrival, and within a partition of ``documents`` it is that of the offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.bands_message import WireError
+from stream.scheme_interface import select_ragged
+from workers.topics.columns import decode_columns, encode_columns
+
+_MAGIC = b"NDUA"
+_DTYPES = ("<i8", "u1", "<i8", "<u8", "<u2", "u1")
+# Rows of a message at most; with ids of the default limit it stays well below the megabyte that brokers accept.
+_ROWS_MAX = 1 << 13
+_ID_BYTES_MAX = 256 << 10
+
+
+class ArrivalRows(NamedTuple):
+    """n arrivals as columns.
+
+    ``places`` (``int64[n]``); ``kinds`` (``uint8[n]``) are those of ``stream.verdicts.rule``; ``times`` (``int64[n]``)
+    are event times in microseconds, ``NO_TIME`` unless it is a document; ``contents`` (``uint64[n]``) hashes of what is
+    compared; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]``; a refused one
+    has none.
+    """
+
+    places: npt.NDArray[np.int64]
+    kinds: npt.NDArray[np.uint8]
+    times: npt.NDArray[np.int64]
+    contents: npt.NDArray[np.uint64]
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+
+    def select(self, rows: npt.NDArray[np.int64]) -> ArrivalRows:
+        """Return some rows, in the given order."""
+        ids, starts = select_ragged(self.ids, self.id_starts, rows)
+        return ArrivalRows(self.places[rows], self.kinds[rows], self.times[rows], self.contents[rows], ids, starts)
+
+
+def encode_arrivals(rows: ArrivalRows, fingerprint: str) -> Iterator[bytes]:
+    """Return the messages that hold these rows: one, or several if it would be too long."""
+    parts = np.maximum(np.arange(len(rows.places)) // _ROWS_MAX, rows.id_starts[1:] // _ID_BYTES_MAX)
+    for part in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
+        places, kinds, times, contents, ids, starts = rows.select(part)
+        lengths = np.diff(starts).astype("<u2")
+        yield encode_columns(_MAGIC, (places, kinds, times, contents, lengths, ids), fingerprint)
+
+
+def decode_arrivals(data: bytes, fingerprint: str) -> ArrivalRows:
+    """Return the rows of a message; raises ``WireError``."""
+    places, kinds, times, contents, lengths, ids = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    if starts[-1] != len(ids) or len({len(places), len(kinds), len(times), len(contents), len(lengths)}) > 1:
+        raise WireError("the columns of a message of arrivals have different lengths")
+    return ArrivalRows(places, kinds, times, contents, ids, starts)
+
+
+def join_arrivals(parts: list[ArrivalRows]) -> ArrivalRows:
+    """Return the rows of all parts, one after the other; at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    places, kinds, times, contents, ids, starts = zip(*parts, strict=True)
+    lengths = np.concatenate([np.diff(part) for part in starts])
+    joined = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=joined[1:])
+    return ArrivalRows(
+        np.concatenate(places), np.concatenate(kinds), np.concatenate(times), np.concatenate(contents),
+        np.concatenate(ids), joined,
+    )  # fmt: skip

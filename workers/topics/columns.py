@@ -1,0 +1,57 @@
+"""Messages of columns: the form of ``arrivals`` and ``links``. Decoding makes no Python object for a row.
+
+Layout, little-endian: magic 4 bytes, version u8, flags u8 (none is defined: 0), number of columns u16, signing
+fingerprint 16 bytes, bytes of each column u64; then the columns, each filled up to a multiple of eight bytes.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.bands_message import WireError
+
+_HEADER = struct.Struct("<4sBBH16s")
+_VERSION = 1
+_ALIGNMENT = 8
+
+
+def encode_columns(magic: bytes, columns: Sequence[npt.NDArray[Any]], fingerprint: str) -> bytes:
+    """Return columns as a message; ``fingerprint`` is 32 hexadecimal digits."""
+    parts = [np.ascontiguousarray(column).tobytes() for column in columns]
+    sizes = struct.pack(f"<{len(parts)}Q", *map(len, parts))
+    header = _HEADER.pack(magic, _VERSION, 0, len(parts), bytes.fromhex(fingerprint))
+    return b"".join((header, sizes, *(part + bytes(-len(part) % _ALIGNMENT) for part in parts)))
+
+
+def decode_columns(data: bytes, magic: bytes, dtypes: Sequence[str], fingerprint: str) -> list[npt.NDArray[Any]]:
+    """Return the columns of a message, of these types, as views of ``data``; raises ``WireError``."""
+    count = len(dtypes)
+    begin = _HEADER.size + 8 * count
+    if len(data) < begin:
+        raise WireError(f"a message of {len(data)} bytes is shorter than its header of {begin}")
+    found, version, flags, columns, generation = _HEADER.unpack_from(data)
+    if (found, version, flags, columns) != (magic, _VERSION, 0, count):
+        raise WireError(
+            f"a message that begins {data[:8].hex()} is not of format {magic.decode()} version {_VERSION}, "
+            f"which has {count} columns and no flags"
+        )
+    if generation.hex() != fingerprint:
+        raise WireError(
+            f"a message signed under {generation.hex()} cannot be read under {fingerprint}: "
+            "run every worker with one configuration, or on the topics of its own generation"
+        )
+    sizes = struct.unpack_from(f"<{count}Q", data, _HEADER.size)
+    if len(data) != begin + sum(size + -size % _ALIGNMENT for size in sizes):
+        raise WireError(f"a message of {len(data)} bytes is truncated, or two messages are joined")
+    out = []
+    for dtype, size in zip(dtypes, sizes, strict=True):
+        if size % np.dtype(dtype).itemsize:
+            raise WireError(f"a column of {size} bytes does not consist of {dtype}")
+        out.append(np.frombuffer(data, dtype, size // np.dtype(dtype).itemsize, begin))
+        begin += size + -size % _ALIGNMENT
+    return out

@@ -1,0 +1,79 @@
+"""The messages of ``links``: pairs by place, and how far a partition of ``bands`` has come. Matchers write,
+linkers read.
+
+Partition p holds what the owner of partition p of ``bands`` found. Progress stands behind the pairs of the documents
+that it covers: a reader that finds offsets up to ``end`` processed has read their pairs of this partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.bands_message import WireError
+from workers.topics.columns import decode_columns, encode_columns
+
+_MAGIC = b"NDUL"
+_DTYPES = ("<i8", "<i8", "<i8", "<u2")
+# Pairs of a message at most: 540 kB.
+_PAIRS_MAX = 30_000
+# Similarities travel and count in steps of 1 / 10,000, the precision of ``candidates``.
+SIMILARITY_STEPS = 10_000
+
+
+class Links(NamedTuple):
+    """m pairs as columns, in no orientation: two places (``int64[m]``) and similarities in steps (``uint16[m]``)."""
+
+    ones: npt.NDArray[np.int64]
+    others: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.uint16]
+
+    def at(self, rows: npt.NDArray[np.generic]) -> Links:
+        """Return some pairs: their numbers, or which of all."""
+        return Links(self.ones[rows], self.others[rows], self.similarities[rows])
+
+
+class LinkMessage(NamedTuple):
+    """The content of a message: ``progress`` (``int64[k, 3]``) is partition of ``documents``, first offset, end."""
+
+    links: Links
+    progress: npt.NDArray[np.int64]
+
+
+NO_PROGRESS: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
+NO_LINKS = Links(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint16))
+
+
+def join_links(parts: list[Links]) -> Links:
+    """Return the pairs of several ``Links`` one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    ones, others, similarities = zip(NO_LINKS, *parts, strict=True)
+    return Links(np.concatenate(ones), np.concatenate(others), np.concatenate(similarities))
+
+
+def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
+    """Return similarities in [0, 1] in steps."""
+    return np.rint(similarities * SIMILARITY_STEPS).astype(np.uint16)
+
+
+def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
+    """Return the messages that hold it: none if it is empty, or several, of which the last one has the progress."""
+    links, progress = message
+    if not len(links.ones) and not len(progress):
+        return
+    for first in range(0, max(1, len(links.ones)), _PAIRS_MAX):
+        part = links.at(np.arange(first, min(first + _PAIRS_MAX, len(links.ones))))
+        is_last = first + _PAIRS_MAX >= len(links.ones)
+        yield encode_columns(_MAGIC, ((progress if is_last else NO_PROGRESS).ravel(), *part), fingerprint)
+
+
+def decode_links(data: bytes, fingerprint: str) -> LinkMessage:
+    """Return the content of a message; raises ``WireError``."""
+    progress, ones, others, similarities = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
+    if len(progress) % 3 or not len(ones) == len(others) == len(similarities):
+        raise WireError("the columns of a message of links have different lengths")
+    return LinkMessage(Links(ones, others, similarities), progress.reshape(-1, 3))

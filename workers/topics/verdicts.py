@@ -1,0 +1,204 @@
+"""The messages of ``verdicts``: a line of JSON for each record of ``documents``, in the same partition, in order.
+
+A record holds a *run* of verdicts: JSON Lines, and as its key ``first-next``, the offset of the first verdict and that
+after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
+
+Fields of a line: ``offset``; ``id`` (absent where a refused record has none); ``status``; ``duplicate_of`` and
+``original`` (id and place of the original, where it is in the window); ``similarity`` to it; ``cluster`` (the place of
+its original); ``related`` (a cluster), ``previous`` (the place of the version before); ``timestamp`` (seconds);
+``content`` (a hash of what was compared); ``arrival`` (the number of the verdict over all partitions); ``incomplete``
+(true where ``--allow-gap`` went on without all pairs). A field without a value is absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from stream.bands_message import WireError
+from stream.json_lines import SIMILARITY_DIGITS
+from stream.verdicts.decisions import Verdicts
+from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
+from workers.topics.arrivals import ArrivalRows
+from workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+
+# Bytes of a run at most, about: the size at which messages of bands are split as well.
+RUN_BYTES_MAX = 512 << 10
+_MICROSECONDS = 1e6
+_KINDS = {"removed": REMOVAL, "refused": REFUSAL}
+
+
+class Decision(NamedTuple):
+    """n decided arrivals, in order.
+
+    ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
+    originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
+    for none. ``incomplete`` (``bool[n]``): decided without all pairs.
+    """
+
+    first: int
+    rows: ArrivalRows
+    verdicts: Verdicts
+    originals: npt.NDArray[np.int64]
+    original_ids: Sequence[bytes | None]
+    original_times: npt.NDArray[np.int64]
+    incomplete: npt.NDArray[np.bool_]
+
+
+class Run(NamedTuple):
+    """Consecutive verdicts of a partition, as a record."""
+
+    partition: int
+    key: bytes
+    value: bytes
+
+
+def encode_runs(decision: Decision) -> Iterator[Run]:
+    """Return the records of a step: one for each partition, or several where it would be too long."""
+    lines = [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in _fields(decision)]
+    partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
+    for partition in np.unique(partitions).tolist():
+        rows = np.flatnonzero(partitions == partition)
+        ends = np.cumsum([len(lines[row]) for row in rows.tolist()])
+        for part in np.split(rows, np.flatnonzero(np.diff(ends // RUN_BYTES_MAX)) + 1):
+            key = f"{offsets[part[0]]}-{offsets[part[-1]] + 1}"
+            yield Run(partition, key.encode(), b"".join(lines[row] for row in part.tolist()))
+
+
+def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
+    rows, verdicts = decision.rows, decision.verdicts
+    data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
+    columns = zip(
+        offsets_of(rows.places).tolist(),
+        rows.kinds.tolist(),
+        rows.times.tolist(),
+        rows.contents.tolist(),
+        verdicts.statuses.tolist(),
+        verdicts.clusters.tolist(),
+        decision.originals.tolist(),
+        decision.original_ids,
+        np.round(verdicts.similarities.astype(np.float64), SIMILARITY_DIGITS).tolist(),
+        verdicts.related.tolist(),
+        verdicts.previous.tolist(),
+        decision.incomplete.tolist(),
+        strict=True,
+    )
+    for i, (
+        offset,
+        kind,
+        time,
+        content,
+        status,
+        cluster,
+        original,
+        of,
+        similarity,
+        related,
+        previous,
+        gap,
+    ) in enumerate(columns):
+        out: dict[str, Any] = {"offset": offset}
+        if starts[i] < starts[i + 1]:
+            out["id"] = data[starts[i] : starts[i + 1]].decode()
+        out["status"] = STATUSES[status]
+        if kind == DOCUMENT:
+            if of is not None:
+                out["duplicate_of"], out["original"] = of.decode(), place_name(original)
+            if similarity:
+                out["similarity"] = similarity
+            out["cluster"] = place_name(cluster)
+            if related >= 0:
+                out["related"] = place_name(related)
+            if previous >= 0:
+                out["previous"] = place_name(previous)
+            out["timestamp"], out["content"] = time / _MICROSECONDS, f"{content:016x}"
+        out["arrival"] = decision.first + i
+        if gap:
+            out["incomplete"] = True
+        yield out
+
+
+class DecidedRows(NamedTuple):
+    """n verdicts as columns, read back: the arrivals, and what was decided of each.
+
+    ``numbers`` (``int64[n]``) are those over all partitions; ``statuses``, ``clusters``, ``originals`` (places),
+    ``similarities`` and ``original_ids`` are as in ``Decision``.
+    """
+
+    numbers: npt.NDArray[np.int64]
+    rows: ArrivalRows
+    statuses: npt.NDArray[np.uint8]
+    clusters: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+    original_ids: list[bytes | None]
+
+    def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
+        """Return some rows, in the given order."""
+        numbers, rows, statuses, clusters, originals, similarities, ids = self
+        return DecidedRows(
+            numbers[order], rows.select(order), statuses[order], clusters[order], originals[order],
+            similarities[order], [ids[i] for i in order.tolist()],
+        )  # fmt: skip
+
+
+def parse_run(value: bytes | None) -> list[dict[str, Any]]:
+    """Return the verdicts of a record; raises ``WireError``."""
+    try:
+        return [orjson.loads(line) for line in (value or b"").splitlines()]
+    except ValueError:
+        raise WireError(
+            f"a record of verdicts begins {(value or b'')[:40]!r}: no linker wrote it; see who writes to that topic"
+        ) from None
+
+
+def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) -> DecidedRows:
+    """Return verdicts of a partition as columns; ``no_time`` stands for an absent timestamp."""
+    ids = [line.get("id", "").encode() for line in lines]
+    starts = np.zeros(len(ids) + 1, np.int64)
+    np.cumsum([len(id_) for id_ in ids], out=starts[1:])
+    timestamps = [line.get("timestamp") for line in lines]
+    rows = ArrivalRows(
+        np.array([line["offset"] for line in lines], np.int64) + parse_place(f"{partition}-0"),
+        np.array([_KINDS.get(line["status"], DOCUMENT) for line in lines], np.uint8),
+        np.array([no_time if time is None else round(time * _MICROSECONDS) for time in timestamps], np.int64),
+        np.array([int(line.get("content", "0"), 16) for line in lines], np.uint64),
+        np.frombuffer(b"".join(ids), np.uint8),
+        starts,
+    )
+    return DecidedRows(
+        np.array([line["arrival"] for line in lines], np.int64),
+        rows,
+        np.array([STATUSES.index(line["status"]) for line in lines], np.uint8),
+        np.array([_place(line, "cluster") for line in lines], np.int64),
+        np.array([_place(line, "original") for line in lines], np.int64),
+        np.array([line.get("similarity", 0.0) for line in lines], np.float32),
+        [line["duplicate_of"].encode() if "duplicate_of" in line else None for line in lines],
+    )
+
+
+def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
+    """Return the verdicts of all parts in order of arrival; at least one part."""
+    ids = np.concatenate([part.rows.ids for part in parts])
+    lengths = np.concatenate([np.diff(part.rows.id_starts) for part in parts])
+    starts = np.zeros(len(lengths) + 1, np.int64)
+    np.cumsum(lengths, out=starts[1:])
+    places, kinds, times, contents = (
+        np.concatenate([part.rows[column] for part in parts]) for column in range(4)
+    )  # fmt: skip
+    numbers, statuses, clusters, originals, similarities = (
+        np.concatenate([part[column] for part in parts]) for column in (0, 2, 3, 4, 5)
+    )  # fmt: skip
+    joined = DecidedRows(
+        numbers, ArrivalRows(places, kinds, times, contents, ids, starts), statuses, clusters, originals, similarities,
+        [id_ for part in parts for id_ in part.original_ids],
+    )  # fmt: skip
+    return joined.select(np.argsort(numbers, kind="stable"))
+
+
+def _place(line: dict[str, Any], name: str) -> int:
+    return parse_place(line[name]) if name in line else -1

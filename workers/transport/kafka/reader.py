@@ -1,0 +1,87 @@
+"""A reader of several partitions without a group: it goes where it is sent, and commits nothing.
+
+Theory of operation. ``follow`` names partitions and positions, and ``poll`` returns what the client has fetched. The
+client's position moves past control records, so a reader at the end of a log stands there also when its last record is
+a marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as client_errors
+
+from workers.transport.kafka import records as kafka_records
+from workers.transport.kafka.client_internals import fetches
+from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
+from workers.transport.protocol import UNBOUNDED, OffsetGoneError, Record, UnreadableError
+
+
+class KafkaReader:
+    """See ``workers.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers."""
+
+    def __init__(self, settings: KafkaSettings, topic: str) -> None:
+        self._settings, self._topic = settings, topic
+        self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
+        self._places: dict[int, TopicPartition] = {}
+        self._held: frozenset[int] = frozenset()
+        try:
+            self._client: KafkaConsumer = kafka_records.consumer(
+                settings.fast_fetch,
+                self._limits,
+                **settings.consumer_options(),
+                client_id="neardup-reader",
+                group_id=None,
+            )
+        except client_errors.KafkaError as error:
+            raise as_transport_error(f"cannot read {topic}", error) from error
+
+    def follow(self, starts: Mapping[int, int]) -> None:
+        """Read these partitions from these offsets on."""
+        self._client.resume(*self._places.values())
+        self._places = {partition: TopicPartition(self._topic, partition) for partition in starts}
+        self._held = frozenset()
+        self._client.assign(list(self._places.values()))
+        for partition, offset in starts.items():
+            self._client.seek(self._places[partition], offset)
+
+    def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
+        """Return what has come, or nothing after the timeout."""
+        if not self._places:
+            return []
+        self._limits.left_bytes = bytes_max
+        try:
+            fetches.free_slot(self._client)
+            found = self._client.poll(timeout_ms=round(timeout_seconds * 1000), max_records=records_max)
+            if found and self._settings.fast_fetch:
+                fetches.fetch_ahead(self._client)
+        except (client_errors.OffsetOutOfRangeError, client_errors.LogTruncationError) as error:
+            raise OffsetGoneError(
+                f"a position of {self._topic} is outside its log ({error}); --allow-gap goes on without the records "
+                "that are gone"
+            ) from error
+        except UnreadableError as error:
+            raise UnreadableError(f"cannot read {self._topic}: {error}") from error
+        except Exception as error:
+            if is_passing(error):
+                return []
+            raise as_transport_error(f"cannot read {self._topic}", error) from error
+        return [record for records in found.values() for record in records]
+
+    def hold(self, partitions: Collection[int]) -> None:
+        """Read no records of these until the next call."""
+        held = frozenset(partitions)
+        self._client.pause(*[self._places[partition] for partition in held - self._held])
+        self._client.resume(*[self._places[partition] for partition in self._held - held])
+        self._held = held
+
+    def positions(self) -> dict[int, int]:
+        """Return the offset of the next record of each partition."""
+        return {partition: self._client.position(place, timeout_ms=0) for partition, place in self._places.items()}
+
+    def close(self) -> None:
+        """Free the client; never raises."""
+        with suppress(Exception):
+            self._client.close(autocommit=False)
