@@ -73,7 +73,7 @@ def test_the_reasons_that_no_text_is_refused_with_are_met_where_they_should_be()
 
 @every_case
 def test_no_input_is_changed(case: Case) -> None:
-    """Neither features nor evidence nor a batch, by any function of the row or by a table."""
+    """No function of a scheme and no table changes features, evidence or a batch."""
     config = case.config()
     row = SCHEMES[config.scheme]
     features = features_of(case, 6)
@@ -94,7 +94,7 @@ def test_no_input_is_changed(case: Case) -> None:
 
 @every_case
 def test_a_batch_signs_as_one_by_one_does(case: Case) -> None:
-    """Whatever its batch signs or refuses, and wherever it stands in the buffers."""
+    """The other documents of a batch and the place in the buffers make no difference."""
     documents = streams(case, 7)
     signer = Signer(case.config())
     whole = signer.sign(documents)
@@ -138,7 +138,7 @@ def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.Cap
 
 @every_case
 def test_the_evidence_knows_the_common_keys(case: Case) -> None:
-    """How many are common, and which is the first; for pairs that are near, and for pairs that are not.
+    """The number of common keys and the first one, for near pairs and for others.
 
     Where payloads bound what may meet, the first common key is what counts; the number may leave out some.
     """
