@@ -32,6 +32,17 @@ class Reading(NamedTuple):
     characters: int
 
 
+class Signing(NamedTuple):
+    """What a scheme makes of documents: content hashes (``uint64[n, 2]``) and evidence of the n usable ones, in order;
+    the reasons of the others, by place; the numbers of characters and of features that were read."""
+
+    contents: npt.NDArray[np.uint64]
+    evidence: Evidence
+    refused: dict[int, str]
+    characters: int
+    features: int
+
+
 class Evidence(NamedTuple):
     """The stored part of n items: ``fixed`` is ``uint8[n, width]``; the ragged part of item i is
     ``ragged[starts[i]:starts[i + 1]]`` (``uint8``, ``int64[n + 1]``), empty for a scheme without one."""
@@ -103,6 +114,13 @@ def text_sample(text: str, plan: Plan) -> Document:
     return Document("", text)
 
 
+def sign_features(scheme: Scheme[Any], documents: Sequence[Document], plan: Plan) -> Signing:
+    """Sign documents by their features: the functions of the scheme one after the other."""
+    features, refused, characters = scheme.features(documents, plan)
+    contents, evidence = scheme.contents(features), scheme.evidence(features, plan)
+    return Signing(contents, evidence, refused, characters, len(features.values))
+
+
 # One example: the defaults of all settings.
 DEFAULTS: tuple[Mapping[str, object], ...] = ({},)
 
@@ -135,6 +153,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     guarantee: str
     # what decides similarity and conditions, apart from evidence and tuning, for the matching fingerprint
     scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
+    # what ``features``, ``contents`` and ``evidence`` make of documents, maybe sooner; the first argument is the scheme
+    sign: Callable[[Scheme[Any], Sequence[Document], PlanT], Signing] = sign_features
     # a document without an id made from a text: texts that are nearly the same make near-duplicates
     sample: Callable[[str, PlanT], Document] = text_sample
     # settings that together use every kernel of the scheme; with each of them, near-duplicate samples are pairs

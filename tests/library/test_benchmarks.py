@@ -99,7 +99,7 @@ def test_peers_scenarios_find_the_planted_pairs() -> None:
     ours = results["neardup"]
     assert ours.details["recall"] == 1.0
     assert ours.details["pairs"] == 4
-    assert ours.details["checksum"] == "79ad60ba4f6112c9"
+    assert ours.details["checksum"] == "81a7395328c7502c"
     assert {result.value is None for name, result in results.items() if "neardup" in name} == {False}
 
 
@@ -139,7 +139,7 @@ def test_buckets_of_documents_that_differ_in_a_word_are_truncated_and_counted() 
 def test_the_bare_loops_compute_the_shingles() -> None:
     """The floor sums the very hashes that the shingles are (asserted within); sketches have a fixed checksum."""
     results = {result.name: result for result in floor.run("smoke")}
-    assert results["shingles and signatures"].details["checksum"] == "55ef8848560b62ff"
+    assert results["shingles and signatures"].details["checksum"] == "eea2b3869afc1fc9"
 
 
 def test_recall_scenarios_reach_their_targets() -> None:
