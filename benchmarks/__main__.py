@@ -60,7 +60,7 @@ SCENARIOS: dict[str, Scenario] = {
         verdicts,
     )
     for id_, run in module.SCENARIOS.items()
-}
+}  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
