@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``cli_stream``).
+"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``kafka``).
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
