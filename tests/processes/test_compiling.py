@@ -1,6 +1,14 @@
-"""What a first run says while the program is compiled for the machine."""
+"""What a first run says while the program is compiled for the machine, and the process that compiles half of it."""
 
+import sys
+
+import pytest
+
+from stream import Config, Deduplicator, Document
+from stream.table.step import run as table_kernel
+from workers.process import table_compiler
 from workers.process.compiling import Compiling
+from workers.process.table_compiler import TableCompiler, compile_table
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
@@ -14,7 +22,7 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
     watch.on_start(None)
     watch.on_end(None)
     assert (watch.functions, watch.seconds) == (3, 6.0)
-    assert [line.startswith("compiling the program for this machine, once") for line in lines] == [True]
+    assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
 
 
 def test_the_compiler_reports_to_it():
@@ -28,3 +36,34 @@ def test_the_compiler_reports_to_it():
     numba.njit(lambda x: x + 2)(1)
     assert watch.functions == 1
     assert watch.seconds > 0
+
+
+@pytest.mark.parametrize("scheme", ["one_permutation", "prefix", "identical"])
+def test_the_second_process_compiles_what_every_scheme_calls(scheme):
+    """The table's kernels have one signature, so nothing is compiled again."""
+    compile_table()
+    list(Deduplicator(Config(scheme=scheme)).process([Document("a", "a text"), Document("b", "another")]))
+    assert len(table_kernel.signatures) == 1
+
+
+def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
+    """The first one compiles everything then; the time of the wait is that of the compilation."""
+    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: False)
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    clock = iter([1.0, 3.0])
+    watch = Compiling(lambda line: None, lambda: next(clock))
+    with TableCompiler(watch) as compiler:
+        compiler.wait()
+        compiler.wait()
+    assert watch.seconds == 2.0
+
+
+@pytest.mark.parametrize(("kept", "cores"), [(True, {0, 1}), (None, {0, 1}), (False, {0})])
+def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, cores):
+    """Where the kernels are kept already, where none can be kept, and on one core."""
+    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: kept)
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: cores)
+    monkeypatch.setattr(table_compiler.subprocess, "Popen", None)
+    with TableCompiler(Compiling(lambda line: None)) as compiler:
+        compiler.wait()

@@ -23,6 +23,7 @@ from workers.commands.overview import Overview
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
+from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings, fields_of
 from workers.sources.compression import COMPRESSED_ENDINGS
 from workers.sources.formats import FORMATS, LINES, choose
@@ -60,12 +61,16 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         overview = Overview()
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
+        compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
+            compiler.wait()
             fill(matcher, options.window_from)
         for signed in session.signed(options.index, signer):
+            compiler.wait()
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
         for signed in session.signed(options.paths, signer, follow=options.follow):
+            compiler.wait()
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs
                 write_pairs(output, lines)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from numba.core import event
 
 _EVENT = "numba:compile"
 # Functions after which the progress is reported again.
-_STEP_FUNCTIONS = 20
-# Functions of the default scheme, counted once: how far the compiler is, about.
-_FUNCTIONS_USUAL = 63
+_STEP_FUNCTIONS = 10
+# Functions that this process compiles for the default scheme, counted once: how far the compiler is, about. A second
+# process compiles those of the table (``table_compiler``).
+_FUNCTIONS_USUAL = 28
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
 _unregister: Callable[[str, event.Listener], None] = event.unregister
@@ -42,6 +44,15 @@ class Compiling(event.Listener):
     def __exit__(self, *_: object) -> None:
         _unregister(_EVENT, self)
 
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Count the time of a block as compilation: another process compiles meanwhile."""
+        started = self._now()
+        try:
+            yield
+        finally:
+            self.seconds += self._now() - started
+
     def on_start(self, event: Any) -> None:
         """A function begins to be compiled."""
         with self._lock:
@@ -50,9 +61,7 @@ class Compiling(event.Listener):
                 return
             self._since = self._now()
             if not self.functions:
-                self._say(
-                    "compiling the program for this machine, once: 10 to 20 seconds on an idle one; later runs load it"
-                )
+                self._say("compiling for this machine, once: about 10 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """A function is compiled."""

@@ -11,6 +11,7 @@ import stat
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 _VARIABLE = "NUMBA_CACHE_DIR"
 
@@ -35,6 +36,14 @@ def ensure_kernel_cache() -> None:
             f"neardup: neither the installation nor {home} can be written, so compiled code is kept in {folder}; set "
             f"{_VARIABLE} to choose another folder\n"
         )
+
+
+def is_kept(kernel: Any) -> bool | None:
+    """Return whether a compiled version of a kernel is on disk, maybe an old one; ``None`` if none can be kept."""
+    if kernel.stats.cache_path is None:
+        return None
+    name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__qualname__}"
+    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbi"))
 
 
 def _writable(folder: Path) -> bool:

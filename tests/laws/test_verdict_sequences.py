@@ -1,0 +1,123 @@
+"""The sequences of arrivals that broke simpler rules of verdicts, on every scheme.
+
+Those that need several processes run elsewhere: what a pair with an undecided document does is shown in
+``test_verdicts.py``, and ``--prefer`` in ``test_batch_verdicts.py``.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+from typing import NamedTuple
+
+import pytest
+from cases import CASES, Case
+
+from stream import Deduplicator, Document, Verdict
+from stream.schemes import SCHEMES
+
+WINDOW_SECONDS = 100.0
+
+
+class Arrival(NamedTuple):
+    """A document: its id, what it holds, its time in seconds. Without content: all versions of the id are removed."""
+
+    id: str
+    content: str | None
+    time: float = 0.0
+
+
+A = Arrival
+# Name -> the arrivals, with x near y and z far from both, and what is decided: status and cluster of each document.
+SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
+    "what is near a copy of an original is a duplicate of the original": (
+        [A("a", "x", 0), A("b", "x", 1), A("c", "y", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "copies have one original": (
+        [A("a", "x", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "copies of a duplicate are duplicates of its original": (
+        [A("a", "y", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
+    ),
+    "what has left the window counts for nothing": (
+        [A("a", "x", 0), A("b", "z", 250), A("c", "y", 251)], "original 0, original 1, original 2",
+    ),
+    "an unchanged version of a duplicate stays one": (
+        [A("a", "x", 0), A("b", "y", 1), A("b", "y", 2), A("c", "y", 3)],
+        "original 0, duplicate 0, unchanged 0, duplicate 0",
+    ),
+    "content that comes back is not unchanged": (
+        [A("a", "x", 0), A("a", "z", 1), A("b", "z", 2), A("a", "x", 3), A("c", "x", 4)],
+        "original 0, original 1, duplicate 1, duplicate 0, duplicate 0",
+    ),
+    "a new version of an original leaves it an original": (
+        [A("a", "x", 0), A("a", "z", 1), A("b", "y", 2)], "original 0, original 1, duplicate 0",
+    ),
+    "the same page again and again is unchanged, for ten windows": (
+        [A("a", "x", 80.0 * n) for n in range(13)], "original 0" + ", unchanged 0" * 12,
+    ),
+    "copies under other ids begin a new cluster when the original has left": (
+        [A(f"a{n}", "x", 80.0 * n) for n in range(6)],
+        "original 0, duplicate 0, original 2 related 0, duplicate 2, original 4 related 2, duplicate 4",
+    ),
+    "what is near a duplicate of a removed original is an original": (
+        [A("a", "x", 0), A("b", "y", 1), A("a", None), A("c", "x", 2), A("d", "z", 3)],
+        "original 0, duplicate 0, original 2 related 0, original 3",
+    ),
+    "when all of a cluster is removed, nothing of it is left": (
+        [A("a", "x", 0), A("b", "y", 1), A("a", None), A("b", None), A("c", "x", 2)],
+        "original 0, duplicate 0, original 2",
+    ),
+}  # fmt: skip
+
+
+@functools.cache
+def contents(name: str) -> dict[str, Document]:
+    """Documents x and y that are a pair, of different contents if the scheme finds such, and z far from both."""
+    case = CASES[name]
+    config = case.config()
+    documents = case.stream(random.Random(7), 120)
+    dedup = Deduplicator(config)
+    pairs = dedup.process(documents)
+    by_id = {document.id: document for document in documents}
+    near = {frozenset((pair.older, pair.newer)) for pair in pairs}
+    x, y = min(pairs, key=lambda pair: (pair.similarity == 1.0, pair.similarity))[:2]
+    refused = {refusal.id for refusal in dedup.refusals}
+    z = next(
+        id_ for id_ in by_id if id_ not in refused and not {frozenset((id_, x)), frozenset((id_, y))} & near
+        and id_ not in (x, y)
+        and not Deduplicator(config).process([by_id[x], by_id[y]._replace(id="y"), by_id[id_]._replace(id="z")])[1:]
+    )  # fmt: skip
+    return {"x": by_id[x], "y": by_id[y], "z": by_id[z]}
+
+
+def shown(verdicts: list[Verdict]) -> str:
+    """Verdicts in the words of the table."""
+    return ", ".join(
+        f"{v.status} {v.cluster}" + ("" if v.related is None else f" related {v.related}") for v in verdicts
+    )
+
+
+# What is decided otherwise, where equal contents are compared like any others: a version of an id is never compared
+# with another version of it.
+NOT_BY_CONTENT = {
+    "content that comes back is not unchanged": "original 0, original 1, duplicate 1, original 3, duplicate 0",
+}
+
+
+@pytest.mark.parametrize("sequence", SEQUENCES)
+@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+def test_the_sequence_is_decided_as_it_must_be(case: Case, sequence: str) -> None:
+    """In one call after another."""
+    arrivals, expected = SEQUENCES[sequence]
+    dedup = Deduplicator(case.config(window_seconds=WINDOW_SECONDS))
+    found: list[Verdict] = []
+    for arrival in arrivals:
+        if arrival.content is None:
+            dedup.remove(arrival.id)
+        else:
+            document = contents(case.name)[arrival.content]
+            found += dedup.decide([document._replace(id=arrival.id, timestamp=arrival.time)])
+    if not SCHEMES[case.config().scheme].by_content:
+        expected = NOT_BY_CONTENT.get(sequence, expected)
+    assert shown(found) == expected
