@@ -56,7 +56,7 @@ def test_a_retry_gets_the_stored_status_and_never_unchanged(world):
             ("original", True, 0),
             ("duplicate", True, 0),
         ]
-    lines = "\n".join(json.dumps({"id": "c", "text": "Other words that nobody else has."}) for _ in range(3))
+    lines = "\n".join(json.dumps({"id": "c", "text": "Other words, its own ones."}) for _ in range(3))
     response = world.ask("POST", "/v1/check:batch", content=lines, headers={"Content-Type": "application/x-ndjson"})
     answers = [json.loads(line) for line in response.content.splitlines()]
     assert [answer.get("status") for answer in answers] == ["original", "original", "original", None]

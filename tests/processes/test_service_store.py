@@ -23,13 +23,15 @@ def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(na
     case, rng = CASES[name], random.Random(7)
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
     steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
-    stream = case.stream(rng, 240)
+    stream, seen = case.stream(rng, 240), set()
     for first in range(0, len(stream), 12):
         documents = [
             document._replace(id=f"d{rng.randrange(80)}", timestamp=NOW + 15.0 * (first + n) - rng.choice((0, 0, 100)))
             for n, document in enumerate(stream[first : first + 12])
         ]
-        assert restarted.check(documents) == steady.check(documents)
+        answers = steady.check(documents)
+        assert restarted.check(documents) == answers
+        seen.update((answer.status, answer.repeated) for answer in answers)
         assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
         removed = f"d{rng.randrange(80)}"
         assert restarted.remove(removed) == steady.remove(removed)
@@ -40,6 +42,7 @@ def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(na
         counts = [keeper.counts() for keeper in (restarted, steady)]
         assert counts[0]["documents"] == counts[1]["documents"] <= 60
         assert counts[0]["stream_time"] == counts[1]["stream_time"]
+    assert {("original", False), ("duplicate", False)} <= seen
     assert restarted.matcher.table.slot_end < steady.matcher.table.slot_end, "the window has moved"
     closed(steady)
     closed(restarted)

@@ -1,7 +1,7 @@
 """The requests of the service, one function each.
 
 A request that changes or looks up the table waits for the writer. A request that reads verdicts reads the log, in a
-thread of its own, and waits for nobody.
+thread of its own, and does not wait.
 """
 
 from __future__ import annotations

@@ -109,15 +109,20 @@ class Log:
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = _locked(folder)
-            self._writer = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False)
+        except OSError as error:
+            raise _unusable(folder, error) from None
+        self._writer = _connected(self.path, self._lock)
+        try:
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
             self._prepare(fingerprints)
-        except (OSError, sqlite3.Error) as error:
-            raise Failure(
-                Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room"
-            ) from None
+        except sqlite3.Error as error:
+            self.close()
+            raise _unusable(folder, error) from None
+        except Failure:
+            self.close()
+            raise
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -211,6 +216,18 @@ class Log:
 def is_full(error: sqlite3.Error) -> bool:
     """Whether SQLite says that the disk, or the quota, is full."""
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+
+
+def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        lock.close()
+        raise _unusable(path.parent, error) from None
+
+
+def _unusable(folder: Path, error: Exception) -> Failure:
+    return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
 
 
 def _statements(script: str) -> Iterator[str]:
