@@ -141,6 +141,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
     # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
     probe_candidates_max: int | None = None
+    # whether each key has a payload: a position and a suffix length, see ``stream.table.admit``
+    has_payloads: bool = False
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type

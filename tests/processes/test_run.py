@@ -322,7 +322,10 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
     assert len(warnings) == 1
-    assert "documents had more candidates than bucket_candidates_max (2) allows" in warnings[0]
+    assert (
+        "documents had more candidates than bucket_candidates_max (2) or probe_candidates_max (128) allows"
+        in warnings[0]
+    )
     assert "new versions of ids in the window: 2" in done.stderr.decode().splitlines()
     assert b"warning" not in neardup("run", stdin=stdin).stderr
 

@@ -16,6 +16,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -49,6 +50,14 @@ class Chunk(NamedTuple):
     documents: list[Document]
 
 
+class Ahead(NamedTuple):
+    """What was read of paths before it was needed, and the rest of them."""
+
+    paths: Sequence[str]
+    seen: list[Chunk | None]
+    rest: Iterator[Chunk | None]
+
+
 class Session:
     """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
 
@@ -74,6 +83,8 @@ class Session:
         self.rejects = Rejects(options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
+        self._ahead: Ahead | None = None
+        self.notes: list[str] = []  # sentences for the end of the summary
         bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
         self.report = Report(
@@ -115,8 +126,21 @@ class Session:
         return self.reader.read(paths, follow=follow)
 
     def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
-        """The same in chunks of the size that the library signs; ``None`` ends a chunk early."""
-        return chunked(self.entries(paths, follow=follow))
+        """The same in chunks of the size that the library signs; ``None`` ends a chunk early.
+
+        What ``look_ahead`` has read of the same paths is given again.
+        """
+        if self._ahead is None or self._ahead.paths != paths:
+            return chunked(self.entries(paths, follow=follow))
+        ahead, self._ahead = self._ahead, None
+        return chain(ahead.seen, ahead.rest)
+
+    def look_ahead(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
+        """The first chunks of paths, as far as the caller reads them; ``chunks`` gives all of them afterwards."""
+        ahead = self._ahead = Ahead(paths, [], chunked(self.entries(paths, follow=follow)))
+        for chunk in ahead.rest:
+            ahead.seen.append(chunk)
+            yield chunk
 
     def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
         """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
@@ -172,12 +196,21 @@ class Session:
             found,
         )  # fmt: skip
         self.report.tell(summary)
-        if counts["truncated"]:
-            limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
-            named = " or ".join(f"{name} ({value:,})" for name, value in limits.items() if value)
+        for note in self.notes:
+            self.report.say(note)
+        if counts["truncated"] or counts["cuts"]:
+            truncated, bucket, probe = (
+                counts["truncated"],
+                self.settings.bucket_candidates_max,
+                self.settings.probe_limit,
+            )
+            named = f"bucket_candidates_max ({bucket:,})"
+            if truncated and probe is not None:
+                named += f" or probe_candidates_max ({probe:,})"
+            what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
             self.report.say(
-                f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
-                "allows; a higher limit finds more and takes longer"
+                f"warning: pairs may be missing: {what} had more candidates than {named} allows; a higher limit finds "
+                "more and takes longer"
             )
         write_summary(self.options.summary_json, summary)
         return ended

@@ -33,6 +33,7 @@ from stream.schemes import SCHEMES
 from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
+from workers.commands.learn_order import with_order
 from workers.commands.output import standard_output, write_pairs
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
@@ -75,6 +76,7 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
         output = standard_output()
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates)
+        settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         try:
             with (
                 _folder(options) as folder,
