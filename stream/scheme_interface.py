@@ -143,6 +143,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     probe_candidates_max: int | None = None
     # whether each key has a payload: a position and a suffix length, see ``stream.table.admit``
     has_payloads: bool = False
+    # whether an item may lack the keys of some bands, so that its recall is lower
+    partial: bool = False
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type

@@ -330,6 +330,14 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     assert b"warning" not in neardup("run", stdin=stdin).stderr
 
 
+def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
+    """With the recall that their sizes allow; the default scheme has none to warn of."""
+    stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)))
+    warned = neardup("run", "--scheme", "grouped", stdin=stdin).stderr.decode()
+    assert "documents are too small for scheme grouped, so the recall at the threshold is 0." in warned
+    assert b"too small" not in neardup("run", stdin=stdin).stderr
+
+
 def test_no_document_is_late_where_there_is_no_window(neardup):
     """Nothing that it could meet has left."""
     stdin = lines(doc("a", timestamp=1e9), doc("b", timestamp=5.0), doc("c", NEARLY, timestamp=1.0))

@@ -20,9 +20,14 @@ from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from stream.batches import Batch
 from stream.documents import Document
 from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from stream.schemes import SCHEMES
+from stream.schemes.partial_sets import recall_of
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
@@ -31,6 +36,9 @@ from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
 from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
+
+# A recall that is this much lower than promised is worth a warning.
+_RECALL_SLACK = 0.02
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ class Session:
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
+        self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by bands that have a key
         self.notes: list[str] = []  # sentences for the end of the summary
         bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
@@ -154,8 +163,25 @@ class Session:
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
             self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
+            self._count_bands(signed.batch)
             yield chunk, signed
             self.report.advance(self.reader.bytes_read)
+
+    def _count_bands(self, batch: Batch) -> None:
+        """Count documents by the number of bands that have a key, if the scheme leaves out bands of small documents."""
+        scheme = SCHEMES[self.settings.scheme]
+        if scheme.partial:
+            keys = np.diff(scheme.keys(batch.evidence, self.settings.plan).starts)
+            self._bands += np.bincount(keys, minlength=len(self._bands))
+
+    def _warn_of_small_documents(self) -> None:
+        """Say that the recall is less than promised, because documents are too small for the scheme."""
+        recall = recall_of(self.settings.tuning, self._bands)
+        if recall < self.settings.recall - _RECALL_SLACK:
+            self.report.say(
+                f"warning: pairs are missing: the documents are too small for scheme {self.settings.scheme}, so the "
+                f"recall at the threshold is {recall:.3f} at most, not {self.settings.recall:g}; use one_permutation"
+            )
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
         """Report and keep the refused entries of a chunk, in the order of the input.
@@ -196,15 +222,12 @@ class Session:
             found,
         )  # fmt: skip
         self.report.tell(summary)
+        self._warn_of_small_documents()
         for note in self.notes:
             self.report.say(note)
         if counts["truncated"] or counts["cuts"]:
-            truncated, bucket, probe = (
-                counts["truncated"],
-                self.settings.bucket_candidates_max,
-                self.settings.probe_limit,
-            )
-            named = f"bucket_candidates_max ({bucket:,})"
+            truncated, probe = counts["truncated"], self.settings.probe_limit
+            named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"
             if truncated and probe is not None:
                 named += f" or probe_candidates_max ({probe:,})"
             what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
