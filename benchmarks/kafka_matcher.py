@@ -89,8 +89,8 @@ def signed(settings: StreamSettings, made: Sequence[Document], step: int) -> lis
 
 
 def _bytes(settings: StreamSettings, messages: Sequence[Message], count: int) -> Result:
-    size = sum(len(message.value) for message in messages)
-    copies = sum(decode(message.value, settings.signing_fingerprint).batch.size for message in messages)
+    size = sum(len(message.value or b"") for message in messages)
+    copies = sum(decode(message.value or b"", settings.signing_fingerprint).batch.size for message in messages)
     details = {
         "copies of a document": copies / count, "bytes a copy": size / copies, "id bytes": 20,
         "messages": len(messages), "mean message bytes": size / len(messages),

@@ -21,12 +21,12 @@ from stream.pipeline import Signer
 from stream.schemes import SCHEMES
 from workers.stages.partition_table import PartitionTable
 from workers.stages.signer import SignPlan, sign_records
-from workers.topics.names import Topics
+from workers.topics.names import topic_names
 from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Record
 
 PARTITIONS = 2
-TOPICS = Topics("documents", "documents.dead", "bands", "candidates")
+TOPICS = topic_names("", "00" * 16, PARTITIONS)
 # Long enough that one other word leaves four fifths of the shingles of every kind.
 TEXT = " ".join(
     f"the quick brown fox of day {day} jumps over the lazy dog, while {day} wizards boil jugs in the corner of a room"

@@ -14,7 +14,7 @@ import sys
 from workers.process.stop import leave, leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end as asked for.
-_WORKERS = ("sign", "match", "up")
+_WORKERS = ("sign", "match", "link", "filter", "up")
 # Objects that may come to be before the garbage collector looks at them. Loading makes some hundred thousand that stay,
 # and with the default of 700 it looks at all of them again and again: a tenth of a start.
 _COLLECT_OBJECTS = 50_000

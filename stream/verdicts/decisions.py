@@ -178,6 +178,10 @@ class Decisions:
         """Return the places of kept rows, ``int64[m]``."""
         return self._columns.places[self._pages.at(numbers)]
 
+    def times(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """Return the event times of kept rows in microseconds, ``int64[m]``."""
+        return self._columns.times[self._pages.at(numbers)]
+
     @property
     def stream_time(self) -> int:
         """The greatest event time decided, in microseconds, or ``NO_TIME``."""

@@ -13,7 +13,7 @@ from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jar
 from deploy_files import COMPOSE, ROOT, load, services
 from programs import absent
 
-WORKERS = ("signer", "matcher")
+WORKERS = ("signer", "matcher", "linker", "filter")
 LOGGING = """
 Configuration:
   Properties:
@@ -36,7 +36,7 @@ def test_it_is_what_the_compose_specification_says():
     """Names, types and values of every field, and that networks, volumes and secrets that are used exist."""
     found = compose_spec.PyOptions(apply_merge=True).from_yaml(interpolated())
     found.validate()
-    assert set(found.service_names()) == {"kafka", "topics", "signer", "matcher", "prometheus", "grafana"}
+    assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "prometheus", "grafana"}
 
 
 def test_a_field_that_does_not_exist_would_be_found():
@@ -85,7 +85,7 @@ def test_every_file_that_is_mounted_or_built_from_exists():
 def test_variables_of_the_shell_are_no_settings():
     """A NEARDUP_ variable in the shell of who starts it would be refused by a neardup in the same shell."""
     names = re.findall(r"(?<!\$)\$\{?(\w+)", COMPOSE.read_text())
-    assert sorted(names) == ["MATCHERS", "SIGNERS"]
+    assert sorted(names) == ["FILTERS", "LINKERS", "MATCHERS", "SIGNERS"]
 
 
 def test_kafka_is_the_version_that_the_tests_run_with():

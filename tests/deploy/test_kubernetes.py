@@ -95,19 +95,19 @@ def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
 
 
 def test_each_worker_has_a_name_of_its_own():
-    """The pod's, which no other has, short enough and of letters that the setting takes; a matcher's stays."""
-    for name in ("neardup-signer", "neardup-matcher"):
+    """The pod's, which no other has, short enough and of letters that the setting takes; partitions stay with it."""
+    for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
         (container,) = pods()[name]["spec"]["containers"]
         given = {variable["name"]: variable for variable in container["env"]}
         assert given["NEARDUP_INSTANCE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
         StreamOptions(instance=f"{name}-6f7c9d8b5d-x2x9z")
-    assert list(objects("StatefulSet")) == ["neardup-matcher"]
-    assert objects("StatefulSet")["neardup-matcher"]["spec"]["podManagementPolicy"] == "Parallel"
+    assert sorted(objects("StatefulSet")) == ["neardup-filter", "neardup-linker", "neardup-matcher"]
+    assert {each["spec"]["podManagementPolicy"] for each in objects("StatefulSet").values()} == {"Parallel"}
 
 
 def test_probes_ask_for_life_and_readiness():
     """/healthz decides on a restart, /readyz on the pace of an update; the first start may load kernels."""
-    for name in ("neardup-signer", "neardup-matcher"):
+    for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
         (container,) = pods()[name]["spec"]["containers"]
         paths = {key: probe["httpGet"] for key, probe in container.items() if key.endswith("Probe")}
         assert paths == {

@@ -33,7 +33,7 @@ from workers.settings.load import load_stream
 from workers.telemetry.health import Health, application
 from workers.telemetry.metrics import METRICS, Metrics
 
-WORKERS = {"signer": "sign", "matcher": "match"}
+WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
 HEALTH_PORT = StreamSettings.model_fields["health_port"].default
 PARTITION_VALUES = re.compile(r"\d+")
@@ -84,7 +84,7 @@ def test_every_metric_is_shown_or_watched():
 
 
 def test_the_jobs_that_rules_ask_for_are_those_that_prometheus_scrapes():
-    """neardup-signer and neardup-matcher, made of the names of services and of the pods' components."""
+    """neardup-signer, neardup-matcher and so on, made of the names of services and of the pods' components."""
     jobs = {job["job_name"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"]} - {"prometheus"}
     assert jobs == {f"neardup-{name}" for name in WORKERS}
     components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods().values()}
@@ -126,7 +126,7 @@ def test_the_commands_of_the_compose_file_exist(name):
     assert arguments[0] == WORKERS.get(name, name)
 
 
-@pytest.mark.parametrize("name", ["neardup-topics", "neardup-signer", "neardup-matcher"])
+@pytest.mark.parametrize("name", ["neardup-topics", *(f"neardup-{name}" for name in WORKERS)])
 def test_the_commands_of_the_manifests_exist(name):
     """Each workload runs a command with options that it takes."""
     (container,) = pods()[name]["spec"]["containers"]

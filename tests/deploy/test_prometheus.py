@@ -104,7 +104,7 @@ def test_panels_have_numbers_of_their_own_and_do_not_overlap():
     assert all(panel["title"] and panel["description"] for panel in panels())
 
 
-@pytest.mark.parametrize("name", ["similarity_ratio", "bucket_length", "end_to_end_seconds"])
+@pytest.mark.parametrize("name", ["similarity_ratio", "bucket_length", "end_to_end_seconds", "verdict_seconds"])
 def test_histograms_are_shown_as_heatmaps(name):
     """By their buckets, as counts of an interval."""
     shown = [panel["targets"][0] for panel in panels() if panel["type"] == "heatmap"]

@@ -23,12 +23,12 @@ from workers.service.shell import CAUSES
 from workers.settings.kafka import StreamSettings
 from workers.telemetry.observer import Silent
 from workers.topics.messages import partition_of_key
-from workers.topics.names import MATCH, SIGN, names_of
+from workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
 from workers.topics.rules import topic_plans
 from workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 from workers.transport.protocol import Membership, Record, UnreachableError
 
-TOPIC_OF = {SIGN: "documents", MATCH: "bands"}
+TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
 
 
 def stories(count: int) -> list[Document]:
@@ -125,8 +125,8 @@ class World:
                 place.turn(records_max)
 
     def settle(self, records_max: int = 500) -> None:
-        """Turns of everybody, until the signers have read all of documents, and then the matchers all of bands."""
-        for role in (SIGN, MATCH):
+        """Turns of everybody, until each role has read all of its topic, in the order of the data."""
+        for role in TOPIC_OF:
             members = [place for place in self.places if place.role == role]
             if members:
                 ends = self.ends(members[0].topic)
@@ -210,6 +210,8 @@ class Place:
         for held in (self.producer, self.consumer):
             if held is not None:
                 held.close()
+        if self.made is not None:
+            self.made.close()
         self.worker = self.producer = self.consumer = None
 
     def leave(self) -> None:

@@ -14,6 +14,7 @@ from make_topic import MakeTopic
 sys.path.insert(0, str(Path(__file__).parents[1] / "processes"))
 import transport_group_laws
 import transport_laws
+import transport_reader_laws
 from transport_laws import Harness
 
 from workers.transport.kafka import records as kafka_records
@@ -39,13 +40,16 @@ def law_name(law: Callable[[Harness], None]) -> str:
     return law.__name__.removeprefix("law_")
 
 
-@pytest.mark.parametrize("law", transport_laws.LAWS + transport_group_laws.LAWS, ids=law_name)
+LAWS = transport_laws.LAWS + transport_group_laws.LAWS + transport_reader_laws.LAWS
+
+
+@pytest.mark.parametrize("law", LAWS, ids=law_name)
 def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> None:
-    """Each law of ``transport_laws`` and ``transport_group_laws`` holds."""
+    """Each law of ``transport_laws``, ``transport_group_laws`` and ``transport_reader_laws`` holds."""
     law(harness)
 
 
-@pytest.mark.parametrize("law", transport_laws.LAWS, ids=law_name)
+@pytest.mark.parametrize("law", transport_laws.LAWS + transport_reader_laws.LAWS, ids=law_name)
 def test_kafka_obeys_without_the_fast_path(law: Callable[[Harness], None], slow_harness: KafkaHarness) -> None:
     """Each law of ``transport_laws`` holds with ``fast_fetch`` off, where the client finds the records of a batch."""
     law(slow_harness)

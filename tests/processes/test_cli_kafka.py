@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -33,7 +34,15 @@ from workers.transport.memory.transport import MemoryTransport
 
 GROUP = get_command(app)
 NUMBERS = itertools.count()
-WORKERS = ("sign", "match", "up")
+WORKERS = ("sign", "match", "link", "filter", "up")
+# The program, with half a second for the first connection.
+IMPATIENT = """
+import functools
+from workers.transport.kafka import connect
+connect.KafkaSettings = functools.partial(connect.KafkaSettings, connect_timeout_seconds=0.5)
+from workers.__main__ import main
+main()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -90,13 +99,13 @@ def test_no_secret_is_an_option():
         assert not {"--sasl-password", "--ssl-password"} & options_of(name).keys()
 
 
-@pytest.mark.parametrize("name", ["sign", "match", "up"])
+@pytest.mark.parametrize("name", WORKERS)
 def test_the_help_of_workers_says_their_names(name):
     """Which must not be shared by two."""
     assert "{topic-prefix}{group}-" in GROUP.commands[name].help
 
 
-@pytest.mark.parametrize("arguments", [["sign"], ["match"], ["up"], ["topics", "create"], ["topics", "describe"]])
+@pytest.mark.parametrize("arguments", [*([name] for name in WORKERS), ["topics", "create"], ["topics", "describe"]])
 def test_workers_need_a_window(neardup, arguments):
     """One sentence, before anything is connected; what keeps running says it as a line of its log."""
     done = neardup(*arguments)
@@ -106,9 +115,14 @@ def test_workers_need_a_window(neardup, arguments):
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_command_that_does_not_wait_says_that_no_broker_answers(neardup):
-    """A code of its own."""
-    done = neardup("tail", "--bootstrap-servers", "127.0.0.1:1")
+def test_a_command_that_does_not_wait_says_that_no_broker_answers():
+    """It ends with the exit code for brokers. Here it waits for a connection a twentieth of the usual time."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, "tail", "--bootstrap-servers", "127.0.0.1:1"],
+        env=clean_environment(),
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == Exit.BROKER
     assert b"see whether the broker is up" in done.stderr
 
@@ -381,4 +395,4 @@ def test_the_command_under_test_is_the_one_that_up_starts():
     """By the same interpreter."""
     from workers.service.supervisor import child_specs
 
-    assert child_specs(1, 0, {}, None, 1)[0].command[:3] == COMMAND
+    assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 import transport_group_laws
 import transport_laws
+import transport_reader_laws
 from memory_harness import MemoryHarness
 from transport_harness import Harness, joined, send
 
@@ -30,9 +31,12 @@ def law_name(law: Callable[[Harness], None]) -> str:
     return law.__name__.removeprefix("law_")
 
 
-@pytest.mark.parametrize("law", transport_laws.LAWS + transport_group_laws.LAWS, ids=law_name)
+LAWS = transport_laws.LAWS + transport_group_laws.LAWS + transport_reader_laws.LAWS
+
+
+@pytest.mark.parametrize("law", LAWS, ids=law_name)
 def test_memory_obeys(law: Callable[[Harness], None]) -> None:
-    """Each law of ``transport_laws`` and ``transport_group_laws`` holds."""
+    """Each law of ``transport_laws``, ``transport_group_laws`` and ``transport_reader_laws`` holds."""
     law(MemoryHarness())
 
 

@@ -8,13 +8,15 @@ import pytest
 from command import ROOT
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from shell_harness import TEXT, Bench
 
 from stream.documents import REASONS
 from workers.service.shell import CAUSES as RESTART_CAUSES
 from workers.stages.partition_table import COUNTED
 from workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
-from workers.telemetry.metrics import BOTH, CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
+from workers.telemetry.metrics import CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
 from workers.topics.messages import BATCH_REASONS
+from workers.topics.names import ROLES
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
@@ -69,12 +71,12 @@ def test_names_follow_the_rules_of_prometheus(row):
     if row.unit in ("seconds", "bytes", "ratio"):
         assert row.name.endswith(row.unit)
     assert row.help.endswith(".")
-    assert set(row.roles) <= set(BOTH)
+    assert set(row.roles) <= set(ROLES)
     assert bool(row.bounds) == (row.kind == "histogram")
     assert list(row.bounds) == sorted(row.bounds)
 
 
-@pytest.mark.parametrize("role", BOTH)
+@pytest.mark.parametrize("role", ROLES)
 def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role):
     """In a text that Prometheus can parse, with listed labels at 0."""
     text = generate_latest(Metrics(role, {"role": role}).registry).decode()
@@ -128,3 +130,15 @@ def test_an_unknown_name_is_a_bug():
     """No metric without a row of the table."""
     with pytest.raises(KeyError):
         Metrics("sign").count("postings")
+
+
+def test_a_matcher_counts_documents_with_a_near_duplicate_and_shows_the_recall_it_promises():
+    """A document counts once, however many pairs it makes in a partition."""
+    bench = Bench(bands_partitions=1)
+    bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT + " and again"), ("d", "nothing of the kind, at all"))
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+    bench.run("match", lambda: bench.has_taken_all("match"))
+    metrics = bench.metrics["match"]
+    assert metrics.value("pairs") == 3
+    assert metrics.value("paired_documents") == 2
+    assert 0.95 <= metrics.value("promised_recall_ratio") < 1

@@ -356,7 +356,12 @@ def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
     assert names == again
     assert names.worker("sign", "3") == f"news.eu-sign-{names.generation}-3"
     assert names.topics == Topics(
-        "news.documents", "news.documents.dead", f"news.bands-{names.generation}", "news.candidates"
+        "news.documents",
+        "news.documents.dead",
+        f"news.bands-{names.generation}",
+        "news.candidates",
+        *(f"news.{name}-{names.generation}" for name in ("arrivals", "links", "verdicts", "clusters")),
+        "news.documents.unique",
     )
     assert names.generation != other.generation
     assert issubclass(OffsetGoneError, TransportError)

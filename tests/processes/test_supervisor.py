@@ -150,14 +150,19 @@ def test_a_second_signal_kills_all_children_at_once():
 
 def test_children_get_instances_ports_and_the_settings_of_the_command_line():
     """Each command is one that the command line takes."""
-    specs = child_specs(2, 1, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000)
+    specs = child_specs(
+        {"sign": 2, "match": 1}, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000
+    )
     assert [spec.name for spec in specs] == ["sign-0", "sign-1", "match-0"]
     assert specs[2].command == [
         sys.executable, "-m", "workers", "match", "--supervised", "--instance", "0", "--health-port", "9002",
         "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
     ]  # fmt: skip
     assert "1" in specs[1].command
-    assert {spec.command[spec.command.index("--health-port") + 1] for spec in child_specs(2, 2, {}, None, 0)} == {"0"}
+    assert {
+        spec.command[spec.command.index("--health-port") + 1]
+        for spec in child_specs({"sign": 2, "match": 2}, {}, None, 0)
+    } == {"0"}
 
 
 def test_settings_go_to_children_as_they_came():

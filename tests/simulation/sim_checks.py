@@ -10,7 +10,7 @@ import orjson
 from sim_cluster import MATCHERS, Cluster
 from sim_documents import Truth
 from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, replayed, trees
-from sim_verdicts import check_verdicts
+from sim_verdicts import check_clusters, check_unique, check_verdicts
 
 from stream.bands_message import decode
 from stream.partitions import Partition
@@ -51,6 +51,7 @@ class Outcome:
             for partition, events in self.events.items()
         }
         self.verdicts: Counter[str] = Counter()
+        self.forwarded = 0
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.total("late") and not self.total("evicted")
         copies = Counter(self.sketches.content_of[t.text or ""] for t in self.documents)
@@ -94,6 +95,9 @@ def check(cluster: Cluster) -> Outcome:
     check_notices(outcome)
     if cluster.scenario.linkers:
         check_verdicts(outcome)
+        check_clusters(outcome)
+    if cluster.scenario.filters:
+        check_unique(outcome)
     if outcome.uncut:
         check_matched(outcome)
         check_tables(outcome)

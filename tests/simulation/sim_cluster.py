@@ -28,14 +28,16 @@ from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import decode_window
 from workers.stages.sign_worker import SignWorker
 from workers.stages.signer import SignPlan
-from workers.stages.verdicts.linker import LinkPlan, LinkWorker
+from workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from workers.stages.verdicts.intake import LinkPlan
+from workers.stages.verdicts.linker import LinkWorker
 from workers.telemetry.observer import Silent
 from workers.topics.messages import Envelope
 from workers.topics.names import generation, topic_names
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
 from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
-SIGNERS, MATCHERS, LINKERS = "signers", "matchers", "linkers"
+KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
 START = "earliest"
 DOCUMENTS_PARTITIONS_MAX = 6
 # Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
@@ -67,6 +69,8 @@ class Cluster:
         self.memory.create(self.topics.arrivals, 1)
         self.memory.create(self.topics.links, partitions)
         self.memory.create(self.topics.verdicts, DOCUMENTS_PARTITIONS_MAX)
+        self.memory.create(self.topics.clusters, 2)
+        self.memory.create(self.topics.unique, DOCUMENTS_PARTITIONS_MAX)
         with_verdicts = scenario.linkers > 0
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
@@ -78,8 +82,9 @@ class Cluster:
         window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))
         limits = VerdictLimits(window, lateness, 1 << 30)
         self.link_plan = LinkPlan(
-            self.config, self.topics, partitions, limits, START, False, step_bytes, scenario.undecided_max
+            self.config, self.topics, partitions, 2, limits, START, False, step_bytes, scenario.undecided_max
         )
+        self.filter_plan = FilterPlan(self.topics, scenario.forward, START, False, step_bytes)
         self.feed = Feed(random.Random(f"{seed}/documents"), self.memory, self.topics.documents, scenario.habits)
         self.places: list[Place] = []
         self.zombies: list[Place] = []
@@ -109,6 +114,7 @@ class Cluster:
         transport: Any = Watched(MemoryTransport(self.memory), lambda call: self.between(place, call))
         instance = place.name if place.static else ""
         topics = {SIGNERS: self.topics.documents, MATCHERS: self.topics.bands, LINKERS: self.topics.arrivals}
+        topics[FILTERS] = self.topics.verdicts
         topic = topics[place.kind]
         place.producer = transport.producer(place.name)
         place.consumer = transport.consumer(topic, place.kind, instance)
@@ -120,6 +126,8 @@ class Cluster:
         elif place.kind == LINKERS:
             self.events["linkers restored"] += bool(self.memory.offsets(LINKERS, self.topics.verdicts))
             place.worker = LinkWorker(transport, consumer, producer, self.link_plan, Silent(), self.clock)
+        elif place.kind == FILTERS:
+            place.worker = FilterWorker(transport, consumer, producer, self.filter_plan, Silent(), self.clock)
         else:
             self.events["tables kept"] += len(place.kept)
             ends = self.memory.group(MATCHERS, topic).offsets.values()
@@ -225,6 +233,7 @@ class Cluster:
         out = {}
         read = [(SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)]
         read += [(LINKERS, self.topics.arrivals)] if self.scenario.linkers else []
+        read += [(FILTERS, self.topics.verdicts)] if self.scenario.filters else []
         for name, topic in read:
             offsets = self.memory.group(name, topic).offsets
             for partition in range(self.memory.partitions(topic)):
@@ -255,8 +264,8 @@ class Simulation(Cluster):
         self._trace = trace
         self._stack: list[Place] = []
         self._away_until = 0
-        for kind, count in ((SIGNERS, scenario.signers), (MATCHERS, scenario.matchers), (LINKERS, scenario.linkers)):
-            for _ in range(count):
+        for kind in KINDS:
+            for _ in range(getattr(scenario, kind)):
                 self.add(kind)
 
     def run(self) -> None:
@@ -289,7 +298,9 @@ class Simulation(Cluster):
         if self._trace is not None:
             self._trace(f"{self._acted:4} {self.memory.now_seconds - 1.6e9:8.1f}  {'  ' * len(self._stack)}{what}")
 
-    def _some(self, kinds: tuple[str, ...] = (SIGNERS, MATCHERS, LINKERS), zombies: bool = False) -> Place | None:
+    def _some(
+        self, kinds: tuple[str, ...] = (SIGNERS, MATCHERS, LINKERS, FILTERS), zombies: bool = False
+    ) -> Place | None:
         every = [*self.places, *self.zombies] if zombies else self.places
         free = [p for p in every if p not in self._stack and p.kind in kinds and p.paused_until <= self._acted]
         return self.rng.choice(free) if free else None
@@ -348,7 +359,7 @@ class Simulation(Cluster):
             self.abandon(place)
 
     def _join(self) -> None:
-        kind = self.rng.choice([SIGNERS, MATCHERS] + [LINKERS] * (self.scenario.linkers > 0))
+        kind = self.rng.choice([kind for kind in KINDS if getattr(self.scenario, kind)])
         if sum(place.kind == kind for place in self.places) < 4:
             self._tell(f"{self.add(kind).name} joins")
 

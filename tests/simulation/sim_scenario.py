@@ -12,6 +12,7 @@ from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
 from workers.stages.matcher import MatchWorker
 from workers.stages.partition_table import PartitionTable
 from workers.stages.sign_worker import SignWorker
+from workers.stages.verdicts.filter import FilterWorker
 from workers.stages.verdicts.linker import LinkWorker
 
 
@@ -26,6 +27,8 @@ class Scenario:
     signers: int = 1
     matchers: int = 1
     linkers: int = 0  # none: no verdicts
+    filters: int = 0
+    forward: tuple[str, ...] = ("original",)
     static: bool = True  # whether members have instance names
     actions: int = 0
     interleaved: float = 0.0  # chance that others run before a call
@@ -45,7 +48,7 @@ class Place:
     kind: str
     name: str
     static: bool
-    worker: SignWorker | MatchWorker | LinkWorker | None = None
+    worker: SignWorker | MatchWorker | LinkWorker | FilterWorker | None = None
     consumer: Any = None
     producer: Any = None
     paused_until: int = 0

@@ -76,7 +76,9 @@ def scenario_of(seed: int) -> Scenario:
         stretch_records=rng.choice([1, 2, 500]),
         step_bytes=rng.choice([1_000, 10_000, STEP_BYTES_MAX]),
         step_pairs=rng.choice([1, 1, 3, STEP_PAIRS_MAX]),
-        linkers=rng.choice([0, 1, 2]),
+        linkers=(linkers := rng.choice([0, 1, 2])),
+        filters=rng.choice([0, 1, 2]) if linkers else 0,
+        forward=rng.choice([("original",), ("original", "unchanged")]),
         undecided_max=rng.choice([1, 5, UNDECIDED_MAX]),
         link_rows=rng.choice([1, 3, 50_000]),
     )
@@ -131,6 +133,7 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             "of them with expiry": int(outcome.in_promise and outcome.uncut and outcome.total("expired") > 0),
             "pairs of contents promised": len(outcome.promise.pairs) if outcome.in_promise and outcome.uncut else 0,
             "links promised": sum(len(d) - 1 for d in outcome.promise.links.values()) if outcome.in_promise else 0,
+            "forwarded": outcome.forwarded,
             "verdicts": sum(outcome.verdicts.values()),
             **{f"verdict {status}": count for status, count in outcome.verdicts.items()},
             "trimmed": sum(first for first, _ in bounds_of(simulation).values()),

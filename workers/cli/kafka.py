@@ -1,4 +1,4 @@
-"""The commands on Kafka: ``sign``, ``match``, ``up``, ``topics``, ``load`` and ``tail``.
+"""The commands on Kafka: ``sign``, ``match``, ``link``, ``filter``, ``up``, ``topics``, ``load`` and ``tail``.
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
@@ -51,6 +51,8 @@ def register(app: typer.Typer, epilog: str) -> None:
     )
     app.command("sign", cls=WorkerCommand, epilog=epilog)(sign_command)
     app.command("match", cls=WorkerCommand, epilog=epilog)(match_command)
+    app.command("link", cls=WorkerCommand, epilog=epilog)(link_command)
+    app.command("filter", cls=WorkerCommand, epilog=epilog)(filter_command)
     app.command("up", cls=WorkerCommand, epilog=epilog)(up_command)
     app.command("load", cls=ConnectionCommand, epilog=epilog)(load_command)
     app.command("tail", cls=ConnectionCommand, epilog=epilog)(tail_command)
@@ -81,23 +83,49 @@ def match_command(
     _work(ctx, "match", start, supervised, config)
 
 
+def link_command(
+    ctx: typer.Context, start: Start = None, supervised: Supervised = False, config: SettingsFile = None
+) -> None:
+    """Decide documents from Kafka: read arrivals and links, publish one final verdict for each document, and clusters.
+
+    All roles need --verdicts. One linker works, others stand by. A worker is known by its names to Kafka: member of the
+    group and transactional id are {topic-prefix}{group}-link-{generation}-{instance}.
+    """
+    _work(ctx, "link", start, supervised, config)
+
+
+def filter_command(
+    ctx: typer.Context, start: Start = None, supervised: Supervised = False, config: SettingsFile = None
+) -> None:
+    """Forward the documents that are kept: read verdicts and documents, publish documents.unique, byte for byte.
+
+    All roles need --verdicts. Give each filter its own --instance: member of the group and transactional id are
+    {topic-prefix}{group}-filter-{generation}-{instance}.
+    """
+    _work(ctx, "filter", start, supervised, config)
+
+
 def up_command(
     ctx: typer.Context,
     signers: Annotated[int, typer.Option("--signers", min=0, max=256, help="processes that sign")] = 1,
     matchers: Annotated[int, typer.Option("--matchers", min=0, max=256, help="processes that match")] = 1,
+    linkers: Annotated[int, typer.Option("--linkers", min=0, max=16, help="processes that decide: one works")] = 0,
+    filters: Annotated[int, typer.Option("--filters", min=0, max=256, help="processes that forward what is kept")] = 0,
     start: Start = None,
     config: SettingsFile = None,
 ) -> None:
-    """Run signers and matchers on this machine: start them, start them again when they die, end them in order.
+    """Run workers on this machine: start them, start them again when they die, end them in order.
 
     Each is a process of its own with the instances 0, 1, ... of its role: member and transactional id are
-    {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers.
+    {topic-prefix}{group}-{role}-{generation}-{instance}. Signal SIGTERM or Ctrl-C: signers end first, then matchers,
+    linkers and filters.
     """
     import logging
 
     from workers.process.logs import start_log
     from workers.process.stop import Stop
     from workers.service.supervisor import Supervisor, child_specs, spawn
+    from workers.topics.names import FILTER, LINK, MATCH, SIGN
 
     start_log(_log_format(ctx), "up")
     settings = _settings(ctx, config, start)
@@ -105,7 +133,8 @@ def up_command(
     stop = Stop()
     stop.install()
     values = _given(ctx, start)
-    specs = child_specs(signers, matchers, values, config, settings.health_port)
+    counts = {SIGN: signers, MATCH: matchers, LINK: linkers, FILTER: filters}
+    specs = child_specs(counts, values, config, settings.health_port)
     raise typer.Exit(Supervisor(specs, spawn, stop, logging.getLogger(__name__).warning).run())
 
 
@@ -126,14 +155,15 @@ def tail_command(
         int | None, typer.Option("--max", min=1, metavar="N", help="end after N lines instead of by Ctrl-C")
     ] = None,
     removals: Annotated[bool, typer.Option("--removals", help="print the notices of removed ids as well")] = False,
+    verdicts: Annotated[bool, typer.Option("--verdicts", help="print verdicts instead of pairs")] = False,
     config: SettingsFile = None,
 ) -> None:
-    """Print pairs as they are committed, a line of JSON each."""
+    """Print pairs, or verdicts, as they are committed, a line of JSON each."""
     from workers.commands.tail import tail
 
     with _failures():
         settings = _settings(ctx, config, start, window=False)
-        raise typer.Exit(tail(settings, start=start, lines_max=lines_max, removals=removals))
+        raise typer.Exit(tail(settings, start=start, lines_max=lines_max, removals=removals, verdicts=verdicts))
 
 
 def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:

@@ -277,9 +277,9 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
             yield first, signed.result()
 
 
-def check_top(top: int, settings: Settings, *, candidates: bool, overview: bool = False) -> None:
-    """Raise ``Failure`` for options that mean nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
-    for name, given in (("--candidates", candidates), ("--overview", overview)):
-        if given:
-            raise Failure(Exit.USAGE, f"{name} is about pairs, but --top names neighbours: leave one of them out")
+def check_top(top: int, settings: Settings, **given: object) -> None:
+    """Raise ``Failure`` for an option that means nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
+    for name, value in given.items():
+        if value:
+            raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
     check_ranks(settings, top)

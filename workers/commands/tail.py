@@ -1,4 +1,4 @@
-"""``neardup tail``: the candidates topic as it is committed, a line of JSON each, until interrupted.
+"""``neardup tail``: the topic of candidates or of verdicts as it is committed, a line of JSON each, until interrupted.
 
 It reads as a member of a group of its own that commits nothing: no other reader is disturbed, and nothing is left
 behind.
@@ -27,14 +27,15 @@ _RECORDS_MAX = 1_000
 _REMOVAL = b'{"removed":'
 
 
-def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool) -> Exit:
+def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool, verdicts: bool) -> Exit:
     """Print what is committed from ``start`` on, ``lines_max`` lines at most."""
     if sys.stdout is None:
-        raise Failure(Exit.OUTPUT, "cannot write the pairs to standard output: it is closed")
+        raise Failure(Exit.OUTPUT, "cannot write the lines to standard output: it is closed")
     stop = Stop()
     stop.install()
     transport = connect(settings)
-    topic = names_of(settings).topics.candidates
+    topics = names_of(settings).topics
+    topic = topics.verdicts if verdicts else topics.candidates
     consumer = transport.consumer(topic, f"{names_of(settings).prefix}-tail-{uuid.uuid4().hex}", "")
     try:
         follow(
@@ -69,9 +70,11 @@ def follow(
         for record in polled.records:
             if record.refused is not None:
                 raise Failure(Exit.TOPIC, refused_batch_sentence(record, topic))
-            if record.value is not None and (removals or not record.value.startswith(_REMOVAL)):
-                output.write(escape_unprintable(record.value) + b"\n")
-                lines += 1
+            end = None if lines_max is None else lines_max - lines
+            for line in (record.value or b"").splitlines()[:end]:  # a record of verdicts has several
+                if removals or not line.startswith(_REMOVAL):
+                    output.write(escape_unprintable(line) + b"\n")
+                    lines += 1
         if polled.records:
             output.flush()
     return lines

@@ -8,7 +8,7 @@ from rich.table import Table
 from stream.errors import ConfigError
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
-from workers.topics.names import names_of
+from workers.topics.names import ROLES, names_of
 from workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
 from workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans, warnings
 from workers.transport.kafka.connect import connect
@@ -56,7 +56,7 @@ def describe(settings: StreamSettings) -> None:
     console.print(f"signing fingerprint   {settings.signing_fingerprint}", markup=False)
     console.print(f"matching fingerprint  {settings.matching_fingerprint}", markup=False)
     console.print(f"generation            {names.generation}", markup=False)
-    for role in ("sign", "match"):
+    for role in ROLES if settings.verdicts else ROLES[:2]:
         console.print(f"{f'group of {role}':21} {names.group(role)}", markup=False)
     for topic, rows in findings.items():
         table = Table(title=topic, title_justify="left", title_style="bold")

@@ -1,4 +1,4 @@
-"""The two roles of workers, as rows: what each reads, how a worker is made, its limits, its chores.
+"""The roles of workers, as rows: what each reads, how a worker is made, its limits, its chores.
 
 The kernels are compiled, or loaded from disk, before a worker joins its group: a first step that compiles for half a
 minute would leave its partitions idle.
@@ -12,11 +12,18 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from stream.bands_message import BandMessage, encode
+from stream.batches import id_columns
 from stream.config import Config
+from stream.errors import ConfigError
 from stream.partitions import Partition
-from stream.pipeline import Signer
+from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
+from stream.table import NO_TIME
+from stream.verdicts.decisions import VerdictLimits
+from stream.verdicts.rule import DOCUMENT, REMOVAL
 from workers.process.exits import Exit, Failure
 from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
@@ -24,11 +31,17 @@ from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
 from workers.stages.sign_worker import SignWorker
 from workers.stages.signer import SignPlan
+from workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from workers.stages.verdicts.intake import LinkPlan
+from workers.stages.verdicts.linker import LinkWorker
+from workers.stages.verdicts.state import LinkState
 from workers.telemetry.observer import Observer
+from workers.topics.arrivals import ArrivalRows
 from workers.topics.messages import Envelope
-from workers.topics.names import MATCH, SIGN, Topics, names_of
+from workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, names_of
 from workers.topics.replication import judge_replication
 from workers.topics.rules import judge, refusal, topic_plans, warnings
+from workers.topics.verdicts import decided_rows
 from workers.transport.kafka import records as kafka_records
 from workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
 
@@ -65,7 +78,8 @@ Tables = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker.
+    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker, readers to
+    close.
 
     ``waiting_records``: how many records it has polled and not processed, of each partition that has some.
     """
@@ -77,6 +91,7 @@ class Made(NamedTuple):
     waiting_records: Callable[[], Mapping[int, int]] = dict
     hand_over: Callable[[], Tables] = dict
     inherit: Callable[[Tables], None] = lambda tables: None
+    close: Callable[[], None] = lambda: None
 
 
 class Role(NamedTuple):
@@ -87,6 +102,7 @@ class Role(NamedTuple):
     records_max: Callable[[StreamSettings], int]
     interval_fraction: float
     make: Callable[[Transport, Consumer, Producer, StreamSettings, Observer], Made]
+    warm: Callable[[StreamSettings], None]
 
 
 def _signer(
@@ -94,7 +110,7 @@ def _signer(
 ) -> Made:
     topics = names_of(settings).topics
     check_bands(transport, settings)
-    check_topics(transport, settings, (topics.documents, topics.dead, topics.bands))
+    check_topics(transport, settings, (topics.documents, topics.dead, topics.bands, topics.arrivals))
     plan = SignPlan(
         config=settings,
         fields=fields_of(settings),
@@ -105,6 +121,7 @@ def _signer(
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
         align_wait_seconds_max=settings.align_wait_seconds_max,
+        verdicts=settings.verdicts,
     )
     worker = SignWorker(transport, consumer, producer, plan, observer)
     return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
@@ -115,7 +132,8 @@ def _matcher(
 ) -> Made:
     names = names_of(settings)
     check_bands(transport, settings)
-    check_topics(transport, settings, (names.topics.bands, names.topics.candidates))
+    check_topics(transport, settings, (names.topics.bands, names.topics.candidates, names.topics.links))
+    observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
@@ -126,6 +144,7 @@ def _matcher(
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,
         step_pairs_max=settings.step_pairs_max,
+        verdicts=settings.verdicts,
     )
     worker = MatchWorker(transport, consumer, producer, plan, observer)
     return Made(
@@ -139,11 +158,54 @@ def _matcher(
     )
 
 
-# A signer collects documents that arrive one by one. Signers have collected what arrives at a matcher.
-ROLES: dict[str, Role] = {
-    SIGN: Role(SIGN, lambda topics: topics.documents, lambda settings: settings.step_documents_max, 1.0, _signer),
-    MATCH: Role(MATCH, lambda topics: topics.bands, lambda settings: settings.step_messages_max, 0.25, _matcher),
-}
+def _linker(
+    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
+) -> Made:
+    topics = names_of(settings).topics
+    _check_verdicts(settings)
+    check_topics(transport, settings, (topics.arrivals, topics.links, topics.verdicts, topics.clusters))
+    limits = table_limits(settings, SCHEMES[settings.scheme])
+    plan = LinkPlan(
+        config=settings,
+        topics=topics,
+        partitions=settings.bands_partitions,
+        cluster_partitions=transport.partitions(topics.clusters),
+        limits=VerdictLimits(limits.window, limits.lateness, limits.items, limits.by_content),
+        start=settings.start,
+        allow_gap=settings.allow_gap,
+        step_bytes_max=settings.step_bytes_max,
+        undecided_max=settings.undecided_max,
+    )
+    worker = LinkWorker(transport, consumer, producer, plan, observer)
+    return Made(
+        worker,
+        restoring=worker.restoring_partitions,
+        observe=worker.observe,
+        trim=worker.trim,
+        waiting_records=worker.waiting_records,
+        close=worker.close,
+    )
+
+
+def _filter(
+    transport: Transport, consumer: Consumer, producer: Producer, settings: StreamSettings, observer: Observer
+) -> Made:
+    topics = names_of(settings).topics
+    _check_verdicts(settings)
+    check_topics(transport, settings, (topics.verdicts, topics.documents, topics.unique))
+    plan = FilterPlan(topics, settings.forward, settings.start, settings.allow_gap, settings.step_bytes_max)
+    worker = FilterWorker(transport, consumer, producer, plan, observer)
+    return Made(worker, waiting_records=worker.waiting_records, close=worker.close)
+
+
+def _check_verdicts(settings: StreamSettings) -> None:
+    if not settings.verdicts:
+        raise ConfigError(
+            "verdicts is off, so no signer writes arrivals and no matcher writes links: set verdicts for every role, "
+            "and make their topics with neardup topics create"
+        )
+
+
 # A poll waits at least so long, because the records of several partitions do not arrive at the same moment.
 _WAIT_SECONDS_MIN = 0.02
 # New objects between two runs of the garbage collector. A step makes thousands of records, without reference cycles;
@@ -214,7 +276,7 @@ def _warn_unseen(topic: str) -> None:
 
 
 def warm(config: Config, partitions: int) -> None:
-    """Compile the kernels of both roles, or load them from disk."""
+    """Compile the kernels of signers and matchers, or load them from disk."""
     samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
     signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
@@ -224,3 +286,40 @@ def warm(config: Config, partitions: int) -> None:
         table.undo()
     table.matcher.table.bucket_lengths(1)
     kafka_records.warm()
+
+
+def warm_decisions() -> None:
+    """Compile the kernels of linkers, or load them from disk."""
+    state = LinkState(VerdictLimits(1, 1, 1))
+    state.restore(decided_rows(0, [], int(NO_TIME)), int(NO_TIME), {})
+    ids, starts = id_columns([b"0", b"1", b"0"])
+    kinds = np.array([DOCUMENT, DOCUMENT, REMOVAL], np.uint8)
+    rows = ArrivalRows(np.arange(3), kinds, np.zeros(3, np.int64), np.zeros(3, np.uint64), ids, starts)
+    state.add_arrivals(0, rows, 0)
+    taken = state.take(np.array([3]), len(kinds))
+    if taken is not None:
+        state.decide(taken, [])
+        state.undo()
+    kafka_records.warm()
+
+
+def _warm_tables(settings: StreamSettings) -> None:
+    warm(settings, settings.bands_partitions)
+
+
+# A signer collects documents that arrive one by one. The other roles get what signers have collected.
+ROLES: dict[str, Role] = {
+    role.name: role
+    for role in (
+        Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_tables),
+        Role(MATCH, lambda topics: topics.bands, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
+        Role(
+            LINK, lambda topics: topics.arrivals, lambda given: given.step_messages_max, 0.25, _linker,
+            lambda given: warm_decisions(),
+        ),
+        Role(
+            FILTER, lambda topics: topics.verdicts, lambda given: given.step_documents_max, 0.25, _filter,
+            lambda given: kafka_records.warm(),
+        ),
+    )
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""The shell around a signer or a matcher: it connects, runs the loop, restarts when it must, and stops in order.
+"""The shell around a worker: it connects, runs the loop, restarts when it must, and stops in order.
 
 Theory of operation. The shell has these states; each change is logged once, and shows in the metrics:
 
@@ -31,7 +31,7 @@ from stream.errors import CapacityError, ConfigError, NeardupError
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
 from workers.process.watchdog import Stall, Waits, Watchdog, end_process
-from workers.service.roles import Made, Role, Tables, Worker, wait_seconds, warm
+from workers.service.roles import Made, Role, Tables, Worker, wait_seconds
 from workers.settings.kafka import StreamSettings
 from workers.telemetry.health import START_SECONDS_MAX, Answer, Health
 from workers.telemetry.observer import Observer
@@ -139,7 +139,7 @@ class Shell:
         outside = self.outside
         with _endings():
             started = time.monotonic()
-            warm(self.settings, self.settings.bands_partitions)
+            self.role.warm(self.settings)
             outside.loaded()
             _log.info("%s: kernels loaded after %.1f s", self.name, time.monotonic() - started)
             while not outside.stop.signal:
@@ -164,6 +164,7 @@ class Shell:
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers
                 made = self.role.make(transport, consumer, producer, self.settings, self.outside.observer)
+                closing.callback(made.close)
                 made.inherit(self._tables)
                 self._tables = {}
             try:

@@ -1,12 +1,12 @@
-"""``neardup up``: runs signers and matchers as child processes, restarts those that die, and stops all in order.
+"""``neardup up``: runs workers of all roles as child processes, restarts those that die, and stops all in order.
 
 Theory of operation. A child is *running* or *waiting*: it died, and restarts after a wait that grows with each death in
 a row. ``_STEADY_SECONDS`` of life end the row. Only ``Supervisor.look`` changes these states.
 
 - A child that ended for a reason that no restart can repair (``FINAL``) ends everything. It has written the reason to
   standard error, and its exit code becomes that of the supervisor.
-- Stopping: signers first, so that nothing new arrives, then matchers. Each child gets SIGTERM, and SIGKILL if it has
-  not ended after ``STOP_SECONDS_MAX``. No other process is ever signalled.
+- Stopping: signers first, so that nothing new arrives, then matchers, linkers and filters. Each child gets SIGTERM, and
+  SIGKILL if it has not ended after ``STOP_SECONDS_MAX``. No other process is ever signalled.
 - When the supervisor dies, for whatever reason, the pipes close that are the children's standard input. A child that
   was started with ``--supervised`` then stops as after SIGTERM (``watch_parent``).
 - Each child has its own session: Ctrl-C in the terminal reaches the supervisor alone, which stops them in order.
@@ -26,7 +26,7 @@ from typing import IO, Any, NamedTuple, Protocol
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit
 from workers.settings import option_name
-from workers.topics.names import MATCH, SIGN
+from workers.topics.names import ROLES
 
 # Exit codes that a restart cannot repair.
 FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY)
@@ -132,7 +132,7 @@ class Supervisor:
         return None
 
     def _end_in_order(self) -> None:
-        for role in (SIGN, MATCH):
+        for role in ROLES:
             running = [child for child in self._children if child.spec.role == role and child.process is not None]
             alive = [child.process for child in running if child.process is not None and child.process.poll() is None]
             for process in alive:
@@ -156,9 +156,10 @@ def _in_words(code: int) -> str:
 
 
 def child_specs(
-    signers: int, matchers: int, settings: Mapping[str, Any], config: str | None, port: int
+    counts: Mapping[str, int], settings: Mapping[str, Any], config: str | None, port: int
 ) -> list[ChildSpec]:
-    """Return the children: instances from 0 in each role, and one health port after the other (all 0 if ``port`` is 0).
+    """Return the children, so many of each role: instances from 0, and one health port after the other (all 0 if
+    ``port`` is 0).
 
     ``settings`` are those of the command line, passed on unchanged. Environment and settings file are shared.
     """
@@ -166,7 +167,7 @@ def child_specs(
     if config is not None:
         passed += ["--config", config]
     specs: list[ChildSpec] = []
-    for role, count in ((SIGN, signers), (MATCH, matchers)):
+    for role, count in counts.items():
         for instance in range(count):
             own = ["--supervised", "--instance", str(instance), "--health-port", str(port + len(specs) if port else 0)]
             command = [sys.executable, "-m", "workers", role, *own, *passed]

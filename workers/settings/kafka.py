@@ -28,6 +28,8 @@ BATCH_BYTES_MAX = 64 << 20
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
 STARTS = ("earliest", "latest")
+# Verdicts whose documents may be forwarded.
+FORWARDED = ("original", "unchanged")
 _DAY_SECONDS = 86_400
 
 
@@ -117,6 +119,20 @@ class StreamOptions(BaseModel):
         ge=256,
         le=1 << 24,
         description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
+    )
+    verdicts: bool = Field(
+        False,
+        description="signers write arrivals and matchers write links, which linkers read; without linkers these topics "
+        "would grow without end",
+    )
+    undecided_max: int = Field(
+        UNDECIDED_MAX,
+        ge=1_000,
+        le=1 << 30,
+        description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
+    )
+    forward: tuple[str, ...] = Field(
+        ("original",), description="verdicts whose documents a filter forwards, of original and unchanged"
     )
     leave_group: bool = Field(
         True,
@@ -218,6 +234,15 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
         if value is not None and value not in STARTS:
             raise ValueError(f"must be one of {', '.join(STARTS)}")
         return value
+
+    @field_validator("forward")
+    @classmethod
+    def _known_statuses(cls, values: tuple[str, ...]) -> tuple[str, ...]:
+        if not values or not set(values) <= set(FORWARDED):
+            raise ValueError(
+                f"must be some of {', '.join(FORWARDED)}: a removal is always forwarded, a duplicate never"
+            )
+        return values
 
     def secret(self, name: str) -> str | None:
         """A password, from the environment or from the file named for it; raises ``Failure``."""

@@ -9,7 +9,7 @@ import numpy as np
 from stream.config import Config
 from workers.stages.partition_table import Applied
 from workers.stages.transaction import Message
-from workers.topics.links import LinkMessage, encode_links, join_links
+from workers.topics.links import LinkMessage, Links, encode_links, join_links
 
 
 def link_messages(done: Sequence[tuple[int, Applied]], config: Config, topic: str) -> Iterator[Message]:
@@ -21,3 +21,8 @@ def link_messages(done: Sequence[tuple[int, Applied]], config: Config, topic: st
         message = LinkMessage(placed, np.concatenate([applied.progress for applied in parts]))
         for value in encode_links(message, config.signing_fingerprint):
             yield Message(topic, partition, value)
+
+
+def unplaced(links: Links) -> int:
+    """How many pairs have a document without a place: it was signed before places travelled."""
+    return int(np.count_nonzero((links.ones < 0) | (links.others < 0)))

@@ -36,7 +36,7 @@ from stream.config import Config
 from stream.partitions import Partition
 from stream.pipeline import SLICE_CANDIDATES
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
-from workers.stages.link_messages import link_messages
+from workers.stages.link_messages import link_messages, unplaced
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
 from workers.stages.signer import start_offset
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
@@ -294,7 +294,7 @@ class MatchWorker:
                 led_to = list(self._messages(partition, applied))
                 messages += led_to
                 size += sum(map(record_bytes, records[taken : taken + applied.messages]))
-                size += sum(len(message.value) for message in led_to)
+                size += sum(len(message.value or b"") for message in led_to)
                 candidates += applied.candidates
                 taken += applied.messages
                 if size >= self.plan.step_bytes_max or len(messages) >= self.pairs_max:
@@ -338,7 +338,9 @@ class MatchWorker:
         self.observer.count("bytes", sum(len(record.value or b"") for record in records))
         for _, applied in done:
             self.observer.count("documents", applied.documents)
+            self.observer.count("unplaced", unplaced(applied.links))
             if applied.matches.older:
+                self.observer.count("paired_documents", len(set(applied.matches.newer)))
                 self.observer.sample("similarity_ratio", applied.matches.similarity)
                 self.observer.sample("end_to_end_seconds", now - applied.matches.newer_times / _MICROSECONDS)
         for partition in touched:

@@ -26,6 +26,7 @@ from workers.transport.protocol import (
     Committed,
     Consumer,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     Producer,
@@ -52,14 +53,20 @@ class Message(NamedTuple):
 
     topic: str
     partition: int
-    value: bytes
+    value: bytes | None
     key: bytes | None = None
     timestamp_ms: int | None = None
+    headers: Headers = ()
 
 
 def record_bytes(record: Record) -> int:
     """Bytes of key and value."""
     return len(record.value or b"") + len(record.key or b"")
+
+
+def message_bytes(message: Message) -> int:
+    """Bytes of key and value."""
+    return len(message.value or b"") + len(message.key or b"")
 
 
 def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
@@ -100,7 +107,7 @@ def transact(
         raise
     observer.count("transactions", 1, outcome)
     observer.count("sent_messages", len(messages))
-    observer.count("sent_bytes", sum(len(message.value) + len(message.key or b"") for message in messages))
+    observer.count("sent_bytes", sum(map(message_bytes, messages)))
 
 
 def _publish(
@@ -116,7 +123,7 @@ def _publish(
         for first in range(0, max(1, len(messages)), _FLUSH_MESSAGES):
             with stage(observer, "send"):
                 for message in messages[first : first + _FLUSH_MESSAGES]:
-                    producer.send(message.topic, message.partition, message.value, message.key, message.timestamp_ms)
+                    producer.send(*message)
             with stage(observer, "flush"):
                 producer.flush()
         with stage(observer, "commit"):

@@ -25,13 +25,13 @@ from prometheus_client.core import (
 
 from stream.documents import REASONS
 from stream.table import COUNTERS
+from stream.verdicts.rule import STATUSES
 from workers.telemetry.observer import Values
 from workers.topics.messages import BATCH_REASONS
-from workers.topics.names import MATCH, SIGN
+from workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN
 
 PREFIX = "neardup_"
-BOTH = (SIGN, MATCH)
-STAGES = ("poll", "decode", "sign", "restore", "match", "send", "flush", "commit")
+STAGES = ("poll", "decode", "sign", "restore", "match", "decide", "send", "flush", "commit")
 OUTCOMES = ("committed", "renewed", "aborted", "fenced", "unknown")
 CAUSES = ("fenced", "unknown", "unreachable", "aborted", "waited")
 _PARTITION = "partition"
@@ -41,6 +41,10 @@ _END_TO_END_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0,
 _SIMILARITY_BOUNDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
 # Postings; the default of bucket_candidates_max is among them.
 _BUCKET_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0)
+
+
+# Documents of a cluster: from a copy to a template that half of a stream shares.
+_CLUSTER_BOUNDS = (2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 
 
 class Row(NamedTuple):
@@ -63,13 +67,16 @@ class Row(NamedTuple):
 
 _ONE = (SIGN,)
 _OTHER = (MATCH,)
+_LINK = (LINK,)
+_RESTORING = (MATCH, LINK)
 _ROWS = (
     # What went through.
-    Row("documents", "counter", "documents", BOTH,
-        "Documents signed; of a matcher: documents added to its tables, once for each partition they reach."),
-    Row("bytes", "counter", "bytes", BOTH, "Bytes of the messages read, uncompressed."),
+    Row("documents", "counter", "documents", ROLES,
+        "Documents signed; of a matcher: added to its tables, once for each partition they reach; of a linker: "
+        "decided, with removals and what was refused; of a filter: forwarded."),
+    Row("bytes", "counter", "bytes", ROLES, "Bytes of the messages read, uncompressed."),
     Row("shingles", "counter", "shingles", _ONE, "Shingles of the documents signed."),
-    Row("removals", "counter", "removals", BOTH,
+    Row("removals", "counter", "removals", (SIGN, MATCH),
         "Tombstones read; of a matcher: removal notices published."),
     Row("clamped", "counter", "documents", _ONE,
         "Documents whose time was ahead of their message's by more than skew_seconds, and was moved back."),
@@ -77,10 +84,16 @@ _ROWS = (
         "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
         (*REASONS, *BATCH_REASONS)),
-    Row("sent_messages", "counter", "messages", BOTH, "Messages published in committed transactions."),
-    Row("sent_bytes", "counter", "bytes", BOTH, "Bytes of keys and values published in committed transactions."),
+    Row("sent_messages", "counter", "messages", ROLES, "Messages published in committed transactions."),
+    Row("sent_bytes", "counter", "bytes", ROLES, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),
     Row("pairs", "counter", "pairs", _OTHER, "Pairs published."),
+    Row("paired_documents", "counter", "documents", _OTHER,
+        "Documents with an older near-duplicate, once for each partition that published a pair of theirs."),
+    Row("promised_recall_ratio", "gauge", "ratio", _OTHER,
+        "Probability that a pair at the threshold is found, from the settings; not a number where none is promised."),
+    Row("unplaced", "counter", "pairs", _OTHER,
+        "Pairs with a document that was signed before places travelled: no verdict uses them."),
     Row("unaligned", "counter", "records", _ONE,
         "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
     # What the tables count, and the limits that were reached.
@@ -92,11 +105,27 @@ _ROWS = (
         "Lengths of the buckets that hold the newest documents, sampled at intervals.", bounds=_BUCKET_BOUNDS),
     Row("similarity_ratio", "histogram", "ratio", _OTHER, "Similarity of the pairs published.",
         bounds=_SIMILARITY_BOUNDS),
+    # Verdicts.
+    Row("verdicts", "counter", "verdicts", _LINK, "Verdicts published, by status.", "status", STATUSES),
+    Row("ignored", "counter", "pairs", _LINK,
+        "Pairs with a document that has left the window of the linker, or that was signed before there were arrivals."),
+    Row("incomplete", "counter", "verdicts", _LINK, "Verdicts made without all pairs, because allow_gap accepts that."),
+    Row("gone", "counter", "documents", (FILTER,),
+        "Documents to forward that were no longer in the log, because allow_gap accepts that."),
+    Row("undecided", "gauge", "documents", _LINK, "Documents that wait for their verdict in the linker."),
+    Row("watermark_lag_seconds", "gauge", "seconds", _LINK,
+        "For how long the next verdict has waited for a partition of bands, 0 if not for this one.", _PARTITION),
+    Row("verdict_seconds", "histogram", "seconds", _LINK,
+        "From the signing of a document to the commit of its verdict.", bounds=_END_TO_END_BOUNDS),
+    Row("cluster_members_max", "gauge", "documents", _LINK,
+        "Members of the largest cluster that has grown since the last report."),
+    Row("cluster_size", "histogram", "documents", _LINK, "Members of the clusters that a step changed.",
+        bounds=_CLUSTER_BOUNDS),
     # Time.
-    Row("stage_seconds", "counter", "seconds", BOTH,
+    Row("stage_seconds", "counter", "seconds", ROLES,
         "Seconds spent in each stage; poll is the time without work, match includes the decoding of columns.",
         "stage", STAGES),
-    Row("commit_seconds", "histogram", "seconds", BOTH, "Seconds to commit the offsets and the transaction of a step.",
+    Row("commit_seconds", "histogram", "seconds", ROLES, "Seconds to commit the offsets and the transaction of a step.",
         bounds=_COMMIT_BOUNDS),
     Row("end_to_end_seconds", "histogram", "seconds", _OTHER,
         "From the time of a pair's newer document to the commit of the pair.", bounds=_END_TO_END_BOUNDS),
@@ -107,21 +136,21 @@ _ROWS = (
     Row("align_wait_seconds", "gauge", "seconds", _ONE,
         "For how long a signer has had records at hand and may sign none, because other partitions are behind."),
     # Kafka.
-    Row("transactions", "counter", "transactions", BOTH,
+    Row("transactions", "counter", "transactions", ROLES,
         "Transactions, by how they ended; renewed: a signer that signs nothing has committed its claims again.",
         "outcome", OUTCOMES),
-    Row("lag_records", "gauge", "records", BOTH, "Records between the position in a partition and its end.",
+    Row("lag_records", "gauge", "records", ROLES, "Records between the position in a partition and its end.",
         _PARTITION),
-    Row("assigned_partitions", "gauge", "partitions", BOTH, "Partitions that the group has assigned to this worker."),
-    Row("connected", "gauge", "boolean", BOTH, "1 while the worker is joined to its group and the broker answers."),
-    Row("ready", "gauge", "boolean", BOTH, "1 while every assigned partition is restored and running."),
-    Row("restarts", "counter", "restarts", BOTH,
+    Row("assigned_partitions", "gauge", "partitions", ROLES, "Partitions that the group has assigned to this worker."),
+    Row("connected", "gauge", "boolean", ROLES, "1 while the worker is joined to its group and the broker answers."),
+    Row("ready", "gauge", "boolean", ROLES, "1 while every assigned partition is restored and running."),
+    Row("restarts", "counter", "restarts", ROLES,
         "Restarts of the worker from the committed offsets, by cause.", "cause", CAUSES),
     # Restoring.
     Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a partition is restored.",
         _PARTITION),
-    Row("restored_documents", "counter", "documents", _OTHER, "Documents read from the log to restore windows."),
-    Row("worker", "info", "", BOTH, "Which worker this is."),
+    Row("restored_documents", "counter", "documents", _RESTORING, "Documents read from the log to restore windows."),
+    Row("worker", "info", "", ROLES, "Which worker this is."),
 )  # fmt: skip
 METRICS: dict[str, Row] = {row.name: row for row in _ROWS}
 

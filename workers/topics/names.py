@@ -14,7 +14,7 @@ import mmh3
 from workers.settings.kafka import StreamSettings
 
 # The roles of workers.
-SIGN, MATCH = "sign", "match"
+ROLES = SIGN, MATCH, LINK, FILTER = "sign", "match", "link", "filter"
 
 
 class Topics(NamedTuple):

@@ -58,7 +58,7 @@ def bands_milliseconds_min(settings: StreamSettings) -> int:
 
 
 def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
-    """Return the four topics of a deployment, in the order of their creation."""
+    """Return the topics of a deployment, in the order of their creation; those of verdicts only where they are on."""
     topics = names_of(settings).topics
     deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
     size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
@@ -80,7 +80,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         f"must be more than {settings.request_bytes_max} (request_bytes_max), or what is sent may be refused",
     )
     common = (_NOT_COMPACTED, _CLEAN_LEADER, size)
-    return [
+    plans = [
         TopicPlan(
             topics.documents, settings.documents_partitions, _aligned(settings.lateness_seconds),
             {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, (*common, _NOT_AHEAD, _DOCUMENTS_STAMPS),
@@ -91,6 +91,25 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
             (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
         ),
         TopicPlan(topics.candidates, settings.candidates_partitions, _any_number, deleted, common),
+    ]  # fmt: skip
+    if not settings.verdicts:
+        return plans
+    endless = {**bands, "retention.ms": "-1"}
+    milliseconds = max(settings.retention_seconds * _MILLISECONDS, bands_milliseconds_min(settings))
+    kept = {**bands, "retention.ms": str(milliseconds)}
+    compacted = {key: value for key, value in bands.items() if not key.startswith("retention")}
+    compacted["cleanup.policy"] = "compact"
+    trimmed = (*common, _FOREVER, _BANDS_BYTES, _BANDS_STAMPS)
+    partitions = settings.documents_partitions
+    return [
+        *plans,
+        TopicPlan(topics.arrivals, 1, _exactly(1, "the order of arrival is that of one log"), endless, trimmed),
+        TopicPlan(topics.links, settings.bands_partitions, _exactly(settings.bands_partitions), endless, trimmed),
+        TopicPlan(topics.verdicts, partitions, _any_number, kept, (*common, _bands_time(settings), _BANDS_BYTES)),
+        TopicPlan(topics.clusters, partitions, _any_number, compacted, (_COMPACTED, _CLEAN_LEADER, size)),
+        TopicPlan(
+            topics.unique, partitions, _any_number, {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, common
+        ),
     ]  # fmt: skip
 
 
@@ -143,8 +162,8 @@ def _any_number(partitions: int) -> str:
     return ""
 
 
-def _exactly(wanted: int) -> Callable[[int], str]:
-    return lambda partitions: "" if partitions == wanted else f"must be {wanted}: keys are spread over as many"
+def _exactly(wanted: int, why: str = "keys are spread over as many") -> Callable[[int], str]:
+    return lambda partitions: "" if partitions == wanted else f"must be {wanted}: {why}"
 
 
 def _aligned(lateness_seconds: float) -> Callable[[int], str]:
@@ -169,6 +188,16 @@ _NOT_COMPACTED = Rule(
     "cleanup.policy",
     lambda value: value == "delete",
     "must be delete: compaction removes records that were not read yet",
+)
+_COMPACTED = Rule(
+    "cleanup.policy",
+    lambda value: value == "compact",
+    "must be compact: the topic holds the last state of each cluster, and a linker reads all of it when it starts",
+)
+_FOREVER = Rule(
+    "retention.ms",
+    lambda value: value == "-1",
+    "must be -1: linkers alone drop what is decided, and nothing may go before",
 )
 _CLEAN_LEADER = Rule(
     "unclean.leader.election.enable",

@@ -36,7 +36,8 @@ class Decision(NamedTuple):
     """n decided arrivals, in order.
 
     ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
-    originals, -1 for none, and ``original_ids`` their ids. ``incomplete`` (``bool[n]``): decided without all pairs.
+    originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
+    for none. ``incomplete`` (``bool[n]``): decided without all pairs.
     """
 
     first: int
@@ -44,6 +45,7 @@ class Decision(NamedTuple):
     verdicts: Verdicts
     originals: npt.NDArray[np.int64]
     original_ids: Sequence[bytes | None]
+    original_times: npt.NDArray[np.int64]
     incomplete: npt.NDArray[np.bool_]
 
 
@@ -121,10 +123,10 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
 
 
 class DecidedRows(NamedTuple):
-    """n verdicts as columns, read back: the arrivals (without ids in order), and what was decided of each.
+    """n verdicts as columns, read back: the arrivals, and what was decided of each.
 
     ``numbers`` (``int64[n]``) are those over all partitions; ``statuses``, ``clusters``, ``originals`` (places),
-    ``similarities`` as in ``Decision``.
+    ``similarities`` and ``original_ids`` are as in ``Decision``.
     """
 
     numbers: npt.NDArray[np.int64]
@@ -133,13 +135,15 @@ class DecidedRows(NamedTuple):
     clusters: npt.NDArray[np.int64]
     originals: npt.NDArray[np.int64]
     similarities: npt.NDArray[np.float32]
+    original_ids: list[bytes | None]
 
     def select(self, order: npt.NDArray[np.int64]) -> DecidedRows:
         """Return some rows, in the given order."""
-        numbers, rows, statuses, clusters, originals, similarities = self
+        numbers, rows, statuses, clusters, originals, similarities, ids = self
         return DecidedRows(
-            numbers[order], rows.select(order), statuses[order], clusters[order], originals[order], similarities[order]
-        )
+            numbers[order], rows.select(order), statuses[order], clusters[order], originals[order],
+            similarities[order], [ids[i] for i in order.tolist()],
+        )  # fmt: skip
 
 
 def parse_run(value: bytes | None) -> list[dict[str, Any]]:
@@ -173,6 +177,7 @@ def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) 
         np.array([_place(line, "cluster") for line in lines], np.int64),
         np.array([_place(line, "original") for line in lines], np.int64),
         np.array([line.get("similarity", 0.0) for line in lines], np.float32),
+        [line["duplicate_of"].encode() if "duplicate_of" in line else None for line in lines],
     )
 
 
@@ -189,8 +194,9 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
         np.concatenate([part[column] for part in parts]) for column in (0, 2, 3, 4, 5)
     )  # fmt: skip
     joined = DecidedRows(
-        numbers, ArrivalRows(places, kinds, times, contents, ids, starts), statuses, clusters, originals, similarities
-    )
+        numbers, ArrivalRows(places, kinds, times, contents, ids, starts), statuses, clusters, originals, similarities,
+        [id_ for part in parts for id_ in part.original_ids],
+    )  # fmt: skip
     return joined.select(np.argsort(numbers, kind="stable"))
 
 

@@ -1,6 +1,6 @@
 """What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-Every transport guarantees the following. ``tests/processes/transport_laws.py`` and ``transport_group_laws.py`` are the
+Every transport guarantees the following. The files ``tests/processes/transport_*laws.py`` are the
 same list as laws, and run on each transport.
 
 - **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
@@ -73,6 +73,10 @@ class UnknownTopicError(TransportError):
     """The topic does not exist, or lacks a partition that it must have."""
 
 
+# Names and values of the headers of a record, in order.
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
 class RefusedBatch(NamedTuple):
     """A compressed batch that was not unpacked, because its content exceeds ``batch_bytes_max``.
 
@@ -88,6 +92,7 @@ class Record(NamedTuple):
 
     ``timestamp_ms`` is when it was appended or what its producer set, depending on the topic; below 0 if neither is
     known. With ``refused`` it stands for a whole batch: ``offset`` is that of the last record, without key and value.
+    ``headers`` are read by a ``Reader`` alone: for any other reader there are none.
     """
 
     partition: int
@@ -96,6 +101,7 @@ class Record(NamedTuple):
     key: bytes | None
     value: bytes | None
     refused: RefusedBatch | None = None
+    headers: Headers = ()
 
 
 class Committed(NamedTuple):
@@ -236,7 +242,13 @@ class Producer(Protocol):
         """Open a transaction; raises ``AbortedError`` if the broker is away and the client must be replaced."""
 
     def send(
-        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> None:
         """Append a record to the transaction, asynchronously: ``flush`` reports failures.
 
@@ -246,6 +258,7 @@ class Producer(Protocol):
             value: the record's value.
             key: the record's key.
             timestamp_ms: milliseconds since 1970; ``None`` for the present. Topics may set their own.
+            headers: the record's headers.
 
         Raises:
             TooLargeError: the record is longer than the limit; the transaction is unchanged.

@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from stream.table import NO_TIME
 from stream.verdicts.decisions import VerdictLimits
+from workers.stages.verdicts.clusters import Clusters
 from workers.stages.verdicts.positions import decode_arrivals_place, decode_verdicts_place
 from workers.stages.verdicts.state import LinkState
+from workers.topics.names import Topics
 from workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
 from workers.transport.protocol import Committed, OffsetGoneError, Transport
 
 
+class Restored(NamedTuple):
+    """What a linker holds between two steps."""
+
+    state: LinkState
+    clusters: Clusters
+
+
 def restored(
     transport: Transport,
-    topic: str,
+    topics: Topics,
     limits: VerdictLimits,
     arrivals: Committed,
     verdicts: Mapping[int, Committed],
     *,
     allow_gap: bool,
-) -> Iterator[LinkState | None]:
-    """Read what the committed places name: ``None`` after each stretch, at the end the state of the last linker.
+) -> Iterator[Restored | None]:
+    """Read what the committed places name: ``None`` after each stretch, at the end what the last linker held.
 
     Raises ``OffsetGoneError`` if retention has deleted verdicts of the window, unless ``allow_gap`` accepts that.
     """
@@ -31,7 +41,7 @@ def restored(
     for partition, committed in sorted(verdicts.items()):
         known = decode_verdicts_place(committed)
         decided[partition] = known.decided
-        for part in _partition(transport, topic, partition, committed, allow_gap):
+        for part in _partition(transport, topics.verdicts, partition, committed, allow_gap):
             if part is not None:
                 parts.append(part.select((part.numbers >= place.first).nonzero()[0]))
             yield None
@@ -39,7 +49,13 @@ def restored(
     stream_time = int(NO_TIME) if place.stream_time is None else place.stream_time
     found = join_decided(parts or [decided_rows(0, [], int(NO_TIME))])
     state.restore(found, stream_time, decided)
-    yield state
+    clusters, records = Clusters(limits), []
+    for partition, (first, end) in transport.bounds(topics.clusters).items():
+        for stretch in transport.read(topics.clusters, partition, first, end):
+            records += stretch
+            yield None
+    clusters.restore(records, found)
+    yield Restored(state, clusters)
 
 
 def _partition(

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from stream.batches import id_hashes
 from stream.scheme_interface import select_ragged
+from stream.table import NO_TIME
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import DOCUMENT
@@ -40,6 +41,17 @@ class _Waiting(NamedTuple):
 
     offset: int
     rows: ArrivalRows
+    timestamp_ms: int
+
+
+class Taken(NamedTuple):
+    """Arrivals that can be decided: how many records they end, how many rows of the next one are in them; and of each
+    record its time in milliseconds, with the number of its rows."""
+
+    rows: ArrivalRows
+    ended: int
+    row: int
+    arrived: list[tuple[int, int]]
 
 
 class _Step(NamedTuple):
@@ -86,10 +98,10 @@ class LinkState:
         for partition, offset in decided.items():
             self.decided[partition] = offset
 
-    def add_arrivals(self, offset: int, rows: ArrivalRows) -> None:
+    def add_arrivals(self, offset: int, rows: ArrivalRows, timestamp_ms: int) -> None:
         """Let the arrivals of a record wait; of the first one, ``row`` rows are decided already."""
         skipped = 0 if self.waiting else self.row
-        self.waiting.append(_Waiting(offset, rows))
+        self.waiting.append(_Waiting(offset, rows, timestamp_ms))
         self.undecided += len(rows.places) - skipped
         partitions, firsts = np.unique(partitions_of(rows.places), return_index=True)
         self._know(int(partitions.max(initial=-1)) + 1)
@@ -113,26 +125,29 @@ class LinkState:
         place = self.waiting[0].rows.places[self.row : self.row + 1]
         return int(partitions_of(place)[0]), int(offsets_of(place)[0])
 
-    def take(self, watermark: _Longs, rows_max: int) -> tuple[ArrivalRows, int, int] | None:
-        """Return the arrivals that can be decided, how many records they end, and how many rows of the next one."""
+    def take(self, watermark: _Longs, rows_max: int) -> Taken | None:
+        """Return the arrivals that can be decided, ``rows_max`` at most."""
         parts: list[ArrivalRows] = []
-        first, left = self.row, rows_max
-        for ended, (_, rows) in enumerate(self.waiting):
-            places = rows.places[first : first + left]
+        arrived: list[tuple[int, int]] = []
+        first, left, ended, row = self.row, rows_max, 0, 0
+        for waiting in self.waiting:
+            places = waiting.rows.places[first : first + left]
             ready = offsets_of(places) < watermark[partitions_of(places)]
             count = len(places) if ready.all() else int(ready.argmin())
             if count:
-                parts.append(rows.select(np.arange(first, first + count)))
+                parts.append(waiting.rows.select(np.arange(first, first + count)))
+                arrived.append((waiting.timestamp_ms, count))
             left -= count
-            if first + count < len(rows.places):
-                return (join_arrivals(parts), ended, first + count) if parts else None
-            first = 0
-        return (join_arrivals(parts), len(self.waiting), 0) if parts else None
+            if first + count < len(waiting.rows.places):
+                row = first + count
+                break
+            ended, first = ended + 1, 0
+        return Taken(join_arrivals(parts), ended, row, arrived) if parts else None
 
-    def decide(self, taken: tuple[ArrivalRows, int, int], gaps: list[Hole]) -> Decision:
+    def decide(self, taken: Taken, gaps: list[Hole]) -> Decision:
         """Decide what ``take`` returned, in a step that stays open."""
         assert self._step is None, "a step is open"
-        rows, ended, row = taken
+        rows, ended, row, _ = taken
         self.decisions.begin()
         self._pool, self._new_pairs = join_links([self._pool, *self._new_pairs]), []
         self._step = _Step(self.decided, self._pool, ended, row, len(rows.places))
@@ -144,10 +159,11 @@ class LinkState:
         self._add_rows(rows, numbers)
         verdicts = self.decisions.decide(_arrivals(rows), self._found(numbers, end))
         kept = verdicts.originals >= 0
-        originals = np.full(len(kept), -1)
+        originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
+        times[kept] = self.decisions.times(verdicts.originals[kept])
         ids = [self._ids.get(number) if number >= 0 else None for number in verdicts.originals.tolist()]
-        return Decision(self.arrivals, rows, verdicts, originals, ids, _inside(rows.places, gaps))
+        return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, gaps))
 
     def commit(self) -> None:
         """Close the step: what it decided waits no more."""

@@ -92,6 +92,10 @@ class Watermarks:
         known = self._known[:, : len(watermark)]
         return np.asarray(np.where(known < 0, 0, known - watermark).sum(axis=1))
 
+    def has_passed(self, bands: int, place: tuple[int, int], decided: _Longs) -> bool:
+        """Whether a partition of ``bands`` has processed this offset of this partition of ``documents``."""
+        return self._reached(bands, place[0], decided) > place[1]
+
     def slowest(self, partition: int) -> int:
         """Return the partition of ``bands`` that has processed least of this partition of ``documents``."""
         return int(self._known[:, partition].argmin()) if partition < self._known.shape[1] else 0

@@ -50,6 +50,7 @@ from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     TooLargeError,
@@ -103,7 +104,13 @@ class KafkaTransactionalProducer:
             raise self._fail("begin", error) from error
 
     def send(
-        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> None:
         """Append to the transaction; ``flush`` reports failures of delivery.
 
@@ -113,6 +120,7 @@ class KafkaTransactionalProducer:
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
         bytes_sent = len(value or b"") + len(key or b"")
+        bytes_sent += sum(len(name) + len(content or b"") for name, content in headers)
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
                 f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"
@@ -125,7 +133,9 @@ class KafkaTransactionalProducer:
             if not 0 <= partition < count:
                 raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
             self._futures.append(
-                self._client.send(topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms)
+                self._client.send(
+                    topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
+                )
             )
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)

@@ -24,7 +24,7 @@ class KafkaReader:
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._settings, self._topic = settings, topic
-        self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
+        self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max, with_headers=True)
         self._places: dict[int, TopicPartition] = {}
         self._held: frozenset[int] = frozenset()
         try:

@@ -5,7 +5,7 @@ price of parsing the JSON that it holds. That is replaced in a client made with 
 what it does without a limit: it unpacks a compressed batch whole, whatever that holds, and counts the records of a poll
 alone. Here a batch that unpacks to more than ``batch_bytes_max`` is refused, and one record with ``refused`` stands for
 it; a poll ends with the record that uses up its bytes. Checksums, and which batches a transaction hides, stay with the
-client. Headers are passed over.
+client. Headers are passed over, except where ``Limits.with_headers`` asks for them.
 
 A record is a run of zigzag varints and bytes: length, attributes, difference of time, difference of offset, length and
 bytes of key, the same of value, number of headers, headers (Kafka's message format 2). Logs may hold messages of the
@@ -20,17 +20,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from stream.kernels.compile import kernel
 from workers.transport.kafka.client_internals import fetches
 from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
-from workers.transport.protocol import UNBOUNDED, Record, RefusedBatch, UnreadableError
+from workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
-# Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value.
-_COLUMNS = 6
-_ReadBatch = Callable[[int, Any, int], list[Record]]
+# Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value,
+# begin of its headers.
+_COLUMNS = 7
+_ReadBatch = Callable[[int, Any, int, bool], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 
@@ -40,6 +42,7 @@ class Limits(fetches.Budget):
 
     left_bytes: int = UNBOUNDED
     batch_bytes_max: int = UNBOUNDED
+    with_headers: bool = False
 
 
 def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
@@ -53,13 +56,13 @@ def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
 def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, start: int) -> list[Record]:
     """The records of a batch, or the one that stands for it; ``start`` is the offset where the fetch began."""
     try:
-        return read(number, batch, limits.batch_bytes_max)
+        return read(number, batch, limits.batch_bytes_max, limits.with_headers)
     except TooLargeToUnpackError:
         refused = RefusedBatch(max(batch.base_offset, start), batch.size_in_bytes)
         return [Record(number, batch.last_offset, batch.max_timestamp, None, None, refused)]
 
 
-def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers: bool = False) -> list[Record]:
     """Read a batch of partition ``number``, which unpacks to ``bytes_max`` at most.
 
     Raises the client's ``CorruptRecordError`` if it is not made of records, ``UnreadableError`` if it is packed in a
@@ -88,8 +91,9 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Reco
             data[key:key_end].tobytes() if key >= 0 else None,
             data[value:value_end].tobytes() if value >= 0 else None,
             None,
+            _headers(buffer, headers) if with_headers else (),
         ))
-        for time, offset, key, key_end, value, value_end in spans.tolist()
+        for time, offset, key, key_end, value, value_end, headers in spans.tolist()
     ]  # fmt: skip
 
 
@@ -98,13 +102,32 @@ def warm() -> None:
     read_batch(0, fetches.smallest_batch())
 
 
-def read_batch_by_client(number: int, batch: Any, bytes_max: int = UNBOUNDED) -> list[Record]:
+def _headers(buffer: npt.NDArray[np.uint8], pos: int) -> Headers:
+    """The headers that begin at ``pos`` with their number; raises the client's ``CorruptRecordError``."""
+    count, pos = _varint(buffer, pos)
+    out = []
+    for _ in range(count):
+        parts: list[bytes | None] = []
+        for _ in range(2):
+            length, pos = _varint(buffer, pos)
+            if pos < 0 or length > len(buffer) - pos:
+                raise client_errors.CorruptRecordError("the headers of a record are longer than its batch")
+            parts.append(buffer[pos : pos + length].tobytes() if length >= 0 else None)
+            pos += max(length, 0)
+        name, value = parts
+        out.append(((name or b"").decode(errors="surrogateescape"), value))
+    return tuple(out)
+
+
+def read_batch_by_client(
+    number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers: bool = False
+) -> list[Record]:
     """As ``read_batch``, by the client's own code; it unpacks nothing."""
     if fetches.is_old_format(batch):
         return _read_old(number, batch)
     if batch.compression_type != batch.CODEC_NONE:
         fetches.set_unpacked(batch, _unpacked(number, batch, bytes_max))
-    return _as_records(number, batch)
+    return _as_records(number, batch, with_headers)
 
 
 def _unpacked(number: int, batch: Any, bytes_max: int) -> bytes:
@@ -129,16 +152,21 @@ def _read_old(number: int, batch: Any) -> list[Record]:
     return _as_records(number, batch)
 
 
-def _as_records(number: int, records: Iterable[Any]) -> list[Record]:
+def _as_records(number: int, records: Iterable[Any], with_headers: bool = False) -> list[Record]:
     """The client's records as ours."""
-    return [Record(number, one.offset, one.timestamp, one.key, one.value) for one in records]
+    return [
+        Record(
+            number, one.offset, one.timestamp, one.key, one.value, None, tuple(one.headers) if with_headers else ()
+        )
+        for one in records
+    ]  # fmt: skip
 
 
 @kernel
 def _find(buffer, pos, spans):
     """Fill ``spans``, a row a record from ``pos`` on; returns where the last one ends, -1 if that is beyond the buffer.
 
-    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 6]``; the begin of a key or value that is absent is -1.
+    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 7]``; the begin of a key or value that is absent is -1.
     """
     size = len(buffer)
     for row in range(len(spans)):
@@ -156,6 +184,7 @@ def _find(buffer, pos, spans):
             spans[row, column] = pos if length >= 0 else -1
             pos += max(length, 0)
             spans[row, column + 1] = pos
+        spans[row, 6] = pos
         headers, pos = _varint(buffer, pos)
         if pos < 0 or pos > end or headers < 0 or (headers == 0 and pos != end):
             return -1

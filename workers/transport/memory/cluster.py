@@ -29,6 +29,7 @@ from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     Record,
@@ -190,10 +191,11 @@ class MemoryCluster:
         value: bytes | None,
         key: bytes | None = None,
         timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> int:
         """Write a record without a transaction, as an outside producer does; returns its offset."""
         with self.lock:
-            return self._append(topic, partition, value, key, timestamp_ms, None)
+            return self._append(topic, partition, value, key, timestamp_ms, None, headers)
 
     def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
         """Write records as one compressed batch; one that unpacks to more than ``batch_bytes_max`` is refused."""
@@ -281,9 +283,10 @@ class MemoryCluster:
         value: bytes | None,
         key: bytes | None,
         timestamp_ms: int | None,
+        headers: Headers = (),
     ) -> None:
         """Append to the transaction of this transactional id and epoch."""
-        self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer))
+        self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer), headers)
 
     def write_offsets(
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership
@@ -341,6 +344,7 @@ class MemoryCluster:
         key: bytes | None,
         timestamp_ms: int | None,
         writer: Transaction | None,
+        headers: Headers = (),
     ) -> int:
         log = self.log(topic, partition)
         bytes_sent = len(value or b"") + len(key or b"")
@@ -351,7 +355,7 @@ class MemoryCluster:
             )
         if timestamp_ms is None or self._topics[topic].log_append_time:
             timestamp_ms = int(self.now_seconds * 1000)
-        return log.append(value, key, timestamp_ms, writer)
+        return log.append(value, key, timestamp_ms, writer, headers)
 
     def _end(self, state: _ProducerState, commit: bool) -> None:
         transaction, state.transaction = state.transaction, None

@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from enum import Enum
 
-from workers.transport.protocol import Committed, OffsetGoneError, Record, RefusedBatch
+from workers.transport.protocol import Committed, Headers, OffsetGoneError, Record, RefusedBatch
 
 
 class Outcome(Enum):
@@ -52,10 +52,17 @@ class PartitionLog:
         """Where a read-committed reader stops."""
         return max(self.first, min(self._open.values(), default=self.end))
 
-    def append(self, value: bytes | None, key: bytes | None, timestamp_ms: int, writer: Transaction | None) -> int:
+    def append(
+        self,
+        value: bytes | None,
+        key: bytes | None,
+        timestamp_ms: int,
+        writer: Transaction | None,
+        headers: Headers = (),
+    ) -> int:
         """Append one record and return its offset."""
         offset = self.end
-        self._records.append(Record(self.partition, offset, timestamp_ms, key, value))
+        self._records.append(Record(self.partition, offset, timestamp_ms, key, value, None, headers))
         self._writers.append(writer)
         self.end += 1
         if writer is not None:

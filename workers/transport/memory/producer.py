@@ -21,6 +21,7 @@ from workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
+    Headers,
     Membership,
     OutcomeUnknownError,
     TransportError,
@@ -47,7 +48,13 @@ class MemoryProducer:
             self._state, self._unflushed = "open", 0
 
     def send(
-        self, topic: str, partition: int, value: bytes | None, key: bytes | None = None, timestamp_ms: int | None = None
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers = (),
     ) -> None:
         """Append to the transaction; ``flush`` reports failures, except an unknown topic, which raises at once."""
         with self._cluster.lock:
@@ -56,7 +63,7 @@ class MemoryProducer:
             self._unflushed += 1
             try:
                 self._cluster.check("send", self._id)
-                self._cluster.write(self._key, topic, partition, value, key, timestamp_ms)
+                self._cluster.write(self._key, topic, partition, value, key, timestamp_ms, headers)
             except AbortedError as error:
                 self._fail(error)
 

@@ -1,0 +1,88 @@
+"""The laws of reading without a group, and of committing offsets there; see ``transport_laws``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from transport_harness import Harness, joined, publish
+
+from workers.transport.protocol import Committed, OffsetGoneError
+
+
+def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
+    """From the given offsets, with headers; not those that are held; positions move past what was read."""
+    topic = harness.make_topic(3)
+    headers = (("kind", b"first"), ("none", None), ("kind", b"second"))
+    for partition in range(3):
+        publish(harness, topic, [b"old"], partition=partition)
+    writer = harness.transport().producer(harness.name("writer"))
+    writer.begin()
+    for partition in range(3):
+        writer.send(topic, partition, b"new", b"key", 1_700_000_000_123, headers)
+    writer.flush()
+    writer.commit()
+    reader = harness.transport().reader(topic)
+    old, new = (harness.transport().bounds(topic)[0][0], 1)
+    reader.follow({0: new, 1: new, 2: old})
+    reader.hold([1])
+    found = []
+
+    def came(count: int) -> bool:
+        found.extend(reader.poll(harness.poll_seconds, 100))
+        return len(found) >= count
+
+    harness.wait_until(lambda: came(3), "what is not held is read")
+    assert sorted((record.partition, record.value) for record in found) == [(0, b"new"), (2, b"new"), (2, b"old")]
+    reader.hold([])
+    harness.wait_until(lambda: came(4), "what was held is read")
+    assert found[-1].partition == 1
+    assert all(record[2:] == (1_700_000_000_123, b"key", b"new", None, headers) for record in found if record.key)
+    assert all(at >= 2 for at in reader.positions().values())
+    reader.follow({2: old})
+    harness.wait_until(lambda: came(6), "what is followed again is read again")
+    assert reader.positions().keys() == {2}
+    reader.close()
+
+
+def law_a_reader_below_the_log_is_an_error(harness: Harness) -> None:
+    """The caller decides whether the trimmed records may be missed."""
+    topic = harness.make_topic(1)
+    publish(harness, topic, [b"0", b"1", b"2"])
+    harness.transport().trim(topic, {0: 2})
+    reader = harness.transport().reader(topic)
+    reader.follow({0: 0})
+
+    def is_gone() -> bool:
+        try:
+            reader.poll(harness.poll_seconds, 100)
+        except OffsetGoneError:
+            return True
+        return False
+
+    harness.wait_until(is_gone, "the error comes")
+    reader.close()
+
+
+def law_offsets_of_other_topics_commit_with_those_of_the_group(harness: Harness) -> None:
+    """A member reads another topic without the group and commits its offsets in the same transaction."""
+    source, other = harness.make_topic(1), harness.make_topic(2)
+    publish(harness, source, [b"in"])
+    group = harness.name("group")
+    member = joined(harness, source, group, "one")
+    harness.wait_until(lambda: member.values() == [b"in"], "the input is read")
+    producer = harness.transport().producer(harness.name("worker"))
+    for is_committed in (False, True):
+        producer.begin()
+        producer.flush()
+        producer.send_offsets(source, {0: Committed(1, "a")}, member.present())
+        producer.send_offsets(other, {0: Committed(7, "b"), 1: Committed(0, "c")}, member.present())
+        if not is_committed:
+            producer.abort()
+            assert harness.transport().group_offsets(group, other) == {}
+    producer.commit()
+    assert member.consumer.committed(0) == Committed(1, "a")
+    assert harness.transport().group_offsets(group, other) == {0: Committed(7, "b"), 1: Committed(0, "c")}
+    assert harness.transport().group_offsets(group, source) == {0: Committed(1, "a")}
+
+
+LAWS: list[Callable[[Harness], None]] = [law for name, law in sorted(globals().items()) if name.startswith("law_")]

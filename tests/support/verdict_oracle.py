@@ -1,0 +1,88 @@
+"""The oracle of verdicts on topics: the model of the rule, applied to committed arrivals and committed pairs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from verdict_model import Decision, Event, VerdictModel
+
+from stream.config import Config
+from stream.verdicts.rule import DOCUMENT, REFUSAL
+from workers.topics.arrivals import decode_arrivals
+from workers.topics.links import SIMILARITY_STEPS, decode_links
+from workers.topics.places import place_name
+from workers.transport.protocol import Record
+
+
+class Arrival:
+    """A row of ``arrivals``."""
+
+    def __init__(self, place: int, kind: int, id_: str, time: int, content: int) -> None:
+        self.place, self.kind, self.id, self.time, self.content = place, kind, id_, time, content
+
+
+def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
+    """What is committed in ``arrivals``, in order."""
+    out = []
+    for record in records:
+        rows = decode_arrivals(record.value or b"", config.signing_fingerprint)
+        data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
+        ids = [data[a:b].decode() for a, b in pairwise(starts)]
+        columns = rows.places.tolist(), rows.kinds.tolist(), ids, rows.times.tolist(), rows.contents.tolist()
+        out += [Arrival(*row) for row in zip(*columns, strict=True)]
+    return out
+
+
+def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config) -> dict[int, list[tuple[int, float]]]:
+    """The committed pairs: number of the later arrival -> number of the earlier one, and the similarity."""
+    number = {arrival.place: i for i, arrival in enumerate(arrivals)}
+    out = defaultdict(list)
+    for record in records:
+        links, _ = decode_links(record.value or b"", config.signing_fingerprint)
+        for one, other, steps in zip(*(column.tolist() for column in links), strict=True):
+            earlier, later = sorted((number[one], number[other]))
+            out[later].append((earlier, float(np.float32(steps / SIMILARITY_STEPS))))
+    return out
+
+
+def expected_lines(
+    arrival_records: Sequence[Record], link_records: Sequence[Record], config: Config
+) -> list[tuple[int, dict[str, Any]]]:
+    """Place and line of every verdict, in order of arrival."""
+    arrivals = arrivals_of(arrival_records, config)
+    pairs = pairs_of(link_records, arrivals, config)
+    model = VerdictModel(*(round((seconds or 0) * 1e6) for seconds in (config.window_seconds, config.lateness_seconds)))
+    out = []
+    for i, arrival in enumerate(arrivals):
+        decision = Decision("refused", i)
+        if arrival.kind != REFUSAL:
+            time = arrival.time if arrival.kind == DOCUMENT else None
+            name: Any = arrival.id
+            decision = model.decide(i, Event(name, arrival.content, time, tuple(pairs[i])))
+        out.append((arrival.place, _line(arrivals, i, decision)))
+    return out
+
+
+def _line(arrivals: list[Arrival], i: int, decision: Decision) -> dict[str, Any]:
+    arrival = arrivals[i]
+    fields: dict[str, Any] = {"offset": arrival.place & (1 << 48) - 1, "status": decision.status, "arrival": i}
+    if arrival.id:
+        fields["id"] = arrival.id
+    if arrival.kind != DOCUMENT:
+        assert arrival.kind == REFUSAL or decision.status == "removed"
+        return fields
+    fields |= {"timestamp": arrival.time / 1e6, "content": f"{arrival.content:016x}"}
+    fields["cluster"] = place_name(arrivals[decision.cluster].place)
+    if decision.original is not None:
+        original = arrivals[decision.original]
+        fields |= {"duplicate_of": original.id, "original": place_name(original.place)}
+    if decision.similarity:
+        fields["similarity"] = round(decision.similarity, 4)
+    for name, number in (("related", decision.related), ("previous", decision.previous)):
+        if number is not None:
+            fields[name] = place_name(arrivals[number].place)
+    return fields

@@ -1,0 +1,330 @@
+"""The filter: verdicts in, the documents that are kept out, byte for byte, one transaction a step.
+
+The group of filters reads ``verdicts``; partition s of ``documents`` is read next to it, by offset. What is kept goes
+to the same partition of ``documents.unique`` with the same key, value, headers and time; a removal goes there too, as
+the tombstone that it was. States of a partition: *waiting* (assigned, without position), *running*, *revoked* (what is
+at hand is dropped).
+
+A step, and the effect of a crash after each part:
+
+1. ``poll`` verdicts, for the membership, and documents. *A crash loses nothing: both are read again.*
+2. Join the two by offset. *A crash loses nothing.*
+3. ``transact``: the documents, and the offsets of ``verdicts``; their metadata is how many verdicts of the record there
+   are done. *Visible together or not at all.*
+
+After an abort, the partitions of the step start again at what is committed.
+
+A document that is wanted and not in the log was deleted by retention: the worker stops, unless ``allow_gap`` passes it
+over and counts it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import orjson
+
+from stream.errors import ConfigError
+from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.signer import start_offset
+from workers.stages.transaction import Message, in_turns, record_bytes, transact
+from workers.telemetry.observer import Observer, stage
+from workers.topics.names import Topics
+from workers.topics.verdicts import parse_run
+from workers.transport.protocol import (
+    AbortedError,
+    Committed,
+    Consumer,
+    Membership,
+    OffsetGoneError,
+    Producer,
+    Record,
+    Transport,
+    UnreachableError,
+)
+
+_METADATA_VERSION = 1
+# Documents of a step at most: a second of the producer.
+_STEP_DOCUMENTS_MAX = 20_000
+# Verdicts of a partition at hand, about, before no more of them are read.
+_HAND_VERDICTS_MAX = 50_000
+
+
+class FilterPlan(NamedTuple):
+    """What a filter needs in addition to the records. ``forward``: the statuses of documents that are kept."""
+
+    topics: Topics
+    forward: tuple[str, ...]
+    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    allow_gap: bool  # go on without documents that retention has deleted
+    step_bytes_max: int = STEP_BYTES_MAX
+
+
+@dataclass
+class _Run:
+    """A record of verdicts: its offset, how many verdicts it has, and row and offset of each wanted document."""
+
+    offset: int
+    rows: int
+    wanted: deque[tuple[int, int]]
+
+
+@dataclass
+class _Lane:
+    """A running partition: what is at hand of verdicts and of documents. ``row``: done rows of the record at
+    ``offset``, which is the first of ``runs`` or the next one to come."""
+
+    offset: int
+    row: int
+    runs: deque[_Run] = field(default_factory=deque)
+    hand: deque[Record] = field(default_factory=deque)
+    hand_bytes: int = 0
+    verdicts: int = 0
+    is_placed: bool = False  # documents are read from the first wanted one on
+
+    def wanted(self) -> int | None:
+        """The offset of the next wanted document."""
+        return next((run.wanted[0][1] for run in self.runs if run.wanted), None)
+
+    def end_run(self) -> None:
+        """Note that a record of verdicts is done."""
+        run = self.runs.popleft()
+        self.offset, self.row = run.offset + 1, 0
+        self.verdicts -= run.rows
+
+    def next_document(self, position: int) -> Record | int | None:
+        """Return the next wanted document of the first run; its offset if it is not in the log; ``None`` if it is on
+        its way. ``position`` is that of the reader."""
+        run = self.runs[0]
+        row, offset = run.wanted[0]
+        while self.hand and self.hand[0].offset < offset:
+            self.hand_bytes -= record_bytes(self.hand.popleft())
+        if not self.hand and (not self.is_placed or position <= offset):
+            return None
+        run.wanted.popleft()
+        self.offset, self.row = run.offset, row + 1
+        if not self.hand or self.hand[0].offset > offset:
+            return offset
+        record = self.hand.popleft()
+        self.hand_bytes -= record_bytes(record)
+        return record
+
+
+class FilterWorker:
+    """The loop of a filter; ``turn`` runs it once. See the module for the states."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        consumer: Consumer,
+        producer: Producer,
+        plan: FilterPlan,
+        observer: Observer,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport, self.consumer, self.producer = transport, consumer, producer
+        self.plan, self.observer, self.clock = plan, observer, clock
+        self.reader = transport.reader(plan.topics.documents)
+        self.joined = False
+        self.aborted_in_row = 0
+        self.waiting: set[int] = set()
+        self._lanes: dict[int, _Lane] = {}
+        self._paused: set[int] = set()
+        self._refused = -1  # the last partition whose committed offset could not be had
+
+    @property
+    def ready(self) -> bool:
+        """Whether every assigned partition is running."""
+        return not self.waiting
+
+    @property
+    def running(self) -> set[int]:
+        """The partitions whose verdicts are read."""
+        return set(self._lanes)
+
+    def waiting_records(self) -> dict[int, int]:
+        """Return how many records of verdicts are at hand, of each partition that has some."""
+        return {partition: len(lane.runs) for partition, lane in self._lanes.items() if lane.runs}
+
+    def turn(self, timeout_seconds: float, records_max: int) -> int:
+        """Poll, join, publish one step; returns the records read and the documents forwarded.
+
+        Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
+        ``ConfigError``, ``OffsetGoneError``, ``UnknownTopicError`` (stop).
+        """
+        behind = any(lane.wanted() is not None for lane in self._lanes.values())
+        with stage(self.observer, "poll"):
+            polled = self.consumer.poll(0.0 if behind else timeout_seconds, records_max, self.plan.step_bytes_max)
+        self.joined = polled.membership.generation >= 0
+        for partition in polled.revoked:
+            self._drop(partition)
+            self.waiting.discard(partition)
+        self.waiting.update(polled.assigned)
+        for record in polled.records:
+            if record.partition in self._lanes:
+                self._take_run(record)
+        for partition in in_turns(self.waiting, self._refused):
+            try:
+                self._assign(partition, polled.membership)
+            except (UnreachableError, AbortedError):
+                self._refused = partition
+                break
+            self.waiting.remove(partition)
+        read = self._read(timeout_seconds, records_max)
+        done = 0 if polled.is_joining else self._step(polled.membership)
+        self._hold()
+        return len(polled.records) + read + done
+
+    def close(self) -> None:
+        """Free the reader; never raises."""
+        self.reader.close()
+
+    def _assign(self, partition: int, membership: Membership) -> None:
+        """Start a partition at what is committed; commit the requested start if there is nothing."""
+        topic = self.plan.topics.verdicts
+        committed = self.consumer.committed(partition)
+        if committed is None:
+            offset = start_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
+            committed = Committed(offset, _encode(0))
+            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+        self._lanes[partition] = _Lane(committed.offset, _decode(committed))
+        self.consumer.seek(partition, committed.offset)
+        self.consumer.resume([partition])
+        self._paused.discard(partition)
+
+    def _drop(self, partition: int) -> None:
+        if self._lanes.pop(partition, None) is not None:
+            self._follow({})
+
+    def _follow(self, starts: dict[int, int]) -> None:
+        """Read documents of the placed partitions on, and of these from the given offsets."""
+        positions = self.reader.positions()
+        placed = {s: positions[s] for s, lane in self._lanes.items() if lane.is_placed and s in positions}
+        self.reader.follow({**placed, **starts})
+
+    def _take_run(self, record: Record) -> None:
+        """Take in a record of verdicts: what of it is wanted and not done."""
+        lane = self._lanes[record.partition]
+        lines = parse_run(record.value)
+        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0
+        kept = {*self.plan.forward, "removed"}
+        wanted = [(row, line["offset"]) for row, line in enumerate(lines) if row >= skipped and line["status"] in kept]
+        lane.runs.append(_Run(record.offset, len(lines), deque(wanted)))
+        lane.verdicts += len(lines)
+
+    def _read(self, timeout_seconds: float, records_max: int) -> int:
+        """Read documents where some are wanted; returns how many came."""
+        starts = {}
+        for partition, lane in self._lanes.items():
+            wanted = lane.wanted()
+            if not lane.is_placed and wanted is not None:
+                starts[partition] = wanted
+                lane.is_placed = True
+        if starts:
+            self._follow(starts)
+        self.reader.hold({s for s in self.reader.positions() if self._lanes[s].wanted() is None or self._has(s)})
+        left = self.plan.step_bytes_max - sum(lane.hand_bytes for lane in self._lanes.values())
+        with stage(self.observer, "poll"):
+            try:
+                found = self.reader.poll(timeout_seconds if starts else 0.0, records_max, max(1, left))
+            except OffsetGoneError:
+                if not self.plan.allow_gap:
+                    raise
+                firsts = {s: first for s, (first, _) in self.transport.bounds(self.plan.topics.documents).items()}
+                self._follow({s: max(at, firsts[s]) for s, at in self.reader.positions().items()})
+                found = []
+        for record in found:
+            lane = self._lanes[record.partition]
+            lane.hand.append(record)
+            lane.hand_bytes += record_bytes(record)
+        return len(found)
+
+    def _has(self, partition: int) -> bool:
+        """Whether the documents at hand reach beyond the wanted ones."""
+        lane = self._lanes[partition]
+        last = next((run.wanted[-1][1] for run in reversed(lane.runs) if run.wanted), -1)
+        return bool(lane.hand) and lane.hand[-1].offset >= last
+
+    def _step(self, membership: Membership) -> int:
+        """Forward what is at hand of what is wanted; returns how many documents that is."""
+        messages: list[Message] = []
+        offsets: dict[int, Committed] = {}
+        positions = self.reader.positions()
+        size = gone = 0
+        for partition, lane in self._lanes.items():
+            before = lane.offset, lane.row
+            while lane.runs and size < self.plan.step_bytes_max and len(messages) < _STEP_DOCUMENTS_MAX:
+                if not lane.runs[0].wanted:
+                    lane.end_run()
+                    continue
+                found = lane.next_document(positions.get(partition, -1))
+                if found is None:
+                    break
+                if isinstance(found, Record):
+                    messages.append(self._message(found))
+                    size += record_bytes(found)
+                else:
+                    self._check_gap(partition, found)
+                    gone += 1
+            if (lane.offset, lane.row) != before:
+                offsets[partition] = Committed(lane.offset, _encode(lane.row))
+        if not offsets:
+            return 0
+        try:
+            transact(self.producer, messages, self.plan.topics.verdicts, offsets, membership, self.observer)
+        except AbortedError:
+            self.aborted_in_row += 1
+            for partition in offsets:
+                self._drop(partition)
+                self.consumer.pause([partition])
+                self.waiting.add(partition)
+            return 0
+        self.aborted_in_row = 0
+        self.observer.count("documents", len(messages))
+        self.observer.count("bytes", size)
+        self.observer.count("gone", gone)
+        return len(messages)
+
+    def _message(self, record: Record) -> Message:
+        time = record.timestamp_ms if record.timestamp_ms >= 0 else None
+        topic = self.plan.topics.unique
+        return Message(topic, record.partition, record.value, record.key, time, record.headers)
+
+    def _check_gap(self, partition: int, offset: int) -> None:
+        if not self.plan.allow_gap:
+            documents = self.plan.topics.documents
+            raise OffsetGoneError(
+                f"offset {offset} of partition {partition} of {documents} is to be kept and is no longer in the log: "
+                f"give {documents} a longer retention, or go on without it with --allow-gap"
+            )
+
+    def _hold(self) -> None:
+        """Read no more verdicts of partitions that have enough at hand."""
+        full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
+        if full - self._paused:
+            self.consumer.pause(sorted(full - self._paused))
+        if (self._paused - full) & self._lanes.keys():
+            self.consumer.resume(sorted((self._paused - full) & self._lanes.keys()))
+        self._paused = full
+
+
+def _encode(row: int) -> str:
+    return orjson.dumps({"version": _METADATA_VERSION, "row": row}).decode()
+
+
+def _decode(committed: Committed) -> int:
+    """The done rows of the record at a committed offset; raises ``ConfigError`` for metadata of another program."""
+    try:
+        fields = orjson.loads(committed.metadata)
+        if fields["version"] != _METADATA_VERSION:
+            raise ValueError
+        return int(fields["row"])
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"the group has committed an offset with metadata {committed.metadata[:80]!r}, which no filter wrote: "
+            "use another group, or reset this one and say where to start with --from"
+        ) from None

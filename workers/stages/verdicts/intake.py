@@ -1,0 +1,193 @@
+"""What a running linker reads: arrivals as a member of its group, and links next to them, by assignment.
+
+``take`` gives both to the state and to the watermarks. ``hold`` stops reading what is far ahead of the watermark; the
+module of the linker says when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from stream.bands_message import WireError
+from stream.config import Config
+from stream.verdicts.decisions import VerdictLimits
+from workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
+from workers.stages.verdicts.state import LinkState
+from workers.stages.verdicts.watermarks import Watermarks
+from workers.telemetry.observer import Observer
+from workers.topics.arrivals import decode_arrivals
+from workers.topics.links import decode_links
+from workers.topics.names import Topics
+from workers.topics.places import partitions_of
+from workers.transport.protocol import (
+    Consumer,
+    FencedError,
+    OffsetGoneError,
+    Polled,
+    Record,
+    Transport,
+    UnknownTopicError,
+    UnreachableError,
+)
+
+_Read = TypeVar("_Read")
+# The one partition of arrivals.
+PARTITION = 0
+
+
+class LinkPlan(NamedTuple):
+    """What a linker needs in addition to the records."""
+
+    config: Config
+    topics: Topics
+    partitions: int  # of bands, and of links
+    cluster_partitions: int
+    limits: VerdictLimits
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
+    allow_gap: bool  # go on without verdicts that are gone, and without pairs that no matcher reports
+    step_bytes_max: int = STEP_BYTES_MAX
+    undecided_max: int = UNDECIDED_MAX
+
+
+class Intake:
+    """The readers of a linker, from the moment that it is restored; see the module."""
+
+    def __init__(self, transport: Transport, consumer: Consumer, plan: LinkPlan, observer: Observer) -> None:
+        self.transport, self.consumer, self.plan, self.observer = transport, consumer, plan, observer
+        self.reader = transport.reader(plan.topics.links)
+        self.watermarks = Watermarks(plan.partitions, allow_gap=plan.allow_gap)
+        self.position = 0  # behind the last record of arrivals that was read
+        self._verdict_partitions = transport.partitions(plan.topics.verdicts)
+        self._paused = False
+
+    def follow(self, starts: Mapping[int, int], position: int) -> None:
+        """Begin with links from these offsets, and with arrivals from ``position``."""
+        self.watermarks = Watermarks(self.plan.partitions, allow_gap=self.plan.allow_gap)
+        self.position = position
+        self.reader.follow(starts)
+
+    def resume(self) -> None:
+        """Read arrivals."""
+        self.consumer.seek(PARTITION, self.position)
+        self.consumer.resume([PARTITION])
+        self._paused = False
+
+    def poll(self, timeout_seconds: float, records_max: int, group: str) -> Polled:
+        """Poll arrivals, for the membership; raises as ``take``."""
+        return self._unless_fenced(
+            group, lambda: self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
+        )
+
+    def take(self, state: LinkState, arrivals: list[Record], records_max: int, group: str) -> int:
+        """Take in polled arrivals, and what has come of links; returns how many records.
+
+        Raises ``FencedError`` where another member has decided and trimmed what this one would read; ``WireError``,
+        ``UnknownTopicError``, and ``OffsetGoneError`` where pairs are missing that no matcher will report.
+        """
+        fingerprint = self.plan.config.signing_fingerprint
+        try:
+            for record in arrivals:
+                rows = decode_arrivals(_value(record, self.plan.topics.arrivals), fingerprint)
+                self._check_partitions(int(partitions_of(rows.places).max(initial=-1)))
+                state.add_arrivals(record.offset, rows, record.timestamp_ms)
+                self.position = record.offset + 1
+        except UnreachableError:
+            self.consumer.seek(PARTITION, self.position)
+            raise
+        links = self._unless_fenced(
+            group, lambda: self.reader.poll(0.0, records_max, self.plan.step_bytes_max)
+        )  # fmt: skip
+        for record in links:
+            message = decode_links(_value(record, self.plan.topics.links), fingerprint)
+            self.watermarks.add(record.partition, record.offset, message, state.decided)
+            state.add_pairs(message.links)
+        if arrivals or links:
+            self.watermarks.settle(state.decided)
+            self._check_holes(state)
+        self.observer.count("bytes", sum(len(record.value or b"") for record in (*arrivals, *links)))
+        return len(arrivals) + len(links)
+
+    def hold(self, state: LinkState) -> None:
+        """Read no more of what is far ahead."""
+        limit = self.plan.undecided_max
+        is_full = state.undecided >= limit
+        if is_full != self._paused:
+            (self.consumer.pause if is_full else self.consumer.resume)([PARTITION])
+            self._paused = is_full
+        ahead = self.watermarks.ahead(self.watermarks.watermark(state.decided))
+        held = set(np.flatnonzero(ahead > limit).tolist())
+        place = state.next_place()
+        if held and place is not None:
+            held.discard(self.watermarks.slowest(place[0]))
+        self.reader.hold(held)
+
+    def starts(self, state: LinkState) -> dict[int, int]:
+        """Return where a restart reads each partition of ``links``."""
+        return self.watermarks.starts(self.reader.positions(), state.decided)
+
+    def observe(self, state: LinkState, now_seconds: float) -> None:
+        """Report what waits, and for how long the next verdict has waited for each partition of ``bands``."""
+        self.observer.set("undecided", state.undecided)
+        place, waits = state.next_place(), 0.0
+        if place is not None:
+            waits = max(0.0, now_seconds - state.waiting[0].timestamp_ms / 1e3)
+        for bands in range(self.plan.partitions):
+            behind = place is not None and not self.watermarks.has_passed(bands, place, state.decided)
+            self.observer.set("watermark_lag_seconds", waits if behind else 0.0, str(bands))
+
+    def forget(self) -> None:
+        """Report nothing of partitions any more: another member does."""
+        for bands in range(self.plan.partitions):
+            self.observer.forget(str(bands))
+
+    def _unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:
+        """Read; raises ``FencedError`` where records are gone because another member has decided and trimmed them.
+
+        A member that slept longer than its session reads on before it learns that its partition has moved.
+        """
+        try:
+            return read()
+        except OffsetGoneError as gone:
+            arrivals = self.transport.group_offsets(group, self.plan.topics.arrivals).get(PARTITION)
+            links = self.transport.group_offsets(group, self.plan.topics.links)
+            positions = self.reader.positions()
+            is_behind = arrivals is not None and arrivals.offset > self.position
+            if is_behind or any(links[bands].offset > at for bands, at in positions.items() if bands in links):
+                raise FencedError(
+                    f"another member of {group} has decided what this member would read next: restart from the "
+                    "committed offsets"
+                ) from gone
+            raise
+
+    def _check_partitions(self, partition: int) -> None:
+        """Refuse documents of a partition that has none in ``verdicts``."""
+        if partition < self._verdict_partitions:
+            return
+        topic = self.plan.topics.verdicts
+        self._verdict_partitions = self.transport.partitions(topic)
+        if partition >= self._verdict_partitions:
+            raise UnknownTopicError(
+                f"{topic} has {self._verdict_partitions} partitions, but documents come from partition {partition}: "
+                f"give it and {self.plan.topics.unique} as many partitions as {self.plan.topics.documents} has"
+            )
+
+    def _check_holes(self, state: LinkState) -> None:
+        holes = self.watermarks.holes(state.decided)
+        if holes:
+            hole = holes[0]
+            raise OffsetGoneError(
+                f"partition {hole.bands} of {self.plan.topics.bands} was not matched for offsets {hole.first} to "
+                f"{hole.end} of partition {hole.partition} of {self.plan.topics.documents}: their verdicts would miss "
+                "pairs; accept that with --allow-gap, which marks them as incomplete"
+            )
+
+
+def _value(record: Record, topic: str) -> bytes:
+    if record.value is None:
+        raise WireError(
+            f"offset {record.offset} of partition {record.partition} of {topic} has no value: no worker wrote it"
+        )
+    return record.value
