@@ -231,6 +231,10 @@ class BandTable:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
         return self._store.fixed[self._places(slots)]
 
+    def contents(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """The second halves of the content hashes of kept slots, ``uint64[m]``."""
+        return self._store.contents[self._places(slots)]
+
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
         lengths = self._store.ragged_lengths

@@ -80,11 +80,13 @@ class LinkWorld:
     def link(
         self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, bands: int = 0
     ) -> None:
-        """One record of links: pairs of ids with their similarity, progress of partition 0 from one offset to another."""
+        """One record of links: pairs of ids with their similarity, whose contents are their first letters; progress of
+        partition 0 from one offset to another."""
         ones, others = (
             np.array([place_of(0, self.offsets[pair[side]]) for pair in pairs], np.int64) for side in (0, 1)
         )
-        links = Links(ones, others, similarity_steps(np.array([pair[2] for pair in pairs])))
+        contents = [np.array([ord(pair[side][0]) for pair in pairs], np.uint64) for side in (0, 1)]
+        links = Links(ones, others, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
         progress = np.array([] if done is None else [(0, *done)], np.int64).reshape(-1, 3)
         for value in encode_links(LinkMessage(links, progress), FINGERPRINT):
             self.cluster.append(self.topics.links, bands, value)

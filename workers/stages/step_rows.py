@@ -48,7 +48,7 @@ class StepRows:
     def arrivals(self) -> ArrivalRows:
         """Return a row for each record, and one for each offset of a refused batch."""
         for rows, batch in self._batches:
-            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 0]
+            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 1]
             data, starts = batch.ids.tobytes(), batch.id_starts.tolist()
             for row, first, end in zip(rows.tolist(), starts[:-1], starts[1:], strict=True):
                 self._ids[row] = data[first:end]
