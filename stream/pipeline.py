@@ -122,8 +122,8 @@ class Signer:
         if refused:
             places = [i for i in places if i not in refused]
             usable = rows_of(documents, places)
-        reading = scheme.features(usable, plan)
-        refused |= {places[i]: why for i, why in reading.refused.items()}
+        signing = scheme.sign(scheme, usable, plan)
+        refused |= {places[i]: why for i, why in signing.refused.items()}
         if refused:
             places = [i for i in places if i not in refused]
             ids, times = Column(*select_ragged(*ids, np.array(places, np.int64))), times[places]
@@ -131,15 +131,15 @@ class Signer:
             ids=ids.data,
             id_starts=ids.starts,
             times=times,
-            contents=scheme.contents(reading.features),
-            evidence=scheme.evidence(reading.features, plan),
+            contents=signing.contents,
+            evidence=signing.evidence,
         )
         too_large = sizes_of(batch) > self._item_bytes_max
         if too_large.any():
             refused |= {places[i]: "evidence_too_large" for i in np.flatnonzero(too_large).tolist()}
             batch = select(batch, np.flatnonzero(~too_large))
         refusals = [Refusal(i, documents[i].id, refused[i]) for i in sorted(refused)]
-        return Signed(batch, refusals, reading.characters, len(reading.features.values))
+        return Signed(batch, refusals, signing.characters, signing.features)
 
     def _admit(self, documents: Sequence[Document]) -> tuple[Column, npt.NDArray[np.int64], dict[int, str]]:
         """The ids of documents as a column and their times; the reasons of unusable ones, by place."""

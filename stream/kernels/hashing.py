@@ -23,6 +23,7 @@ BASE = np.uint64(0xBB67AE8584CAA605)
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
 _M2 = np.uint64(0x94D049BB133111EB)
 _S30, _S27, _S31 = np.uint64(30), np.uint64(27), np.uint64(31)
+_S29 = np.uint64(29)
 
 
 @inlined
@@ -58,6 +59,18 @@ def hash_strings(data, starts, seed, out):
         out[i] = mix64(h)
 
 
+@inlined
+def bag_term(value):
+    """What a hashed value adds to the second sum of the hash of a bag; it adds itself to the first."""
+    return value ^ (value >> _S29)
+
+
+@inlined
+def bag_hash(first, second, count):
+    """The 128-bit hash of a bag of so many values, from its two sums."""
+    return mix64(first + np.uint64(count)), mix64(second * GOLDEN ^ np.uint64(count))
+
+
 @kernel
 def hash_bags(values, starts, out):
     """128-bit hashes of n bags of hashed values, ``values[starts[i]:starts[i + 1]]``, into ``out``, ``uint64[n, 2]``.
@@ -68,9 +81,6 @@ def hash_bags(values, starts, out):
         first, second = np.uint64(0), np.uint64(0)
         bag = values[starts[i] : starts[i + 1]]
         for j in range(len(bag)):
-            x = bag[j]
-            first += x
-            second += (x ^ (x >> np.uint64(29))) * GOLDEN
-        count = np.uint64(starts[i + 1] - starts[i])
-        out[i, 0] = mix64(first + count)
-        out[i, 1] = mix64(second ^ count)
+            first += bag[j]
+            second += bag_term(bag[j])
+        out[i, 0], out[i, 1] = bag_hash(first, second, len(bag))

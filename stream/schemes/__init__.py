@@ -7,15 +7,15 @@ function is.
 
 from __future__ import annotations
 
-from stream.scheme_interface import DEFAULTS, AnyScheme
+from stream.scheme_interface import DEFAULTS, AnyScheme, sign_features
 from stream.schemes import grids, identical, partial_sets, prefix, records, sets, vectors
 
 SCHEMES: dict[str, AnyScheme] = {
     "one_permutation": sets.SCHEME,
-    "minhash": sets.SCHEME._replace(evidence=sets.minhash_evidence, examples=DEFAULTS),
+    "minhash": sets.SCHEME._replace(evidence=sets.minhash_evidence, sign=sign_features, examples=DEFAULTS),
     "records": records.SCHEME,
     "grid": grids.SCHEME,
-    "permutation": sets.SCHEME._replace(evidence=sets.permutation_evidence, examples=DEFAULTS),
+    "permutation": sets.SCHEME._replace(evidence=sets.permutation_evidence, sign=sign_features, examples=DEFAULTS),
     "partial_minhash": partial_sets.SCHEME,
     "grouped": partial_sets.SCHEME._replace(plan=partial_sets.grouped_plan, examples=DEFAULTS),
     "prefix": prefix.SCHEME,

@@ -15,7 +15,7 @@ import numpy as np
 
 from stream.documents import Features
 from stream.parameters import Parameters
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys
+from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding
@@ -72,6 +72,7 @@ SCHEME = sets.SCHEME._replace(
     evidence=evidence,
     keys=keys,
     common=common,
+    sign=sign_features,
     guarantee=sets.S_CURVE
     + "; for sets so large that few of their rows are infinite, since a band with one has no key: "
     "a row is infinite with probability (1 - 1 / groups)^n",

@@ -29,13 +29,16 @@ from stream.scheme_interface import (
     Keys,
     Reading,
     Scheme,
+    Signing,
     fixed_evidence,
     ragged_evidence,
     ragged_values,
     regular_keys,
+    sign_features,
 )
+from stream.schemes import one_pass
 from stream.signatures import banding, minhash, one_permutation, permutation
-from stream.texts.normalize import UNICODE_VERSION, NormalForm
+from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from stream.theory.tuning import SKETCH_BITS, Tuning, chosen
@@ -172,10 +175,15 @@ def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> R
     counts = np.diff(shingles.starts)
     starts = shingles.starts
     if not counts.all():  # rare: leave out what has no features, and go on with the rest
-        for i in np.flatnonzero(counts == 0).tolist():
-            refused.setdefault(i, "no_shingles")
+        _refuse_bare(refused, counts)
         starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
     return Reading(shingles._replace(starts=starts), refused, int(codes.lengths.sum()))
+
+
+def _refuse_bare(refused: dict[int, str], counts: npt.NDArray[np.int64]) -> None:
+    """Refuse the texts without a shingle that no other reason refuses."""
+    for i in np.flatnonzero(counts == 0).tolist():
+        refused.setdefault(i, "no_shingles")
 
 
 def bag_contents(features: Features) -> npt.NDArray[np.uint64]:
@@ -248,6 +256,31 @@ minhash_evidence = evidence_by(minhash.sign)
 permutation_evidence = evidence_by(permutation.sign)
 
 
+# Shinglings of texts that are signed in one pass.
+ONE_PASS = {"chars": one_pass.sign_chars, "words": one_pass.sign_words}
+
+
+def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: SetPlan) -> Signing:
+    """Sign by one permutation in one pass over the texts, where nothing else needs the shingles."""
+    if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
+        return sign_features(scheme, documents, plan)
+    codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
+    contents, sketches, counts = sign_codes(codes, plan)
+    if not counts.all():
+        _refuse_bare(refused, counts)
+        contents, sketches = contents[counts > 0], sketches[counts > 0]
+    return Signing(contents, fixed_evidence(sketches), refused, int(codes.lengths.sum()), int(counts.sum()))
+
+
+def sign_codes(
+    codes: CodePoints, plan: SetPlan
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return contents, sketches and numbers of shingles of normalised texts, by one permutation."""
+    sign = ONE_PASS[plan.shingles]
+    signatures, contents, counts = sign(codes, plan.k, 8 * plan.shingle_bytes, plan.signature_rows, plan.seed)
+    return contents, banding.sketch(signatures, plan.tuning.sketch_bits), counts
+
+
 def sample(text: str, plan: SetPlan) -> Document:
     """The text, and its characters as tokens."""
     return Document("", "" if plan.kind == "tokens" else text, tokens=sorted(set(map(ord, text))))
@@ -275,6 +308,7 @@ SCHEME = Scheme(
     exact=False,
     guarantee=S_CURVE,
     scoring=scoring,
+    sign=sign_one_pass,
     sample=sample,
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,

@@ -1,9 +1,6 @@
 """Features: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
 
-A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. It
-is computed for all places at once by doubling: the k-grams of length 2m are those of length m, times B^m, plus those of
-length m further on. So k = 5 takes three passes and k = 9 four, each of which the compiler turns into vector code; a
-rolling hash needs one multiplication after another. The 1 added to each unit keeps a NUL from vanishing.
+The hashes of k consecutive code points or words come from ``stream.texts.kgrams``.
 
 Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
 
@@ -20,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.documents import Features
-from stream.kernels.compile import inner, kernel
+from stream.kernels.compile import kernel
 from stream.kernels.hashing import BASE, mix64
+from stream.texts.kgrams import gram_scratch, kgrams
 from stream.texts.normalize import CodePoints
 from stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from stream.texts.url_tokens import url_grams, url_rules, url_stops
@@ -38,8 +36,7 @@ def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
     del languages
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
-    scratch = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    _chars(codes, k, scratch, values, starts)
+    _chars(codes, k, gram_scratch(k), values, starts)
     return Features(values[: starts[-1]], starts)
 
 
@@ -116,52 +113,9 @@ TEXT_SHINGLES: dict[str, Split] = {name: row.split for name, row in SHINGLES.ite
 def _word_shingles(codes: CodePoints, k: int, stops: npt.NDArray[np.uint64]) -> Features:
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
-    scratch = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    _words(codes, k, word_tables(), word_scratch(), stops, scratch, values, starts)
+    tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
+    _words(codes, k, word_tables(), word_scratch(), stops, tokens, gram_scratch(k), values, starts)
     return Features(values[: starts[-1]], starts)
-
-
-@inner
-def _double(grams, further, power, out):
-    """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
-    for i in range(len(further)):
-        out[i] = grams[i] * power + further[i]
-
-
-@inner
-def _append(grams, units):
-    """Grams longer by one unit, in place."""
-    for i in range(len(units)):
-        grams[i] = grams[i] * BASE + (np.uint64(units[i]) + _ONE)
-
-
-@inner
-def _kgrams(units, k, scratch, out):
-    """Hashes of the k-grams of ``units`` into ``out``; returns how many: one if there are fewer than k units.
-
-    A pass reads one buffer and writes the other: in place, the compiler could not know that it may work in vectors.
-    """
-    n = len(units)
-    if n == 0:
-        return 0
-    k = min(k, n)
-    grams, other = scratch, out
-    for i in range(n):
-        grams[i] = np.uint64(units[i]) + _ONE
-    length, power = 1, BASE
-    top = 0
-    while k >> (top + 1):
-        top += 1
-    for bit in range(top - 1, -1, -1):
-        _double(grams, grams[length:n], power, other)
-        grams, other = other, grams
-        length, power = 2 * length, power * power
-        if (k >> bit) & 1:
-            _append(grams, units[length:n])
-            length, power = length + 1, power * BASE
-    for i in range(n - k + 1):
-        out[i] = mix64(grams[i])
-    return n - k + 1
 
 
 @kernel
@@ -169,15 +123,14 @@ def _chars(codes, k, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
         if codes.is_wide[i]:
-            count = _kgrams(codes.wide[first:end], k, scratch, values[at:])
+            count = kgrams(codes.wide[first:end], k, scratch, values[at:])
         else:
-            count = _kgrams(codes.narrow[first:end], k, scratch, values[at:])
+            count = kgrams(codes.narrow[first:end], k, scratch, values[at:])
         starts[i + 1] = at + count
 
 
 @kernel
-def _words(codes, k, tables, block, stops, scratch_rows, values, starts):
-    tokens, scratch = scratch_rows[0], scratch_rows[1]
+def _words(codes, k, tables, block, stops, tokens, scratch, values, starts):
     for i in range(len(codes.starts)):
         first, end, at = codes.starts[i], codes.starts[i] + codes.lengths[i], starts[i]
         if codes.is_wide[i]:
@@ -185,7 +138,7 @@ def _words(codes, k, tables, block, stops, scratch_rows, values, starts):
         else:
             found = word_hashes(codes.narrow[first:end], tables, block, tokens)
         if len(stops) == 0:
-            starts[i + 1] = at + _kgrams(tokens[:found], k, scratch, values[at:])
+            starts[i + 1] = at + kgrams(tokens[:found], k, scratch, values[at:])
             continue
         for j in range(found):
             if is_stop(stops, tokens[j]):

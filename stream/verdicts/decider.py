@@ -24,7 +24,7 @@ from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits,
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
 # Which half of the hash of a content names it: the one that a table holds whole, so that a kept window has it too.
-_CONTENT = 1
+CONTENT_HALF = 1
 
 
 class Decided(NamedTuple):
@@ -139,7 +139,7 @@ class Decider:
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
         ids, contents, times = np.zeros(count, np.uint64), np.zeros(count, np.uint64), np.zeros(count, np.int64)
         ids[rows] = id_hashes(batch.ids, batch.id_starts)
-        contents[rows], times[rows] = batch.contents[:, _CONTENT], batch.times
+        contents[rows], times[rows] = batch.contents[:, CONTENT_HALF], batch.times
         columns = Arrivals(np.arange(self._places, self._places + count), kinds, ids, times, contents)
         first = 0
         for part in self._matcher.slices(batch):

@@ -46,12 +46,12 @@ def test_the_fourteen_marks_of_figure_3_16_are_admitted_and_no_more() -> None:
 
 
 def test_suffixes_of_one_length_leave_the_position_index() -> None:
-    """acdefghijk at .9 asks (a, 1), (a, 2) and (c, 1): MMDS 3.9.5, where what follows is taken to be equal."""
+    """acdefghijk at .9 looks up (a, 1), (a, 2) and (c, 1): MMDS 3.9.5, which assumes that the rest is equal."""
     assert {(i, j) for i, j, q in marks(10, 2, 0.9) if q == 10 - i} == {(1, 1), (1, 2), (2, 1)}
 
 
 def test_first_tokens_leave_the_length_filter() -> None:
-    """At .9 a set of 9 meets sets of 9 and 10, one of 8 only those of 8: MMDS 3.9.3."""
+    """At .9 a set of 9 is compared with sets of 9 and 10, and a set of 8 only with sets of 8: MMDS 3.9.3."""
     lengths = np.arange(1, 40)
     for length, meets in ((9, {9, 10}), (8, {8})):
         rows = np.column_stack([np.zeros_like(lengths), np.full_like(lengths, length), np.zeros_like(lengths), lengths])
@@ -75,7 +75,7 @@ def test_the_bound_is_that_of_exact_arithmetic(ratio: str) -> None:
 
 
 def test_a_quotient_is_never_refused_at_its_own_value() -> None:
-    """Whatever the rounding: for every pair of sizes up to 300, the ratio being their quotient in ``float64``."""
+    """Rounding excludes no pair: for all sizes up to 300, with their quotient in ``float64`` as the ratio."""
     shorter, longer = (sizes + 1 for sizes in np.triu_indices(300))
     none, quotients = np.zeros_like(shorter), shorter / longer
     assert admit_all(np.column_stack([none, shorter, none, longer]), quotients).all()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle import pair_of_sets
-from reference import MASK
+from reference import MASK, derive_seed
 
 from stream.signatures.one_permutation import sign
 
@@ -19,7 +19,7 @@ def signature(shingles: list[int], rows: int, seed: int) -> list[int]:
 @pytest.mark.parametrize("size", [1, 2, 5, 20, 127, 128, 129, 1000, 5000])
 @pytest.mark.parametrize("rows", [1, 2, 126, 128, 1024])
 def test_no_row_is_empty_at_any_set_size_of_1_or_more(size: int, rows: int) -> None:
-    """Partial rows have three cases of infinity; these rows have none."""
+    """Partial rows have three cases of infinity; these rows are always finite."""
     assert EMPTY not in signature(list(range(1, size + 1)), rows, seed=3)
 
 
@@ -42,3 +42,20 @@ def test_the_estimate_is_unbiased_and_no_wider_than_binomial(union: int, similar
     assert abs(np.mean(estimates) - exact) <= 5 * spread / seeds**0.5, (union, exact)
     # The variance of a sample varies by sqrt(2 / n) of itself.
     assert np.var(estimates) <= spread**2 * (1 + 5 * (2 / seeds) ** 0.5) + 1e-12, (union, exact)
+
+
+@pytest.mark.parametrize("low", [0, 1, 0xFFFFFFFF, 0x9E3779B9])
+def test_rows_and_values_do_not_depend_on_the_low_half_of_shingles(low: int) -> None:
+    """A sample by the low 32 bits is as any other: of its shingles, all rows and all values are equally likely."""
+    rows, sets = 16, 4000
+    high = np.random.default_rng(low).integers(0, 2**32, sets, np.uint64)
+    shingles = high << np.uint64(32) | np.uint64(low)
+    first = derive_seed(3, 0), derive_seed(3, 1) | 1
+    numbers = [((shingle ^ first[0]) * first[1]) & MASK for shingle in shingles.tolist()]
+    signed = sign(shingles, np.arange(sets + 1), rows, 3)
+    places = [((number >> 32) * rows) >> 32 for number in numbers]
+    assert [int(signed[i, place]) for i, place in enumerate(places)] == numbers
+    spread = 5 * (sets / rows) ** 0.5
+    assert abs(np.bincount(places, minlength=rows) - sets / rows).max() < spread
+    values = np.array([((number >> 32) * rows & 0xFFFFFFFF) * rows >> 32 for number in numbers])
+    assert abs(np.bincount(values, minlength=rows) - sets / rows).max() < spread

@@ -57,9 +57,9 @@ def one_permutation(shingles: Iterable[int], rows: int, seed: int) -> list[int]:
     for round_ in range(2 * rows):
         if all(best):
             break
-        round_seed = derive_seed(seed, round_)
+        flip, factor = derive_seed(seed, 2 * round_), derive_seed(seed, 2 * round_ + 1) | 1
         for shingle in set(shingles):
-            x = mix64(shingle ^ round_seed)
+            x = ((shingle ^ flip) * factor) & MASK
             row = ((x >> 32) * rows) >> 32 if round_ < rows else round_ - rows
             now = best[row]
             if now is None or (round_, x) < now:

@@ -1,4 +1,4 @@
-"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``cli_stream``).
+"""The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``kafka``).
 
 Only what the help needs is imported here; a command brings the rest when it runs.
 """
@@ -132,6 +132,19 @@ def batch_command(
         str | None,
         typer.Option("--temporary", metavar="FOLDER", help="where the corpus is kept meanwhile, emptied at the end"),
     ] = None,
+    verdicts: Annotated[
+        str | None,
+        typer.Option("--verdicts", metavar="FILE", help="write a verdict for each document too, as dedup does"),
+    ] = None,
+    prefer: Annotated[
+        str | None,
+        typer.Option(
+            "--prefer",
+            metavar="first|longest|FIELD",
+            help="which documents to keep: the first (the default), the "
+            "longest, or those with the greatest number in a field",
+        ),
+    ] = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -141,7 +154,9 @@ def batch_command(
     from workers.commands.batch.corpus import BatchOptions, run
     from workers.settings.load import load
 
-    options = BatchOptions(or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top)
+    options = BatchOptions(
+        or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top, verdicts, prefer
+    )
     raise typer.Exit(run(options, load(given(ctx), config)))
 
 

@@ -134,6 +134,7 @@ def _matcher(
     names = names_of(settings)
     check_bands(transport, settings)
     check_topics(transport, settings, (names.topics.bands, names.topics.candidates, names.topics.links))
+    observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
         config=settings,
         topics=names.topics,

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,9 +31,10 @@ from stream.pair_rule import Matches, judge, orient
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
 from stream.table import COUNTERS, NO_TIME, NO_WINDOW
+from stream.verdicts.decisions import VerdictLimits, Verdicts
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
-from workers.commands.output import standard_output, write_pairs
+from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
@@ -42,6 +43,7 @@ try:
     import duckdb
 
     from workers.commands.batch import join as batch_join
+    from workers.commands.batch import verdicts
     from workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
@@ -66,11 +68,14 @@ class BatchOptions(SessionOptions):
     memory_max: str = "1GB"
     temporary: str | None = None
     top: int | None = None
+    verdicts: str | None = None
+    prefer: str | None = None
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
     """Run to the end; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
-    counts = batch_join.Counts(0, 0, 0)
+    counts, found = batch_join.Counts(0, 0, 0), None
+    _check_verdicts(options)
     with Session(settings, options) as session:
         output = standard_output()
         if options.top is not None:
@@ -80,16 +85,25 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                 _folder(options) as folder,
                 Corpus(Path(folder), settings, options.memory_max, candidates=options.candidates) as corpus,
             ):
-                for signed in session.signed(options.paths, Signer(settings)):
+                places, preference = verdicts.Places(), verdicts.Preference(options.prefer or verdicts.FIRST)
+                for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
                     corpus.add(signed.batch)
+                    if options.verdicts is not None:
+                        places.add(chunk, signed, preference)
                 if not session.stop.signal:
                     counts = corpus.find()
                     if options.keep is not None:
                         corpus.keep(options.keep)
+                    if options.verdicts is not None:
+                        corpus.link()
                     _write(_answers(corpus, options.top), output, session)
+                    if options.verdicts is not None and not session.stop.signal:
+                        found = _decide(corpus, places, preference, options.verdicts)
         except duckdb.Error as error:
             raise _failure(error, options) from None
-    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
+    if found is None:
+        return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict())
+    return session.end(dict.fromkeys(COUNTERS, 0) | counts._asdict(), {"pairs": session.report.pairs, **found})
 
 
 class Corpus:
@@ -103,39 +117,51 @@ class Corpus:
         self._score_min = 0.0 if candidates else settings.tuning.score_min
         self._scheme = SCHEMES[settings.scheme]
         self._limits = table_limits(settings, self._scheme)
-        self._rows = RowFiles(folder, settings.plan.width)
+        self.rows = RowFiles(folder, settings.plan.width)
         self._database = batch_join.open_database(folder, memory_max, settings.sign_threads)
         self._first_time = self._stream_time = int(NO_TIME)
+        self._links: verdicts.Links | None = None
 
     def __enter__(self) -> Corpus:
         return self
 
     def __exit__(self, *_: object) -> None:
         self._database.close()
-        self._rows.close()
+        self.rows.close()
 
     def add(self, batch: Batch) -> None:
         """Add signed documents, in order of arrival."""
         if self._first_time == NO_TIME:
             self._first_time = int(next(iter(batch.times[batch.times != NO_TIME]), NO_TIME))
-        self._rows.append(batch)
+        self.rows.append(batch)
 
     def find(self) -> batch_join.Counts:
         """Find what meets."""
         scheme, limits, database = self._scheme, self._limits, self._database
-        self._rows.seal()
+        self.rows.seal()
         self._arrive()
         batch_join.name_contents(database, by_content=scheme.by_content)
         payloads = False
-        for first in range(0, self._rows.count, _ROWS):
+        for first in range(0, self.rows.count, _ROWS):
             contents = batch_join.contents_between(database, first, first + _ROWS)
             for rows in self._parts(contents, contents):
-                keys = bucket_keys(self._rows.batch(rows), scheme, self.settings.plan)
+                keys = bucket_keys(self.rows.batch(rows), scheme, self.settings.plan)
                 owners = np.repeat(rows, np.diff(keys.starts))
                 batch_join.add_keys(database, owners, keys.values, keys.payloads)
                 payloads |= len(keys.payloads) > 0
         window = min(limits.window, _ALWAYS)
         return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
+
+    def link(self) -> None:
+        """Note the pairs of ``matches`` for ``decide``."""
+        self._links = verdicts.Links(self._database)
+
+    def decide(self, order: Rows, places: Rows) -> Verdicts:
+        """The verdicts of all rows, decided in this order; after ``link`` and the last of ``matches``."""
+        if self._links is None:
+            raise AssertionError("link comes before decide")
+        limits = VerdictLimits(self._limits.window, 0, 1, self._limits.by_content)
+        return verdicts.decide(self._links, self.rows, order, places, limits)
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs, as ``Matcher`` returns them."""
@@ -146,7 +172,7 @@ class Corpus:
 
     def nearest(self, k: int) -> Iterator[tuple[list[str], list[list[Neighbour]]]]:
         """Every document in order of arrival, some thousands at a time, with its ``k`` most similar others of all."""
-        settings, rows = self.settings, self._rows
+        settings, rows = self.settings, self.rows
         exact = self._scheme.exact
         ranking = Ranking(self._database)
         for found in batch_join.candidates(self._database, _ROWS):
@@ -167,7 +193,7 @@ class Corpus:
 
     def keep(self, path: str) -> None:
         """Write the documents that a table of these settings would hold now; after ``find``."""
-        limits, count = self._limits, self._rows.count
+        limits, count = self._limits, self.rows.count
         first = max(0, count - limits.items)
         if limits.window != NO_WINDOW and self._stream_time != NO_TIME:
             horizon = self._stream_time - limits.window - limits.lateness
@@ -180,23 +206,25 @@ class Corpus:
         """Tell the database of every row. Those without a time have that of the stream when they came; those before the
         first time, that one."""
         so_far = 0 if self._first_time == NO_TIME else self._first_time
-        for first in range(0, self._rows.count, _ARRIVALS):
-            rows = np.arange(first, min(first + _ARRIVALS, self._rows.count))
-            times = self._rows.times(rows)
+        for first in range(0, self.rows.count, _ARRIVALS):
+            rows = np.arange(first, min(first + _ARRIVALS, self.rows.count))
+            times = self.rows.times(rows)
             stream_times = np.maximum(np.maximum.accumulate(times), so_far)
             times = np.where(times == NO_TIME, stream_times, times)
             so_far = int(stream_times[-1])
-            contents, ids = self._rows.contents(rows), self._rows.id_bytes(rows)
+            contents, ids = self.rows.contents(rows), self.rows.id_bytes(rows)
             batch_join.add_arrivals(self._database, rows, times, contents, ids)
         if self._first_time != NO_TIME:
             self._stream_time = so_far
 
     def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
-        settings, rows = self.settings, self._rows
+        settings, rows = self.settings, self.rows
         common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
         judged = judge(common, identical, self._score_min, settings.buckets_shared_min)
         pairs = np.flatnonzero(judged.is_pair)
         newer, older = newer[pairs], older[pairs]
+        if self._links is not None:
+            self._links.add(newer, older, judged.similarity[pairs])
         arrived = Matches(
             rows.ids(older), rows.ids(newer), rows.times(older), rows.times(newer),
             judged.similarity[pairs], judged.keys[pairs],
@@ -206,11 +234,11 @@ class Corpus:
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):
             rows = np.arange(at, min(at + _MESSAGE_ROWS, end))
-            yield from map(self._rows.batch, self._parts(rows, rows))
+            yield from map(self.rows.batch, self._parts(rows, rows))
 
     def _parts(self, items: Rows, *rows: Rows) -> Iterator[Rows]:
         """Items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
-        sizes = sum((self._rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
+        sizes = sum((self.rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
         numbers = np.cumsum(sizes) // _EVIDENCE_BYTES
         return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
 
@@ -232,6 +260,23 @@ def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Ses
         write_pairs(output, lines)
         if session.stop.signal:
             return
+
+
+def _check_verdicts(options: BatchOptions) -> None:
+    """Raise ``Failure`` for options that verdicts cannot go with."""
+    if options.verdicts is None and options.prefer is not None:
+        raise Failure(Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE")
+    if options.verdicts is not None and (options.top is not None or options.candidates):
+        raise Failure(Exit.USAGE, "--verdicts are decided by the pairs: leave out --top and --candidates")
+
+
+def _decide(corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, path: str) -> dict[str, Any]:
+    """Decide and write the verdicts; returns what the summary says about them."""
+    order, at = preference.order(), np.array(places.rows, np.int64)
+    with output_file(path, "the verdicts") as file:
+        decided = corpus.decide(order, at)
+        verdicts.write(file, f"the verdicts to {path}", corpus.rows, places, decided)
+    return verdicts.summary_of(corpus.rows, at, decided)
 
 
 def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -18,36 +18,49 @@ from workers.sources.reader import Entry
 VERDICT_KEY = "neardup"
 
 
-def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
-    """The verdict of each entry as JSON.
+class Decision(NamedTuple):
+    """A verdict in words; clusters are places."""
 
-    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
-    places. Keys without a value are left out. ``reasons``: why entries were refused, by their number among these.
-    """
+    status: str
+    cluster: int | None = None
+    duplicate_of: str | None = None
+    similarity: float | None = None
+    related: int | None = None
+    previous: int | None = None
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, row: Sequence[Any], ids: Iterator[str]) -> Decision:
+        """The verdict in a row of ``Verdicts``; ``ids`` gives the id of the next original."""
+        status, cluster, original, similarity, related, previous = row
+        return cls(
+            STATUSES[status],
+            None if status == REFUSED else cluster,
+            next(ids) if original >= 0 else None,
+            round(similarity, SIMILARITY_DIGITS) if similarity else None,
+            related if related >= 0 else None,
+            previous if previous >= 0 else None,
+        )
+
+
+def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
+    """The verdict of each entry as JSON. ``reasons``: why entries were refused, by their number among these."""
     ids = iter(decided.ids)
     columns = (column.tolist() for column in decided.verdicts)
-    for n, (entry, status, cluster, original, similarity, related, previous) in enumerate(
-        zip(entries, *columns, strict=True)
-    ):
-        verdict: dict[str, Any] = {"place": decided.first_place + n, "source": entry.source}
-        if entry.line:
-            verdict["line"] = entry.line
-        if isinstance(entry.found, Document):
-            verdict["id"] = entry.found.id
-        verdict["status"] = STATUSES[status]
-        if status == REFUSED:
-            verdict["reason"] = reasons[n]
-        else:
-            verdict["cluster"] = cluster
-        if original >= 0:
-            verdict["duplicate_of"] = next(ids)
-        if similarity:
-            verdict["similarity"] = round(similarity, SIMILARITY_DIGITS)
-        if related >= 0:
-            verdict["related"] = related
-        if previous >= 0:
-            verdict["previous"] = previous
-        yield encoded(verdict)
+    for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
+        decision = Decision.of(row, ids)._replace(reason=reasons.get(n))
+        id_ = entry.found.id if isinstance(entry.found, Document) else None
+        yield verdict_line(decided.first_place + n, entry.source, entry.line, id_, decision)
+
+
+def verdict_line(place: int, source: str, line: int, id_: str | None, decision: Decision) -> bytes:
+    """A verdict as JSON, without the keys that have no value.
+
+    ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
+    places.
+    """
+    verdict = {"place": place, "source": source, "line": line or None, "id": id_, **decision._asdict()}
+    return encoded({name: value for name, value in verdict.items() if value is not None})
 
 
 def encoded(value: Any) -> bytes:

@@ -1,0 +1,53 @@
+"""Bits of words, and comparisons of 64 numbers at a time, each by a few instructions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+
+from stream.kernels.compile import machine_code
+
+# Numbers that ``mask_below`` compares.
+MASK_BITS = 64
+
+
+@machine_code
+def mask_below(context, data, place, bound):
+    """Which of the 64 numbers of ``data`` (``uint32``) from ``place`` on are below ``bound``, as bits of a ``uint64``.
+
+    No bounds checks: the caller guarantees 64 numbers.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        numbers = ir.VectorType(ir.IntType(32), MASK_BITS)
+        address = builder.gep(held.data, [arguments[1]])
+        found = builder.load(builder.bitcast(address, numbers.as_pointer()), align=4)
+        nothing = ir.Constant(numbers, ir.Undefined)
+        first = builder.insert_element(nothing, arguments[2], ir.Constant(ir.IntType(32), 0))
+        bounds = builder.shuffle_vector(first, nothing, ir.Constant(numbers, [0] * MASK_BITS))
+        return builder.bitcast(builder.icmp_unsigned("<", found, bounds), ir.IntType(64))
+
+    return types.uint64(data, place, types.uint32), code
+
+
+@machine_code
+def lowest_bit(context, word):
+    """The place of the lowest bit that is set in a ``uint64``, as a ``uint64``; 64 if there is none."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), code
+
+
+@machine_code
+def bit_count(context, word):
+    """How many bits of a ``uint64`` are set, as a ``uint64``."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), code

@@ -1,0 +1,166 @@
+"""Code points -> one-permutation signatures and content hashes in one pass, without an array of shingles.
+
+A block of shingles is hashed, added to the content hash and competes for the rows while it is in the first cache. The
+results are those of ``stream.texts.shingles``, ``hash_bags`` and ``stream.signatures.one_permutation`` one after the
+other. A text whose shingles all have to compete, because it is short or a row stayed empty, takes that way.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels.compile import kernel, raw_inner
+from stream.kernels.hashing import bag_hash, bag_term
+from stream.signatures import INFINITY
+from stream.signatures.one_permutation import (
+    RowScratch,
+    all_filled,
+    bound_for,
+    compete_below,
+    number_of,
+    round_of,
+    row_scratch,
+    sign_short,
+    value_of,
+)
+from stream.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
+from stream.texts.normalize import CodePoints
+from stream.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
+
+
+class SignedTexts(NamedTuple):
+    """Of n texts: signatures ``uint64[n, rows]``, content hashes ``uint64[n, 2]``, numbers of shingles ``int64[n]``.
+
+    A text without a shingle has infinity in every row.
+    """
+
+    signatures: npt.NDArray[np.uint64]
+    contents: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+
+
+class _Scratch(NamedTuple):
+    """What the kernels write: ``shingles`` and ``tokens`` (``uint64``) have room for the longest text."""
+
+    grams: GramScratch
+    rows: RowScratch
+    shingles: npt.NDArray[np.uint64]
+    tokens: npt.NDArray[np.uint64]
+
+
+class _WordRules(NamedTuple):
+    """What splits texts into words."""
+
+    tables: WordTables
+    block: WordScratch
+
+
+def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
+    """Sign texts by k consecutive code points; ``bits`` (32 or 64) of the hash of a shingle count."""
+    out = _results(codes, rows)
+    _sign_chars(codes, k, _mask(bits), np.uint64(seed), _scratch(codes, k, rows), *out)
+    return out
+
+
+def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
+    """Sign texts by k consecutive words; ``bits`` (32 or 64) of the hash of a shingle count."""
+    out = _results(codes, rows)
+    rules = _WordRules(word_tables(), word_scratch())
+    _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, _scratch(codes, k, rows), *out)
+    return out
+
+
+def _results(codes: CodePoints, rows: int) -> SignedTexts:
+    n = len(codes.starts)
+    return SignedTexts(np.empty((n, rows), np.uint64), np.empty((n, 2), np.uint64), np.empty(n, np.int64))
+
+
+def _scratch(codes: CodePoints, k: int, rows: int) -> _Scratch:
+    shingles, tokens = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
+    return _Scratch(gram_scratch(k), row_scratch(rows), shingles, tokens)
+
+
+def _mask(bits: int) -> np.uint64:
+    return np.uint64((1 << bits) - 1)
+
+
+@kernel
+def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
+    for i in range(len(counts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            text = codes.wide[first:end]
+            counts[i] = _sign_units(text, k, mask, seed, scratch, signatures[i], contents[i])
+        else:
+            plain = codes.narrow[first:end]
+            counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
+
+
+@kernel
+def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
+    for i in range(len(counts)):
+        first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
+        if codes.is_wide[i]:
+            found = word_hashes(codes.wide[first:end], rules.tables, rules.block, scratch.tokens)
+        else:
+            found = word_hashes(codes.narrow[first:end], rules.tables, rules.block, scratch.tokens)
+        counts[i] = _sign_units(scratch.tokens[:found], k, mask, seed, scratch, signatures[i], contents[i])
+
+
+@raw_inner
+def _sign_units(units, k, mask, seed, scratch, row, content):
+    """Sign the k-grams of units; returns how many they are.
+
+    All that depends on the type of units is ``kgrams``: the rest is compiled once.
+    """
+    row[:] = INFINITY
+    content[:] = 0
+    n = np.int64(len(units))
+    if n == 0:
+        return n
+    k = min(k, n)
+    count = n - k + 1
+    shingles, bound = scratch.shingles, bound_for(count, scratch.rows)
+    if bound:
+        for at in range(0, count, BLOCK):
+            size = kgrams(units[at : min(at + BLOCK + k - 1, n)], k, scratch.grams, shingles)
+            _take_block(shingles[:size], mask, seed, bound, scratch.rows, row, content)
+    if not bound or not all_filled(scratch.rows, row):
+        kgrams(units, k, scratch.grams, shingles)
+        _take_all(shingles[:count], mask, seed, scratch.rows, row, content)
+    content[0], content[1] = bag_hash(content[0], content[1], count)
+    return count
+
+
+@raw_inner
+def _take_block(shingles, mask, seed, bound, scratch, row, sums):
+    """Let a block of shingles compete whose values are below ``bound``, and add all to the sums of the content."""
+    first_round = round_of(seed, np.uint64(0))
+    rows = np.uint64(len(row))
+    numbers, values = scratch.numbers, scratch.values
+    first, second = np.uint64(0), np.uint64(0)
+    for i in range(len(shingles)):
+        shingle = shingles[i] & mask
+        first += shingle
+        second += bag_term(shingle)
+        number = number_of(shingle, first_round)
+        numbers[i] = number
+        values[i] = value_of(number, rows)
+    sums[0] += first
+    sums[1] += second
+    compete_below(len(shingles), bound, scratch, row)
+
+
+@raw_inner
+def _take_all(shingles, mask, seed, scratch, row, sums):
+    """Sign a text by all of its shingles, in every round, and sum them up."""
+    first, second = np.uint64(0), np.uint64(0)
+    for i in range(len(shingles)):
+        shingles[i] &= mask
+        first += shingles[i]
+        second += bag_term(shingles[i])
+    sums[0], sums[1] = first, second
+    sign_short(shingles, seed, scratch, row)

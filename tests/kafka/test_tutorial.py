@@ -1,0 +1,42 @@
+"""The tutorial's commands on Kafka run on a real broker."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kafka_deployment import Deployment
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def deployment(bootstrap_servers: str, tmp_path: Path) -> Deployment:
+    return Deployment(bootstrap_servers, tmp_path)
+
+
+def test_the_commands_of_the_tutorial_find_its_pairs_and_end_the_workers(deployment: Deployment) -> None:
+    """As they stand on the page, in one shell; broker, prefix and ports come from the environment."""
+    page = (ROOT / "docs" / "TUTORIAL.md").read_text(encoding="utf-8")
+    found = re.search(r"^## 11\..*?^```sh\n(.*?)^```", page, re.M | re.S)
+    assert found
+    shutil.copytree(ROOT / "docs" / "examples", deployment.folder / "docs" / "examples")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    kept = {name: value for name, value in deployment.environment.items() if "_SECONDS" not in name}
+    done = subprocess.run(
+        ["bash", "-e", "-c", found[1]], capture_output=True, cwd=deployment.folder, check=False, timeout=180,
+        env={**kept, "PATH": path}, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    pairs = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"older"')]
+    assert sorted((pair["older"], pair["newer"]) for pair in pairs) == [
+        ("harbour-post", "evening-wire"),
+        ("harbour-post", "mirror-of-harbour-post"),
+    ]
+    assert "5 documents loaded, 1 refused" in done.stderr

@@ -1,0 +1,122 @@
+"""Texts signed in one pass: the same rows and contents as shingles, content hash and signature one after the other."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference import content, one_permutation
+
+from stream import Config, Document, Signer
+from stream.scheme_interface import sign_features
+from stream.schemes import SCHEMES
+from stream.schemes.one_pass import sign_chars, sign_words
+from stream.texts.normalize import CodePoints, NormalForm, code_points
+from stream.texts.shingles import chars, words
+
+SIGN: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
+    "chars": (sign_chars, chars),
+    "words": (sign_words, words),
+}
+every_kind = pytest.mark.parametrize("kind", SIGN)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
+
+
+def prose(count: int, letters: str = "abcdefghijklmnop", seed: int = 1) -> str:
+    """So many random words."""
+    rng = random.Random(seed)
+    return " ".join("".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(count))
+
+
+def codes_of(*texts: str) -> CodePoints:
+    return code_points(texts, NormalForm())
+
+
+def expected(
+    kind: str, codes: CodePoints, k: int, bits: int, rows: int
+) -> list[tuple[list[int], tuple[int, ...], int]]:
+    """Row, content and number of shingles of each text, by the model in plain integers."""
+    values, starts = SIGN[kind][1](codes, k, ())  # type: ignore[misc]
+    out = []
+    for i in range(len(codes.starts)):
+        bag = [int(x) & ((1 << bits) - 1) for x in values[starts[i] : starts[i + 1]]]
+        out.append((one_permutation(bag, rows, 7), content(bag), len(bag)))
+    return out
+
+
+def signed(kind: str, codes: CodePoints, k: int, bits: int, rows: int) -> list[tuple[list[int], tuple[int, ...], int]]:
+    found = SIGN[kind][0](codes, k, bits, rows, 7)
+    return [(row, tuple(pair), n) for row, pair, n in zip(*(x.tolist() for x in found), strict=True)]  # type: ignore
+
+
+@every_kind
+@settings(max_examples=60, deadline=None)
+@given(
+    texts=st.lists(TEXT.filter(lambda text: any(c.isalpha() for c in text)), min_size=1, max_size=3),
+    k=st.integers(1, 12),
+    rows=st.integers(1, 30),
+    bits=st.sampled_from([32, 64]),
+)
+def test_short_texts_are_signed_by_the_definition(kind: str, texts: list[str], k: int, rows: int, bits: int) -> None:
+    """Any script, any k, both widths of a shingle."""
+    codes = codes_of(*texts)
+    assert signed(kind, codes, k, bits, rows) == expected(kind, codes, k, bits, rows)
+
+
+LONG = {
+    "prose": prose(900),
+    "other letters": prose(900, "абвгдежзийклмн"),
+    "few words, repeated": prose(12) * 80,
+    "one letter": "a" * 6000,
+    "blocks and one": prose(4000)[: 1024 * 3 + 5],
+    "whole blocks": prose(4000)[: 1024 * 3 + 4],
+}
+
+
+@every_kind
+@pytest.mark.parametrize("name", LONG)
+@pytest.mark.parametrize("k", [1, 2, 5, 9])
+def test_long_texts_are_signed_by_the_definition(kind: str, name: str, k: int) -> None:
+    """Also texts of which a bound would leave rows empty, next to others in one batch."""
+    codes = codes_of(LONG["prose"], LONG[name], "x", LONG[name])
+    assert signed(kind, codes, k, 64, 24) == expected(kind, codes, k, 64, 24)
+
+
+def test_the_bound_follows_texts_that_repeat_themselves() -> None:
+    """A hundred texts of few shingles, then a hundred of many: every row is that of the text alone."""
+    texts = [prose(10, seed=i) * 60 for i in range(100)] + [prose(700, seed=i) for i in range(100)]
+    together = sign_chars(codes_of(*texts), 5, 64, 126, 1)
+    for i in (0, 50, 99, 100, 101, 150, 199):
+        alone = sign_chars(codes_of(texts[i]), 5, 64, 126, 1)
+        assert np.array_equal(alone.signatures[0], together.signatures[i])
+        assert np.array_equal(alone.contents[0], together.contents[i])
+
+
+SETTINGS: list[dict[str, object]] = [
+    {},
+    {"shingles": "words"},
+    {"shingle_bytes": 4},
+    {"shingles": "stopwords", "languages": ("en",)},
+    {"shingle_bytes": 4, "verify": "exact"},
+    {"measure": "jaccard_bag", "verify": "exact"},
+]
+
+
+@pytest.mark.parametrize("settings_", SETTINGS, ids=str)
+def test_a_signer_signs_what_features_contents_and_evidence_give(settings_: dict[str, object]) -> None:
+    """With refused texts among the others, and where one pass is not possible."""
+    config = Config(**settings_)
+    texts = [prose(300), "", "the end of the story", "\ud800", "...", LONG["other letters"], "y" * 5000]
+    documents = [Document(str(i), text) for i, text in enumerate(texts)]
+    scheme = SCHEMES["one_permutation"]
+    by_features = sign_features(scheme, documents, config.plan)
+    found = scheme.sign(scheme, documents, config.plan)
+    assert found.refused == by_features.refused
+    assert (found.characters, found.features) == (by_features.characters, by_features.features)
+    assert np.array_equal(found.contents, by_features.contents)
+    assert all(map(np.array_equal, found.evidence, by_features.evidence))
+    assert Signer(config).sign(documents).shingles == found.features

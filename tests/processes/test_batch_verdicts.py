@@ -1,0 +1,108 @@
+"""``neardup batch --verdicts``: the rule of verdicts at rest, in an order of preference."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from cases import CASES
+from command import WORDS
+from scheme_streams import brought
+from test_dedup import deduplicated
+
+from workers.commands.batch.corpus import BatchOptions, run
+from workers.process.exits import Exit, Failure
+from workers.settings.load import load
+
+TEXT = f"{WORDS}; " * 5
+SCHEMES = ["one_permutation chars", "tokens", "prefix chars", "identical", "vectors cosine", "vectors dot", "grid"]
+
+
+def lines(*documents):
+    return b"".join(json.dumps(document).encode() + b"\n" for document in documents)
+
+
+def doc(id_, text=TEXT, **more):
+    return {"id": id_, "text": text, **more}
+
+
+@pytest.fixture
+def decided(tmp_path, monkeypatch, capsysbinary):
+    """Run the command in this process; returns the verdicts, one for each document in order."""
+    monkeypatch.chdir(tmp_path)
+
+    def run_batch(*paths, prefer=None, **settings):
+        options = BatchOptions(paths, True, summary_json="summary", verdicts="verdicts", prefer=prefer)
+        assert run(options, load(settings, None)) == Exit.SUCCESS
+        return [json.loads(line) for line in (tmp_path / "verdicts").read_bytes().splitlines()]
+
+    return run_batch
+
+
+def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
+    """Here the best copy comes last: by default the first is kept, else the longest, or the highest rank."""
+    documents = [doc("a", rank=1), doc("b", TEXT + "!", rank=3), doc("c", TEXT + "?!", rank=2), doc("d", "alone")]
+    (tmp_path / "in.jsonl").write_bytes(lines(*documents))
+    expected = {None: "a", "first": "a", "longest": "c", "rank": "b"}
+    for prefer, kept in expected.items():
+        found = decided("in.jsonl", prefer=prefer)
+        assert [v["id"] for v in found if v["status"] == "original"] == sorted([kept, "d"])
+        assert {v["duplicate_of"] for v in found if v["status"] == "duplicate"} == {kept}
+        assert {v["cluster"] for v in found[:3]} == {"abc".index(kept)}
+        summary = json.loads((tmp_path / "summary").read_bytes())
+        assert (summary["kept"], summary["duplicates"], summary["pairs"]) == (2, 2, 3)
+        assert summary["largest_clusters"] == [{"id": kept, "size": 3, "cluster": "abc".index(kept)}]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_in_order_of_arrival_the_verdicts_are_those_of_dedup(decided, tmp_path, name):
+    """For every kind of scheme, with copies and refused documents; every scheme by the same rule."""
+    case = CASES[name]
+    documents = case.stream(random.Random(5), 150)
+    made = [{"id": d.id, "text": d.text, **brought(d)} for d in documents]
+    (tmp_path / "in.jsonl").write_bytes(lines(*made))
+    settings = {**case.settings, "bucket_candidates_max": 1000}
+    out = deduplicated("in.jsonl", folder=tmp_path, **settings)
+    expected = [json.loads(line) for line in out["verdicts"].splitlines()]
+    assert decided("in.jsonl", prefer="first", **settings) == expected
+    assert {v["status"] for v in expected} >= {"original", "duplicate"}
+
+
+@pytest.mark.parametrize("prefer", ["first", "longest"])
+def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(decided, tmp_path, prefer, capsysbinary):
+    """In any order: with versions and copies, contents of the two are a pair that the batch writes, or equal."""
+    made = [d for d in CASES["prefix chars"].stream(random.Random(9), 300, versions=0.2) if d.text.strip(" \n\ud800")]
+    timed = [{"id": d.id, "text": d.text, "timestamp": 60 * n} for n, d in enumerate(made)]
+    (tmp_path / "in.jsonl").write_bytes(lines(*timed))
+    found = decided("in.jsonl", prefer=prefer, scheme="prefix", threshold=0.6, window_seconds=6000)
+    pairs = [json.loads(line) for line in capsysbinary.readouterr().out.splitlines()]
+    texts = {d.id: set() for d in made}
+    for d in made:
+        texts[d.id].add(d.text)
+    compared = {frozenset((x, y)) for p in pairs for x in texts[p["older"]] for y in texts[p["newer"]]}
+    statuses = {v["place"]: v["status"] for v in found}
+    for d, v in zip(made, found, strict=True):
+        if v["status"] == "duplicate":
+            original = made[v["cluster"]]
+            assert statuses[v["cluster"]] == "original"
+            assert abs(v["place"] - v["cluster"]) <= 100
+            assert v["similarity"] >= 0.6
+            assert d.text == original.text or frozenset((d.text, original.text)) in compared
+            assert prefer == "first" or len(original.text) >= len(d.text)
+    assert {"original", "duplicate"} <= set(statuses.values())
+
+
+def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
+    """A field without numbers, a preference without verdicts, verdicts of candidates; no document is no failure."""
+    (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), {"id": 3}))
+    with pytest.raises(Failure, match="--prefer rank: no document has a number there"):
+        decided("in.jsonl", prefer="rank")
+    for options, sentence in (
+        ({"prefer": "first"}, "add --verdicts FILE"),
+        ({"verdicts": "x", "candidates": True}, "leave out --top and --candidates"),
+    ):
+        with pytest.raises(Failure, match=sentence):
+            run(BatchOptions(["in.jsonl"], True, **options), load({}, None))
+    (tmp_path / "empty.jsonl").write_bytes(b"")
+    assert decided("empty.jsonl") == []

@@ -1,0 +1,88 @@
+"""The schemas of ``docs/schemas`` accept what the program reads and writes, and refuse what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from command import ROOT
+from jsonschema import Draft202012Validator
+from shell_harness import TEXT, Bench
+
+from stream.json_lines import Fields, decode_document
+from workers.topics.messages import encode_dead
+from workers.transport.protocol import Record, RefusedBatch
+
+FOLDER = ROOT / "docs" / "schemas"
+NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def validator(name):
+    return Draft202012Validator(json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_schema_is_valid_and_listed(name):
+    """In the table of the folder, and each of its properties is a property of the standard."""
+    found = validator(name)
+    found.check_schema(found.schema)
+    assert f"({name}.json)" in (FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_pairs_of_a_run_are_those_of_the_schema(neardup):
+    """Near-duplicates and copies."""
+    done = neardup("run", "--quiet", ROOT / "docs" / "examples" / "news.jsonl")
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    for line in lines:
+        validator("pair").validate(json.loads(line))
+
+
+def test_messages_of_the_topics_are_those_of_the_schemas():
+    """Pairs, a removal and a dead letter, as workers write them."""
+    bench = Bench()
+    bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT), ("d", 7))
+    bench.cluster.append(bench.names.topics.documents, 0, None, b"a")
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+    bench.run("match", lambda: bench.has_taken_all("match"))
+    values = [json.loads(record.value) for record in bench.cluster.records(bench.names.topics.candidates)]
+    pairs = [value for value in values if "older" in value]
+    removals = [value for value in values if "removed" in value]
+    assert len(pairs) >= 2
+    assert removals
+    for value in pairs:
+        validator("candidate").validate(value)
+    for value in removals:
+        validator("removal").validate(value)
+    letters = [json.loads(record.value) for record in bench.cluster.records(bench.names.topics.dead)]
+    assert [letter["reason"] for letter in letters] == ["text_type"]
+    validator("dead_letter").validate(letters[0])
+
+
+def test_the_letter_of_a_refused_batch_is_that_of_the_schema():
+    """It stands for several messages."""
+    letter = encode_dead(Record(1, 9, 0, None, None, RefusedBatch(4, 1000)), "documents", "batch_too_large")
+    validator("dead_letter").validate(json.loads(letter))
+
+
+DOCUMENTS = [
+    ("text", {"id": "a", "text": "a text", "timestamp": "2024-03-04T06:00:00Z"}, True),
+    ("text", {"id": 7, "text": "", "timestamp": 1.5, "more": [1]}, True),
+    ("text", {"id": "a", "text": 7}, False),
+    ("text", {"id": ["a"], "text": "a text"}, False),
+    ("tokens", {"id": "a", "tokens": ["x", 7]}, True),
+    ("tokens", {"id": "a", "tokens": {"x": 4.5}}, True),
+    ("tokens", {"id": "a", "tokens": [[1]]}, False),
+    ("vector", {"id": "a", "vector": [1, 0.5]}, True),
+    ("vector", {"id": "a", "vector": "AACAPw=="}, True),
+    ("vector", {"id": "a", "vector": {"x": 1}}, False),
+    ("record", {"id": "a", "name": "Anna", "born": 1971}, True),
+]
+
+
+@pytest.mark.parametrize(("kind", "value", "is_read"), DOCUMENTS, ids=[json.dumps(value) for _, value, _ in DOCUMENTS])
+def test_a_document_is_read_if_and_only_if_the_schema_accepts_it(kind, value, is_read):
+    """Of its kind."""
+    found = decode_document(json.dumps(value).encode(), Fields(kind=kind))
+    assert isinstance(found, str) != is_read
+    assert validator("document").is_valid(value) == is_read

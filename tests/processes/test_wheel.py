@@ -1,0 +1,100 @@
+"""The wheel: its metadata, and the program as it is installed, where neither installation nor home can be written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from email.parser import HeaderParser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from command import ROOT, clean_environment
+
+PACKAGES = ("neardup", "stream", "workers")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy of what it is made of: a build leaves files in its folder."""
+    source = tmp_path_factory.mktemp("source")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    done = subprocess.run(build, cwd=source, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = (source / "dist").glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment that has the wheel, and the dependencies of this one; nothing in it can be written.
+
+    A file stands where a folder for compiled code would be made, because the administrator can write anywhere.
+    """
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-compile",
+        wheel,
+    ]
+    done = subprocess.run(install, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    # The path alone: a file of paths in there, as that of an editable installation, is not read.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    for name in PACKAGES:
+        for path in [packages / name, *(packages / name).rglob("*/")]:
+            (path / "__pycache__").write_text("no folder of this name can be made")
+    return folder
+
+
+def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
+    """What an index of packages shows; and data files are inside."""
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = HeaderParser().parsestr(archive.read(path).decode())
+        (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
+        assert "neardup = workers.__main__:main" in archive.read(entry_points).decode()
+    assert (metadata["Name"], metadata["Author"]) == ("neardup", "neardup contributors")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
+    assert len(metadata.get_all("Classifier")) >= 5
+    assert {f"{name}/py.typed" for name in PACKAGES} | {"workers/cli/setting_rows.json"} <= set(names)
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
+
+
+def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
+    """A first run: it compiles into a private temporary folder, with a warning, and finds the pairs."""
+    kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
+    done = subprocess.run(
+        [installed / "bin" / "neardup", "run", ROOT / "docs" / "examples" / "news.jsonl"], capture_output=True,
+        cwd=tmp_path, env={**kept, "HOME": "/dev/null/none", "TMPDIR": str(tmp_path)}, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == [
+        "evening-wire",
+        "mirror-of-harbour-post",
+    ]
+    first, *messages = done.stderr.splitlines()
+    assert first.startswith("neardup: neither the installation nor /dev/null/none/.cache/numba can be written")
+    assert (tmp_path / f"neardup-kernels-{os.getuid()}").is_dir()
+    assert [line for line in messages if "Traceback" in line or "Warning" in line] == []

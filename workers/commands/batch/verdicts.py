@@ -1,0 +1,235 @@
+"""``neardup batch --verdicts``: the rule of verdicts over a corpus at rest, in an order of preference.
+
+The rule is that of ``dedup`` (``stream.verdicts.rule``); only the order differs. The documents are decided in order of
+arrival (``first``), the longest first (``longest``), or those with the greatest number in a field first; of equal ones
+the first. So the preferred document of a cluster is its original. Nothing expires, because everything is known; two
+documents that are farther apart than the window are still no pair. A content is compared wherever a copy of it was.
+
+Memory holds about 130 bytes a document; pairs and evidence are on disk.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import IO, Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from stream.batches import id_columns, id_hashes
+from stream.documents import Document
+from stream.pipeline import Signed
+from stream.verdicts.decider import CONTENT_HALF
+from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from workers.commands.batch.rows import RowFiles, Rows
+from workers.commands.dedup.clusters import LARGEST
+from workers.commands.dedup.verdict_lines import Decision, verdict_line
+from workers.commands.output import write_pairs
+from workers.commands.session import Chunk
+from workers.process.exits import Exit, Failure
+from workers.sources.lines import BOM
+from workers.sources.reader import Entry
+
+FIRST, LONGEST = "first", "longest"
+# No row leaves: stream time never exceeds a time by so many microseconds.
+_NEVER = 1 << 61
+# Rows that are decided, or written, at a time.
+_ROWS = 4096
+
+# Contents that are pairs, in both directions, become pairs of each row with the first decided row of the other content.
+_RANKED = """
+CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.place FROM items i JOIN columns c ON c.n = i.n;
+CREATE TABLE foremost AS SELECT content, min(place) AS place FROM ranked GROUP BY content;
+CREATE TABLE decided_with AS
+SELECT r.place, f.place AS other, p.similarity FROM (
+    SELECT one, other, max(similarity) AS similarity FROM (
+        SELECT a.content AS one, b.content AS other, similarity FROM linked JOIN items a ON a.n = newer
+        JOIN items b ON b.n = older
+        UNION ALL
+        SELECT b.content AS one, a.content AS other, similarity FROM linked JOIN items a ON a.n = newer
+        JOIN items b ON b.n = older
+    ) WHERE one <> other GROUP BY one, other
+) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.place < r.place;
+"""
+
+
+class Links:
+    """The pairs of a corpus as rows; its cursor leaves results of ``database`` readable."""
+
+    def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = database.cursor()
+        self._cursor.execute("CREATE TABLE linked (newer BIGINT, older BIGINT, similarity FLOAT)")
+
+    def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
+        """Add pairs of rows."""
+        self._insert("INSERT INTO linked SELECT * FROM columns", newer=newer, older=older, similarity=similarity)
+
+    def rank(self, order: Rows) -> None:
+        """Set the order of decisions: rows, the first one first. After the last pair."""
+        self._insert(_RANKED, n=order, place=np.arange(len(order)))
+
+    def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
+        """The times that rows count as having, by their place in the order."""
+        return self._fetch("SELECT time FROM ranked WHERE place >= ? AND place < ? ORDER BY place", first, end)[0]
+
+    def found(self, first: int, end: int) -> Found:
+        """The pairs of the rows at some places in the order with rows before them."""
+        query = "SELECT place, other, similarity FROM decided_with WHERE place >= ? AND place < ? ORDER BY place, other"
+        places, others, similarity = self._fetch(query, first, end)
+        return Found(places - first, others, similarity.astype(np.float32))
+
+    def _insert(self, query: str, **columns: npt.NDArray[Any]) -> None:
+        self._cursor.register("columns", columns)
+        self._cursor.execute(query)
+        self._cursor.unregister("columns")
+
+    def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
+        return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]
+
+
+class Preference:
+    """What is preferred (``first``, ``longest`` or the name of a field), and how much each document is."""
+
+    def __init__(self, prefer: str) -> None:
+        self._prefer = prefer
+        self._values = array("d")
+        value = {FIRST: lambda entry, document: 0.0, LONGEST: _length}.get(prefer)
+        self._value: Callable[[Entry, Document], float] = value or self._number
+
+    def add(self, entry: Entry, document: Document) -> None:
+        """Note the next document."""
+        self._values.append(self._value(entry, document))
+
+    def order(self) -> Rows:
+        """The rows in the order of decisions. Raises ``Failure`` if no document has the field."""
+        values = np.frombuffer(self._values, np.float64) if self._values else np.empty(0)
+        if len(values) and np.isneginf(values).all():
+            raise Failure(
+                Exit.USAGE,
+                f"--prefer {self._prefer}: no document has a number there; name another field, {FIRST} or {LONGEST}",
+            )
+        return np.argsort(-values, kind="stable")
+
+    def _number(self, entry: Entry, document: Document) -> float:
+        """The number in the field, or less than any."""
+        try:
+            value = orjson.loads((entry.raw or b"").removeprefix(BOM)).get(self._prefer)
+            number = float(value) if isinstance(value, int | float | str) else -np.inf
+        except (orjson.JSONDecodeError, ValueError):
+            return -np.inf
+        return -np.inf if np.isnan(number) else number
+
+
+def _length(entry: Entry, document: Document) -> float:
+    """Characters of a text, or how many tokens, components or fields there are."""
+    for value in (document.text, document.tokens, document.vector, document.fields):
+        if value is not None and len(value):
+            return float(len(value))
+    return 0.0
+
+
+class Places:
+    """Where every entry of the input stood, refused ones included; ``rows`` are the places of the documents."""
+
+    def __init__(self) -> None:
+        self.rows = array("q")
+        self._sources: list[str] = []
+        self._source, self._line = array("i"), array("q")
+        self._refused: dict[int, tuple[str, str | None]] = {}  # reason and id, by place
+
+    def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
+        """Note the entries of a chunk."""
+        reasons = {place: reason for place, _, reason in signed.refusals}
+        document_place = 0
+        for entry in chunk.entries:
+            place = len(self._line)
+            if not self._sources or self._sources[-1] != entry.source:
+                self._sources.append(entry.source)
+            self._source.append(len(self._sources) - 1)
+            self._line.append(entry.line)
+            if isinstance(entry.found, str):
+                self._refused[place] = entry.found, None
+                continue
+            if document_place in reasons:
+                self._refused[place] = reasons[document_place], entry.found.id
+            else:
+                self.rows.append(place)
+                preference.add(entry, entry.found)
+            document_place += 1
+
+    def lines(self, first: int, end: int, decisions: Iterator[tuple[str, Decision]]) -> Iterator[bytes]:
+        """The verdicts of the entries from a place to another; ``decisions`` has id and verdict of each document."""
+        for place in range(first, end):
+            source, line = self._sources[self._source[place]], self._line[place]
+            if place in self._refused:
+                reason, id_ = self._refused[place]
+                yield verdict_line(place, source, line, id_, Decision(STATUSES[REFUSED], reason=reason)) + b"\n"
+            else:
+                id_, decision = next(decisions)
+                yield verdict_line(place, source, line, id_, decision) + b"\n"
+
+    def __len__(self) -> int:
+        return len(self._line)
+
+
+def decide(links: Links, rows: RowFiles, order: Rows, places: Rows, limits: VerdictLimits) -> Verdicts:
+    """The verdicts of all rows, by row; ``originals`` are rows. ``places`` names the rows (``int64[n]``)."""
+    count = len(order)
+    decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
+    links.rank(order)
+    parts = []
+    for first, end in pairwise([*range(0, max(count, 1), _ROWS), count]):
+        at = order[first:end]
+        ids = id_hashes(*id_columns(rows.id_bytes(at)))
+        kinds = np.full(len(at), DOCUMENT, np.uint8)
+        contents = rows.contents(at)[:, CONTENT_HALF].copy()
+        arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents)
+        decisions.begin()
+        parts.append(decisions.decide(arrivals, links.found(first, end)))
+        decisions.commit()
+    decided = Verdicts._make(np.concatenate([part[n] for part in parts]) for n in range(len(Verdicts._fields)))
+    originals = np.where(decided.originals >= 0, order[decided.originals], -1)
+    by_row = np.empty(count, np.int64)
+    by_row[order] = np.arange(count)
+    return Verdicts._make(column[by_row] for column in decided._replace(originals=originals))
+
+
+def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
+    """Write the verdicts as ``dedup`` does, in order of arrival."""
+    ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
+                           np.arange(0, len(places) + _ROWS, _ROWS)).tolist()  # fmt: skip
+    for n, (begin, end) in enumerate(pairwise(ends)):
+        named = _decisions(rows, np.arange(begin, end), verdicts)
+        last = min((n + 1) * _ROWS, len(places))
+        write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
+
+
+def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[str, Decision]]:
+    part = Verdicts._make(column[at] for column in verdicts)
+    originals = iter(rows.ids(part.originals[part.originals >= 0]))
+    for id_, *columns in zip(rows.ids(at), *(column.tolist() for column in part), strict=True):
+        yield id_, Decision.of(columns, originals)
+
+
+def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
+    """The counts of a summary, and the largest clusters."""
+    counts = np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()
+    kept, duplicates, unchanged = (counts[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED))
+    clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)
+    largest = np.lexsort((clusters, -sizes))[:LARGEST]
+    ids = rows.ids(np.searchsorted(places, clusters[largest]))
+    return {
+        "kept": kept,
+        "duplicates": duplicates,
+        "unchanged": unchanged,
+        "duplicate_fraction": round((duplicates + unchanged) / max(1, kept + duplicates + unchanged), 4),
+        "largest_clusters": [
+            {"id": id_, "size": size + 1, "cluster": cluster}
+            for id_, size, cluster in zip(ids, sizes[largest].tolist(), clusters[largest].tolist(), strict=True)
+        ],
+    }
