@@ -282,12 +282,7 @@ class BandTable:
     def pass_time(self, time: int) -> None:
         """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
         assert self._before is not None, "no step is open"
-        state = self._store.state
-        if state[STREAM_TIME] == NO_TIME:
-            state[FIRST_TIME] = time
-        if time > state[STREAM_TIME]:
-            state[STREAM_TIME] = time
-            step.expire(self._store, self.limits)
+        step.advance(self._store, self.limits, time)
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
