@@ -232,6 +232,10 @@ class BandTable:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
         return self._store.fixed[self._places(slots)]
 
+    def contents(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+        """The second halves of the content hashes of kept slots, ``uint64[m]``."""
+        return self._store.contents[self._places(slots)]
+
     def ragged_lengths(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """Bytes of the ragged part of the evidence of slots of the window, ``int64[m]``."""
         lengths = self._store.ragged_lengths
@@ -279,12 +283,7 @@ class BandTable:
     def pass_time(self, time: int) -> None:
         """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
         assert self._before is not None, "no step is open"
-        state = self._store.state
-        if state[STREAM_TIME] == NO_TIME:
-            state[FIRST_TIME] = time
-        if time > state[STREAM_TIME]:
-            state[STREAM_TIME] = time
-            step.expire(self._store, self.limits)
+        step.advance(self._store, self.limits, time)
 
     def counts(self) -> dict[str, int]:
         """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""

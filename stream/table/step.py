@@ -127,6 +127,17 @@ def bytes_of(items, i):
 
 
 @raw_kernel
+def advance(store, limits, time):
+    """Advance stream time to a time, if that is later, and expire what has left the window."""
+    state = store.state
+    if state[STREAM_TIME] == NO_TIME:
+        state[FIRST_TIME] = time
+    if time > state[STREAM_TIME]:
+        state[STREAM_TIME] = time
+        expire(store, limits)
+
+
+@inlined
 def expire(store, limits):
     """Let the oldest items go that have left the window."""
     state = store.state

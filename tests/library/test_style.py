@@ -43,6 +43,7 @@ LAYERS: list[set[str]] = [
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
     {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
+    {"evaluation.clusters"},
     {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
     {"texts.url_tokens", "texts.plain_words"},
     {"texts.shingles"},
