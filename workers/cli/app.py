@@ -251,11 +251,26 @@ def evaluate_command(
     ctx: typer.Context,
     pairs: Annotated[
         str,
-        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
+        typer.Argument(
+            metavar="PAIRS",
+            help="what run or probe wrote, or - for standard input; with --clusters or --labels what "
+            "dedup --verdicts wrote",
+            show_default=False,
+        ),
     ],
     truth: Annotated[
-        str, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
-    ],
+        str | None, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
+    ] = None,
+    clusters: Annotated[
+        bool, typer.Option("--clusters", help="judge the clusters of verdicts by the known pairs")
+    ] = False,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            "--labels", metavar="FILE", help="judge the clusters of verdicts by labels: table or JSON Lines"
+        ),
+    ] = None,
+    label_field: Annotated[str, typer.Option("--label-field", metavar="NAME", help="name of the label")] = "label",
     documents: Annotated[
         int | None, typer.Option("--documents", metavar="N", min=2, help="how many documents there were")
     ] = None,
@@ -276,10 +291,23 @@ def evaluate_command(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
     config: SettingsFile = None,
 ) -> None:
-    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
+    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out.
+
+    With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index.
+    """
     from workers.commands.evaluate import EvaluateOptions, run
     from workers.settings.load import load
 
+    if truth is None and labels is None:
+        raise Failure(Exit.USAGE, "evaluate needs what is true: give --truth FILE, or --labels FILE for clusters")
+    if clusters or labels is not None:
+        from workers.commands.dedup import evaluation
+
+        least = load(given(ctx), config).threshold if truth_min is None else truth_min
+        evaluation.run(evaluation.ClusterOptions(pairs, labels, label_field, truth, least), plot=plot, as_json=as_json)
+        return
+    if truth is None:
+        raise AssertionError("pairs are judged by a truth")
     options = EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
     run(options, load(given(ctx), config), plot=plot, as_json=as_json)
 
