@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from command import WORDS
+from command import PROCESS_SECONDS_MAX, WORDS
 
 from stream import Config, Deduplicator, Document
 from workers.process.exits import Exit
@@ -31,7 +31,7 @@ def pairs(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def next_line(process, seconds=30.0):
+def next_line(process, seconds=PROCESS_SECONDS_MAX):
     """The next line that a process writes; fails when it does not come."""
     found = []
     reader = threading.Thread(target=lambda: found.append(process.stdout.readline()), daemon=True)
@@ -118,7 +118,7 @@ def test_interrupted_it_writes_the_summary(start):
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert process.returncode == Exit.INTERRUPTED
     assert err.decode().splitlines()[0] == "documents: 2"
     assert "refused: 0" in err.decode().splitlines()
@@ -145,7 +145,7 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     with path.open("ab") as log:
         log.write(lines(doc("e"))[:50])
     process.terminate()
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert process.returncode == Exit.TERMINATED
     assert err.decode().splitlines()[0] == "documents: 4"
     assert "refused: 0" in err.decode().splitlines()
@@ -250,7 +250,9 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
         with path.open("wb") as file:
             file.writelines(lines(doc(f"{i}", os.urandom(1500).hex())) for i in range(count))
         arguments = ["run", str(path), "--quiet", "--window-documents", "500"]
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, check=True, timeout=PROCESS_SECONDS_MAX
+        )
         peaks.append(int(done.stderr))
     small, large = peaks
     assert large < small * 1.25, f"{small} KiB for 2,500 documents, {large} for 20,000"
