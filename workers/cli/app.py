@@ -266,9 +266,7 @@ def evaluate_command(
     ] = False,
     labels: Annotated[
         str | None,
-        typer.Option(
-            "--labels", metavar="FILE", help="judge the clusters of verdicts by labels: table or JSON Lines"
-        ),
+        typer.Option("--labels", metavar="FILE", help="judge the clusters of verdicts by labels: table or JSON Lines"),
     ] = None,
     label_field: Annotated[str, typer.Option("--label-field", metavar="NAME", help="name of the label")] = "label",
     documents: Annotated[
