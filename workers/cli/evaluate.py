@@ -14,7 +14,7 @@ Judged = Annotated[
     str,
     typer.Argument(
         metavar="PAIRS",
-        help="what run or probe wrote, or - for standard input; with --clusters or --labels what dedup --verdicts wrote",
+        help="what run or probe wrote, or - for standard input; with --clusters or --labels the verdicts of dedup",
         show_default=False,
     ),
 ]
@@ -63,9 +63,10 @@ def evaluate_command(
     """
     from workers.commands import evaluate
     from workers.commands.dedup import evaluation
+    from workers.settings.files import Settings
     from workers.settings.load import load
 
-    settings = load(given(ctx), config)
+    settings = load(given(ctx), config, Settings)
     if labels is not None or (clusters and truth is not None):
         least = settings.threshold if truth_min is None else truth_min
         asked = evaluation.ClusterOptions(pairs, labels, label_field, truth, least)
