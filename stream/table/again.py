@@ -12,6 +12,7 @@ import numpy.typing as npt
 from stream.kernels.compile import raw_kernel
 from stream.table import views
 from stream.table.band_table import BandTable
+from stream.table.buffer import note
 from stream.table.chains import (
     CONTENT,
     ID,
@@ -36,7 +37,7 @@ from stream.table.chains import (
     slot_place,
 )
 from stream.table.heads import NONE, locate
-from stream.table.step import find_content, note, walk
+from stream.table.step import find_content, walk
 
 
 def newest_version(table: BandTable, items: Items) -> int:
