@@ -48,7 +48,7 @@ class Batch(NamedTuple):
 
     @property
     def evidence(self) -> Evidence:
-        """What the scheme keeps of each document."""
+        """The evidence of each document."""
         return Evidence(self.fixed, self.ragged, self.ragged_starts)
 
     def ids_at(self, rows: npt.NDArray[np.integer]) -> list[str]:
@@ -78,7 +78,7 @@ def make_batch(
 
 
 def concatenate(batches: Sequence[Batch]) -> Batch:
-    """Several batches of one scheme, one after the other, as one; at least one."""
+    """Concatenate one or more batches of one scheme."""
     if len(batches) == 1:
         return batches[0]
     return make_batch(
@@ -95,7 +95,7 @@ def concatenate(batches: Sequence[Batch]) -> Batch:
 
 
 def _joined_starts(parts: Sequence[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
-    """Starts of ragged columns that stand one after the other."""
+    """Return the starts of concatenated ragged columns."""
     ends = np.cumsum([0, *(part[-1] for part in parts)])
     return np.concatenate([*(part[:-1] + end for part, end in zip(parts, ends, strict=False)), ends[-1:]])
 
@@ -107,13 +107,13 @@ def select(batch: Batch, rows: npt.NDArray[np.int64]) -> Batch:
 
 
 def sizes_of(batch: Batch) -> npt.NDArray[np.int64]:
-    """Return the bytes of each document in a message, ``int64[n]``; in a table they are about as many."""
+    """Return the bytes of each document in a message, ``int64[n]``; a table needs about as many."""
     width = _FIXED_BYTES + batch.fixed.shape[1]
     return np.asarray(width + np.diff(batch.id_starts) + np.diff(batch.ragged_starts))
 
 
 def empty_batch(width: int) -> Batch:
-    """A batch of no documents, whose evidence has this width."""
+    """Return an empty batch whose evidence has this width."""
     return make_batch(
         np.empty(0, np.uint8), np.zeros(1, np.int64), np.empty(0, np.int64), np.empty((0, 2), np.uint64),
         fixed_evidence(np.empty((0, width), np.uint8)),
@@ -121,10 +121,10 @@ def empty_batch(width: int) -> Batch:
 
 
 def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
-    """Documents whose values have types that they must not have, by place, with the reason (a key of ``REASONS``).
+    """Return the documents whose values have a wrong type: place -> reason (a key of ``REASONS``).
 
-    ``kind`` says which value is compared (a key of ``stream.json_lines.KINDS``); tokens and vectors are checked where
-    they are read. Never raises.
+    ``kind`` is the value that is compared (a key of ``stream.json_lines.KINDS``). The readers of tokens and vectors
+    check those. Never raises.
     """
     known = {document.id.__class__ for document in documents} <= {str}
     known = known and {document.timestamp.__class__ for document in documents} <= {NoneType, float, int}
@@ -152,7 +152,7 @@ def _wrong_value(document: Document, kind: str) -> str | None:
 
 
 def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Document]:
-    """Some documents, in the given order; columns stay columns."""
+    """Return some documents, in the given order; columns stay columns."""
     if not isinstance(documents, DocumentColumns):
         return [documents[i] for i in places]
     rows = np.array(places, np.int64)
@@ -161,7 +161,7 @@ def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Do
 
 
 def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
-    """Return the ids in UTF-8, and the reasons of those that have no such form, by place."""
+    """Return the ids in UTF-8, and the reasons why some have no such form: place -> reason."""
     if isinstance(documents, DocumentColumns):
         return _checked(documents.ids)
     try:
@@ -175,7 +175,7 @@ def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
 
 
 def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
-    """Ids that came as a column, without what stands before and after them; those that are not UTF-8 by place."""
+    """Return a column of ids without unused bytes around it, and the ids that are not UTF-8: place -> reason."""
     first, last = ids.starts[0], ids.starts[-1]
     ids = Column(ids.data[first:last], ids.starts - first)
     if last == first or int(ids.data.max()) < 0x80:
@@ -192,22 +192,22 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
-    """Ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
+    """Return ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
     starts = np.zeros(len(ids) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)), out=starts[1:])
     return np.frombuffer(b"".join(ids), np.uint8), starts
 
 
 def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
-    """The 64-bit hashes of n ids by which table and verdicts know them, ``uint64[n]``."""
+    """Return the 64-bit hashes of n ids, ``uint64[n]``; the table and the verdicts store no other form of an id."""
     hashes = np.empty(len(starts) - 1, np.uint64)
     hash_strings(ids, starts, _ID_SEED, hashes)
     return hashes
 
 
 def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Event times in microseconds, ``NO_TIME`` for none, and which of them are times that can be kept: ``int64[n]``,
-    ``bool[n]``."""
+    """Return event times in microseconds (``int64[n]``, ``NO_TIME`` without one), and which can be stored
+    (``bool[n]``)."""
     if isinstance(documents, DocumentColumns):
         missing = np.isnan(documents.times)
         known, keepable = _microseconds(np.where(missing, 0.0, documents.times))
@@ -223,13 +223,13 @@ def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.
 
 
 def _microseconds(seconds: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Times in microseconds, and which of them can be kept: neither infinity nor what is no number."""
+    """Return times in microseconds, and which of them can be stored: infinity and NaN cannot."""
     keepable = np.abs(seconds) < _SECONDS_MAX
     return np.rint(np.where(keepable, seconds, 0.0) * MICROSECONDS).astype(np.int64), keepable
 
 
 def _time_of(seconds: float | None) -> int | None:
-    """One time of any type of number, whole ones without rounding; ``None`` if it cannot be kept."""
+    """Convert one time of any type of number, integers without rounding; ``None`` if it cannot be stored."""
     if seconds is None:
         return int(NO_TIME)
     return round(seconds * MICROSECONDS) if abs(seconds) < _SECONDS_MAX else None
@@ -251,7 +251,7 @@ def bucket_keys(batch: Batch, scheme: AnyScheme, plan: Plan) -> Keys:
 def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items:
     """Return a batch as the table of a partition reads it.
 
-    Of the bucket keys, those that the partition owns; before them content and id, which every partition keeps.
+    Content and id come first, in every partition; then the bucket keys that the partition owns.
     """
     number, of = map(np.uint64, partition)
     hashes = id_hashes(batch.ids, batch.id_starts)

@@ -96,8 +96,8 @@ class Deduplicator:
         >>> documents = [Document("a", text), Document("b", text + " It sleeps."), Document("c", "Other words")]
         >>> [pair[:2] for pair in dedup.process(documents)]
         [('a', 'b')]
-        >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It does.")], 2)[0]]
-        ['a', 'b']
+        >>> [neighbour.id for neighbour in dedup.nearest([Document("", text + " It sleeps!")], 2)[0]]
+        ['b', 'a']
         """
         check_ranks(self.config, k)
         found: list[list[Neighbour]] = []

@@ -168,7 +168,7 @@ def encode_nearest(ids: Sequence[str], neighbours: Sequence[Sequence[Neighbour]]
     Numbers are rounded to 4 digits. The lines are safe to show, see ``escape_unprintable``.
 
     >>> encode_nearest(["a"], [[Neighbour("b", 0.93, 0.99912)]])
-    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\n'
+    b'{"id":"a","nearest":[{"id":"b","similarity":0.93,"probability":0.9991}]}\\n'
     """
     rows = zip(ids, neighbours, strict=True)
     return escape_unprintable(b"".join([_encode_nearest(id_, nearest) for id_, nearest in rows]))

@@ -24,8 +24,8 @@ Starts = npt.NDArray[np.int64]
 
 
 class Reading(NamedTuple):
-    """Documents as features: those of usable documents, in order; the reasons (keys of ``REASONS``) of the others, by
-    place; and the number of characters read."""
+    """The features of usable documents, in order; why the others are refused (place -> key of ``REASONS``); and the
+    number of characters read."""
 
     features: Features
     refused: dict[int, str]
@@ -58,10 +58,10 @@ class Evidence(NamedTuple):
 
 
 class Keys(NamedTuple):
-    """Bucket keys of n items: those of item i are ``values[starts[i]:starts[i + 1]]``.
+    """Bucket keys of n items; item i has ``values[starts[i]:starts[i + 1]]``.
 
     An item probes and adds the same keys; equal keys bring two items together. ``payloads`` (``uint64``, one for each
-    key, or empty) hold what must lie within bounds between them; see ``stream.table.admit``.
+    key, or empty) hold numbers that must be within bounds of each other; see ``stream.table.admit``.
     """
 
     values: npt.NDArray[np.uint64]
@@ -147,20 +147,24 @@ class Scheme(NamedTuple, Generic[PlanT]):
     evidence: Callable[[Features, PlanT], Evidence]
     keys: Callable[[Evidence, PlanT], Keys]
     common: Callable[[Evidence, Evidence, PlanT], Common]
-    signing: Callable[[PlanT], tuple[object, ...]]  # everything that decides keys and evidence: the signing fingerprint
+    signing: Callable[[PlanT], tuple[object, ...]]  # all that decides keys and evidence, for the signing fingerprint
     by_content: bool  # whether items with equal features are copies, which are linked and not compared
     exact: bool  # whether no pair at or above the threshold is missed; then no bucket is truncated
     guarantee: str
-    # what decides similarity and conditions, evidence and tuning apart: a part of the matching fingerprint
+    # what decides similarity and conditions, apart from evidence and tuning, for the matching fingerprint
     scoring: Callable[[PlanT], tuple[object, ...]] = no_settings
     # what ``features``, ``contents`` and ``evidence`` make of documents, maybe sooner; the first argument is the scheme
     sign: Callable[[Scheme[Any], Sequence[Document], PlanT], Signing] = sign_features
     # a document without an id made from a text: texts that are nearly the same make near-duplicates
     sample: Callable[[str, PlanT], Document] = text_sample
-    # settings that use every kernel of the scheme between them; under each, samples of near-duplicates are pairs
+    # settings that together use every kernel of the scheme; with each of them, near-duplicate samples are pairs
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
     # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
     probe_candidates_max: int | None = None
+    # whether each key has a payload: a position and a suffix length, see ``stream.table.admit``
+    has_payloads: bool = False
+    # whether an item may lack the keys of some bands, so that its recall is lower
+    partial: bool = False
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type
@@ -177,20 +181,20 @@ def fixed_evidence(fixed: npt.NDArray[np.uint8]) -> Evidence:
 
 
 def ragged_evidence(values: npt.NDArray[Any], starts: Starts, fixed: npt.NDArray[np.uint8] | None = None) -> Evidence:
-    """Evidence whose ragged part is ``values[starts[i]:starts[i + 1]]``, stored as little-endian bytes."""
+    """Return evidence whose ragged part is ``values[starts[i]:starts[i + 1]]``, stored as little-endian bytes."""
     stored = np.ascontiguousarray(values, values.dtype.newbyteorder("<"))
     fixed = np.empty((len(starts) - 1, 0), np.uint8) if fixed is None else fixed
     return Evidence(fixed, stored.view(np.uint8), starts * stored.itemsize)
 
 
 def ragged_values(evidence: Evidence, dtype: type[np.generic]) -> tuple[npt.NDArray[Any], Starts]:
-    """The ragged part as numbers, the reverse of ``ragged_evidence``: values and starts."""
+    """Return the ragged part as numbers, the reverse of ``ragged_evidence``: values and starts."""
     stored = np.dtype(dtype).newbyteorder("<")
     return np.ascontiguousarray(evidence.ragged).view(stored), evidence.starts // stored.itemsize
 
 
 def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
-    """Keys ``uint64[n, b]`` of items that have b each."""
+    """Return keys ``uint64[n, b]`` of items with b keys each."""
     n, count = values.shape
     return Keys(values.reshape(-1), np.arange(n + 1) * count, NO_PAYLOADS)
 
@@ -198,7 +202,7 @@ def regular_keys(values: npt.NDArray[np.uint64]) -> Keys:
 def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
-    """Return some stretches of bytes, in the given order; ``rows`` are places or a mask."""
+    """Return some ranges of bytes, in the given order; ``rows`` are places or a mask."""
     at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
     out_starts = np.zeros(len(at) + 1, np.int64)
     np.cumsum(np.diff(starts)[at], out=out_starts[1:])

@@ -1,8 +1,9 @@
 """Calibration: the fraction of true pairs at a score, from a field that is not scored.
 
-The method needs a field that differs less between two records of one entity than between two others: dates, heights,
-years. Let its mean difference be h0 for surely true pairs, h1 for random records, and h for the pairs of some score. If
-a fraction f of those is true, then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is needed.
+The method needs a field that differs less between two records of one entity than between records of two entities:
+dates, heights, years. Let its mean difference be h0 for surely true pairs, h1 for random records, and h for the pairs
+of some score. If a fraction f of those is true, then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is
+needed.
 
 The result is correct if the pairs of a score are a mixture of the two kinds with regard to that field. A field that
 decides which records are compared, or that depends on a scored field, gives too high a fraction.
@@ -30,7 +31,7 @@ Floats = npt.NDArray[np.float64]
 
 
 class Mean(NamedTuple):
-    """A mean difference, its standard error (0 for one that is given, NaN for one of a single pair) and its pairs."""
+    """A mean difference, its standard error (0 if the caller gave the mean, NaN for a single pair) and its pairs."""
 
     value: float
     error: float
@@ -38,11 +39,10 @@ class Mean(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Pairs with a similarity of at least ``low`` and below ``high`` (the last bin holds 1 too).
+    """Pairs with a similarity of at least ``low`` and below ``high`` (the last bin includes 1).
 
-    ``true_share`` estimates how many of them are true, ``least`` and ``most`` are the ends of its interval, all within
-    0 and 1; NaN for too few pairs.
-    """
+    ``true_share`` estimates how many of them are true, ``least`` and ``most`` are the ends of its interval. All three
+    are in [0, 1], and NaN for too few pairs."""
 
     low: float
     high: float
@@ -54,10 +54,10 @@ class Bin(NamedTuple):
 
 
 def true_share(difference: float, matched: float, random: float) -> float:
-    """(h1 - h) / (h1 - h0): the fraction of true pairs where the mean difference is ``difference``.
+    """Return (h1 - h) / (h1 - h0), the fraction of true pairs where the mean difference is ``difference``.
 
-    ``matched`` is h0, the mean difference of true pairs, ``random`` h1, that of records at random. An estimate may lie
-    outside of 0 to 1. Raises ``ConfigError`` unless h1 is greater than h0.
+    ``matched`` is h0, the mean difference of true pairs; ``random`` is h1, the mean difference of random records. An
+    estimate can be below 0 or above 1. Raises ``ConfigError`` unless h1 is greater than h0.
 
     >>> true_share(difference=17, matched=10, random=45)
     0.8
@@ -71,7 +71,7 @@ def true_share(difference: float, matched: float, random: float) -> float:
 
 
 def mean_difference(differences: npt.ArrayLike) -> Mean:
-    """The mean of ``float[n]`` with its standard error; NaN for none."""
+    """Return the mean of ``float[n]`` with its standard error; NaN if n is 0."""
     values = np.asarray(differences, np.float64)
     n = len(values)
     if n == 0:
@@ -81,9 +81,9 @@ def mean_difference(differences: npt.ArrayLike) -> Mean:
 
 
 def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -> Mean:
-    """The mean of |x - y| over all pairs of ``float[n]`` that differ by ``difference_max`` at most, exactly.
+    """Return the exact mean of |x - y| over all pairs of ``float[n]`` that differ by ``difference_max`` at most.
 
-    The error is that of n records drawn from many. Cost: O(n log n).
+    The error assumes that the n records are a sample of many. Cost: O(n log n).
 
     >>> random_difference([1, 2, 4]).value
     2.0
@@ -93,7 +93,7 @@ def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -
     x = np.sort(np.asarray(values, np.float64))
     sums = np.concatenate([[0.0], np.cumsum(x)])
     below = np.arange(len(x))
-    # For each value, the lesser ones before it that are near enough, and the greater ones behind it.
+    # For each value: the smaller values before it that are near enough, and the greater values after it.
     first = np.searchsorted(x, x - difference_max, "left")
     end = np.searchsorted(x, x + difference_max, "right")
     before, behind = below - first, end - below - 1
@@ -102,7 +102,7 @@ def random_difference(values: npt.ArrayLike, difference_max: float = math.inf) -
 
 
 def random_disagreement(values: Sequence[str]) -> Mean:
-    """The fraction of all pairs of n texts that are not equal, exactly; the error is that of n drawn from many.
+    """Return the exact fraction of unequal pairs among all pairs of n texts; the error assumes a sample of many.
 
     >>> random_disagreement(["a", "a", "b"]).value == 2 / 3
     True
@@ -113,11 +113,11 @@ def random_disagreement(values: Sequence[str]) -> Mean:
 
 
 def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, edges: Sequence[float]) -> list[Bin]:
-    """The fraction of true pairs in each bin of similarity, for n pairs.
+    """Return the fraction of true pairs in each bin of similarity, for n pairs.
 
-    ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, the last one its upper edge
-    too. Bins without pairs are left out. The interval is that of the ratio of three means that each have an error
-    (delta method), which wants some 30 pairs in a bin.
+    ``edges`` ascend; bin i holds similarities from ``edges[i]`` to below ``edges[i + 1]``, and the last bin includes
+    its upper edge. Empty bins are left out. The interval of the ratio follows from the errors of three means (delta
+    method), which needs about 30 pairs in a bin.
     """
     place = np.searchsorted(np.asarray(edges), similarity, "right") - 1
     place[similarity == edges[-1]] = len(edges) - 2
@@ -132,7 +132,7 @@ def bins(similarity: Floats, differences: Floats, matched: Mean, random: Mean, e
 
 
 def number(value: object) -> float | None:
-    """A finite number, or a text that holds one; ``None`` for anything else.
+    """Read a finite number, or a text with one; ``None`` for anything else.
 
     >>> number("1999"), number(2.5), number("old"), number(True)
     (1999.0, 2.5, None, None)
@@ -147,7 +147,7 @@ def number(value: object) -> float | None:
 
 
 def date(value: object) -> float | None:
-    """A date or time in ISO 8601 as days since 1970 (UTC unless it says otherwise); ``None`` for anything else.
+    """Read a date or time in ISO 8601 as days since 1970 (UTC if it names no zone); ``None`` for anything else.
 
     >>> date("1970-01-03"), date("19700102"), date("1970-01-01T12:00:00Z"), date(5)
     (2.0, 1.0, 0.5, None)
@@ -162,12 +162,12 @@ def date(value: object) -> float | None:
 
 
 def text(value: object) -> str | None:
-    """A text that is not empty, as it stands; ``None`` for anything else."""
+    """Return a text that is not empty, unchanged; ``None`` for anything else."""
     return value if isinstance(value, str) and value else None
 
 
 class Kind(NamedTuple):
-    """One row of ``KINDS``: how a value is read, how two columns differ, how values at random do."""
+    """One row of ``KINDS``: how a value is read, how two columns differ, and how random values differ."""
 
     read: Callable[[object], float | str | None]
     differ: Callable[[Sequence[float | str], Sequence[float | str]], Floats]
@@ -191,7 +191,7 @@ def _random_unequal(values: Sequence[float | str], difference_max: float) -> Mea
     return random_disagreement([str(value) for value in values])
 
 
-# What the field holds -> how it is read and compared. Texts are equal or not.
+# The type of a field -> how its values are read and compared. Texts are equal or not.
 KINDS: dict[str, Kind] = {
     "number": Kind(number, _distances, _random_distances),
     "date": Kind(date, _distances, _random_distances),
@@ -200,9 +200,9 @@ KINDS: dict[str, Kind] = {
 
 
 def _mean_of_pairs(totals: Floats, partners: npt.NDArray[np.int64]) -> Mean:
-    """The mean over pairs from what each record adds to it: its differences and with how many others.
+    """Return the mean over pairs, from the sum of differences and the number of partners of each record.
 
-    Pairs of one record are not independent, so the error is that of a mean of n, each of two records' worth.
+    Pairs of one record are not independent, so the error is the error of a mean over n records, twice counted.
     """
     pairs, n = int(partners.sum()), len(totals)
     if pairs == 0:

@@ -79,7 +79,7 @@ def proportion(part: int, whole: int, deviations: float = DEVIATIONS) -> Proport
     value, z2 = part / whole, deviations**2
     middle = (value + z2 / (2 * whole)) / (1 + z2 / whole)
     half = deviations / (1 + z2 / whole) * math.sqrt(value * (1 - value) / whole + z2 / (4 * whole**2))
-    low = 0.0 if part == 0 else middle - half  # which rounding would miss by a little
+    low = 0.0 if part == 0 else middle - half  # exactly 0, which rounding could miss
     return Proportion(value, low, 1.0 if part == whole else middle + half)
 
 
@@ -117,7 +117,7 @@ class Contents:
             self._parents[self.of(a)] = self.of(b)
 
     def of(self, name: str) -> str:
-        """The content of a document; a document without a link is its own."""
+        """Return the content of a document; a document without a link is its own content."""
         parents = self._parents
         while (parent := parents.get(name, name)) != name:
             parents[name] = parents.get(parent, parent)
@@ -125,13 +125,13 @@ class Contents:
         return name
 
     def pairs(self, pairs: Iterable[Pair]) -> dict[Pair, Pair]:
-        """Pairs between contents, each with the last of the pairs that it stands for; those within one fall out."""
+        """Return the pairs of different contents, each with the last pair of documents between them."""
         between = {tuple(sorted((self.of(a), self.of(b)))): (a, b) for a, b in pairs}
         return {(a, b): pair for (a, b), pair in between.items() if a != b}
 
     @property
     def copies(self) -> int:
-        """The number of documents that do not give their content its name."""
+        """Return the number of documents that do not name their content."""
         return sum(self.of(name) != name for name in self._parents)
 
 
@@ -140,9 +140,8 @@ def bins(
 ) -> list[Bin]:
     """Return the fraction of pairs found by true similarity (``float64[m]``, ``bool[m]``), without empty bins.
 
-    ``edges`` grow; the last bin holds its upper end too. What is expected of a bin is the mean of ``expected`` over its
-    own pairs, so that a steep curve does no harm.
-    """
+    ``edges`` ascend; the last bin includes its upper edge. The expected fraction of a bin is the mean of ``expected``
+    over the pairs of the bin, so a steep curve causes no error."""
     out = []
     for i, (low, high) in enumerate(pairwise(edges)):
         last = i == len(edges) - 2

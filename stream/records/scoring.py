@@ -23,12 +23,12 @@ from stream.errors import ConfigError
 from stream.records.nicknames import NICKNAMES
 
 WEIGHT_DEFAULT = 100.0
-# Points for a square of the edit distance. With 4, one letter exchanged for another (two edits) leaves 84 of 100
+# Points for each square of the edit distance. With 4, one replaced letter (two edits) leaves 84 of 100
 # points, and five insertions and deletions (bill and william) leave none.
 PENALTY_DEFAULT = 4.0
-# Weights and penalties at most: their sums and products stay exact enough to compare.
+# Largest weight and penalty: sums and products stay exact enough to compare.
 NUMBER_MAX = 1e9
-# Edits at most that are counted, as the library of edit distances takes the number.
+# Most edits that are counted: the limit of the library of edit distances.
 _EDITS_MAX = (1 << 31) - 1
 
 Floats = npt.NDArray[np.float64]
@@ -36,7 +36,7 @@ Values = tuple[str, ...]
 
 
 class Field(NamedTuple):
-    """A field that is scored: its name, the points of equal values, those lost for each square of the distance."""
+    """A scored field: its name, the points of equal values, and the points lost for each square of the distance."""
 
     name: str
     weight: float
@@ -44,17 +44,16 @@ class Field(NamedTuple):
 
 
 class Nicknames(NamedTuple):
-    """Groups of words that stand for each other: the groups of each word, and the word that stands for each group."""
+    """Groups of equivalent words: the groups of each word, and the word that represents each group."""
 
     groups: dict[str, frozenset[int]]
     names: tuple[str, ...]
 
 
 def parse_fields(items: Sequence[str], penalty: float = PENALTY_DEFAULT) -> tuple[Field, ...]:
-    """Fields written as ``name``, ``name:weight`` or ``name:weight:penalty``.
+    """Parse fields written as ``name``, ``name:weight`` or ``name:weight:penalty``.
 
-    Raises ``ConfigError`` for none, for one that stands twice, for a weight that is not positive, for a penalty that
-    is negative.
+    Raises ``ConfigError`` for no field, a repeated field, a weight that is not positive, and a negative penalty.
 
     >>> parse_fields(["name", "phone:50:1.5"])
     (Field(name='name', weight=100.0, penalty=4.0), Field(name='phone', weight=50.0, penalty=1.5))
@@ -84,9 +83,10 @@ def parse_fields(items: Sequence[str], penalty: float = PENALTY_DEFAULT) -> tupl
 
 
 def parse_nicknames(groups: Sequence[str]) -> Nicknames:
-    """Groups written as ``william=bill=will``, whose first word stands for the group, or names of tables of groups.
+    """Parse groups written as ``william=bill=will`` (the first word represents the group), or names of tables of
+    groups.
 
-    Raises ``ConfigError`` for a group of fewer than two words and for a table that is not there.
+    Raises ``ConfigError`` for a group of fewer than two words and for an unknown table.
 
     >>> parse_nicknames(["william=bill", "patricia=pat", "patrick=pat"]).groups["pat"]
     frozenset({1, 2})
@@ -114,9 +114,9 @@ def score(
     nicknames: Nicknames,
     missing: float | None = None,
 ) -> tuple[Floats, Floats]:
-    """Points and the weights in play of m pairs of records, ``float64[m]`` each; the same for (b, a).
+    """Return the points and the counted weights of m pairs of records, ``float64[m]`` each; the same for (b, a).
 
-    ``missing`` is the share of a weight, 0 to 1, for a field that only one record has; ``None`` leaves it out.
+    ``missing`` is the fraction of a weight, 0 to 1, for a field that only one record has; ``None`` leaves it out.
 
     >>> fields, names = parse_fields(["name", "address", "phone"]), parse_nicknames(["william=bill"])
     >>> score([("bill", "1 elm st", "555")], [("william", "1 elm st", "555")], fields, names)
@@ -138,12 +138,12 @@ def score(
 
 
 def similarity(points: Floats, weights: Floats) -> Floats:
-    """Score as a share of the weights in play, ``float64[m]`` in [0, 1]; 0 where no field was in play."""
+    """Return the score as a fraction of the counted weights, ``float64[m]`` in [0, 1]; 0 if no field counts."""
     return np.divide(points, weights, out=np.zeros(len(points)), where=weights > 0)
 
 
 def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | None = None) -> npt.NDArray[np.int32]:
-    """Edit distances ``int32[m]`` by insertions and deletions, where a form of the same name counts as one edit.
+    """Return edit distances ``int32[m]`` by insertions and deletions; another form of the same name is one edit.
 
     A distance above ``most`` may be returned as ``most + 1``.
 
@@ -160,15 +160,15 @@ def edits(a: Sequence[str], b: Sequence[str], nicknames: Nicknames, most: int | 
 
 
 def _edits_that_count(field: Field) -> int | None:
-    """The greatest distance that leaves a point; beyond it the score is 0 anyway."""
+    """Return the greatest distance that leaves a point; beyond it the score is 0."""
     if field.penalty == 0:
         return None
-    edits = math.sqrt(field.weight) / math.sqrt(field.penalty)  # of a penalty near 0 the quotient itself is infinite
+    edits = math.sqrt(field.weight) / math.sqrt(field.penalty)  # the quotient is infinite for a penalty near 0
     return min(math.ceil(edits), _EDITS_MAX)
 
 
 def _swap_nicknames(a: str, b: str, nicknames: Nicknames) -> tuple[str, str, int] | None:
-    """Two values with words of one group made equal, and how many were; ``None`` if there are none."""
+    """Return two values with words of one group made equal, and how many; ``None`` if there are none."""
     left, right = sorted((a, b))
     words, others = left.split(" "), right.split(" ")
     swaps = 0

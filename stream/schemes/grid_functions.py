@@ -1,15 +1,15 @@
 """Functions of grid squares: which fingerprints they send to one bucket, and how often.
 
 A function is a set of squares, drawn at random. A fingerprint is in the bucket of a function if it has all squares of
-the function. Functions form groups: a pair meets in a group if some function of it sends both to its bucket (OR).
+the function. Functions form groups: a pair meets in a group if at least one function of the group sends both to its
+bucket (OR).
 
 A pair that has K of N squares in common has all s squares of a random function with C(K, s) / C(N, s), meets in a group
-of F functions with 1 - (1 - that)^F, and in every group with that to the power of the groups. Example:
-a square holds a minutia with probability .2; two fingerprints of one finger share it with .2 x .8, those of two fingers
-with .2 x .2. A function of three squares sends both to its bucket with .004096 and .000064. If functions were
-independent, 1024 of them would bring together .985 and .063 of the pairs, two groups .970 and .00397. But functions use
-the same squares, so pairs with few common squares miss many at once: with 1,000 squares it is .978 and .063, and .958
-and .0048
+of F functions with p = 1 - (1 - C(K, s) / C(N, s))^F, and in all g groups with p^g. Example: a square holds a minutia
+with probability .2; two fingerprints of one finger share it with .2 x .8, and fingerprints of two fingers with .2 x .2.
+A function of three squares sends both to its bucket with .004096 and .000064. If functions were independent, 1024 of
+them would bring together .985 and .063 of the pairs, two groups .970 and .00397. But functions use the same squares, so
+pairs with few common squares miss many at once: with 1,000 squares it is .978 and .063, and .958 and .0048
 (``candidate_probability``).
 
 Source: Mining of Massive Datasets, 3.8.4 (squares), 3.8.5 and Example 3.23 (functions, OR, AND).
@@ -26,7 +26,7 @@ from stream.errors import ConfigError
 from stream.kernels.compile import inlined, kernel
 from stream.kernels.hashing import derive_seed, mix64, seed_of
 
-# Separates these from the seeds of bands, signature rows and record keys.
+# Separates the seeds of functions from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34
 _KEY_PURPOSE = (1 << 34) + 1
 
@@ -34,10 +34,10 @@ Bitmaps = npt.NDArray[np.uint8]
 
 
 class Functions(NamedTuple):
-    """Functions by group, and where those of each first square are.
+    """Functions by group, ordered by their first square.
 
-    ``squares`` is ``int32[groups, count, size]``. The functions of a group stand in the order of their first squares:
-    those that begin with square q from ``starts[group, q]`` to ``starts[group, q + 1]`` (``int32[groups, grid + 1]``).
+    ``squares`` is ``int32[groups, count, size]``. The functions of a group that begin with square q are
+    ``starts[group, q]`` to ``starts[group, q + 1]`` (``int32[groups, grid + 1]``).
     So only functions that begin with a square of the fingerprint are tested: one in five if it has a fifth of all
     squares.
     """
@@ -47,7 +47,7 @@ class Functions(NamedTuple):
 
 
 def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Functions:
-    """``count`` functions of ``size`` different squares for each of ``groups``.
+    """Draw ``count`` functions of ``size`` different squares for each group.
 
     Raises ``ConfigError`` for functions of more squares than the grid has.
 
@@ -67,12 +67,13 @@ def functions(squares: int, groups: int, count: int, size: int, seed: int) -> Fu
 
 
 def width(squares: int) -> int:
-    """Bytes of the bitmap of a grid."""
+    """Return the bytes of the bitmap of a grid."""
     return (squares + 7) // 8
 
 
 def bitmaps(values: npt.NDArray[np.integer], starts: npt.NDArray[np.int64], squares: int) -> Bitmaps:
-    """Bitmaps ``uint8[n, width(squares)]`` of n sets ``values[starts[i]:starts[i + 1]]`` of squares below ``squares``.
+    """Return bitmaps ``uint8[n, width(squares)]`` of n sets ``values[starts[i]:starts[i + 1]]`` of squares below
+    ``squares``.
 
     Square q is bit q % 8 of byte q // 8, from the lowest.
     """
@@ -107,7 +108,7 @@ def shared_functions(a: Bitmaps, b: Bitmaps, chosen: Functions) -> tuple[npt.NDA
 
 
 def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
-    """Jaccard similarity of m pairs of fingerprints, ``float64[m]``; 0 for two empty ones.
+    """Return the Jaccard similarity of m pairs of fingerprints, ``float64[m]``; 0 for two empty ones.
 
     >>> one, other = (np.packbits([squares], axis=1) for squares in ([1, 1, 1, 0], [0, 1, 1, 1]))
     >>> jaccard(one, other)
@@ -119,12 +120,12 @@ def jaccard(a: Bitmaps, b: Bitmaps) -> npt.NDArray[np.float64]:
 
 
 def candidate_probability(chance: float, squares: int | None, groups: int, count: int, size: int) -> float:
-    """The chance that a pair which shares each square with chance ``chance`` (0 to 1) meets in every group.
+    """Return the probability that a pair meets in every group, if it shares each square with probability ``chance``.
 
-    The squares are independent of each other and the functions random: exact over the number of squares in common,
-    which follows the binomial law of ``squares``. ``None`` is an unlimited grid, where functions are independent.
+    The squares are independent and the functions random. The result is exact: it sums over the number of common
+    squares, which has a binomial distribution. ``None`` is an unlimited grid, where functions are independent.
 
-    >>> [round(candidate_probability(share, None, groups=1, count=1024, size=3), 3) for share in (0.16, 0.04)]
+    >>> [round(candidate_probability(p, None, groups=1, count=1024, size=3), 3) for p in (0.16, 0.04)]
     [0.985, 0.063]
     >>> round(candidate_probability(0.16, 1000, groups=1, count=1024, size=3), 3)
     0.978
@@ -146,11 +147,12 @@ def candidate_probability(chance: float, squares: int | None, groups: int, count
 
 
 def squares_of(points: npt.ArrayLike, cell: float, columns: int, border: float = 0.0) -> npt.NDArray[np.int64]:
-    """The squares of a grid of ``columns`` in which points ``float[m, 2]`` (x, y) lie: sorted, each once.
+    """Return the squares of a grid of ``columns`` that contain points ``float[m, 2]`` (x, y), sorted, without
+    repetition.
 
-    Square ``row * columns + column``; a row and a column are ``cell`` wide, the first begin at 0. A point nearer than
-    ``border`` to the edge of a square (at most half of ``cell``) lies in the squares beyond that edge as well, where
-    the grid has them; the grid has no lower end. Raises ``ConfigError`` for points outside of the grid.
+    A square has the number ``row * columns + column``; rows and columns are ``cell`` wide and begin at 0. A point
+    nearer than ``border`` (at most half of ``cell``) to an edge also counts for the squares beyond this edge, if the
+    grid has them. The number of rows is unlimited. Raises ``ConfigError`` for points outside of the grid.
 
     >>> squares_of([[5, 5], [19.5, 5], [31, 12]], cell=10, columns=4).tolist()
     [0, 1, 7]
@@ -208,7 +210,7 @@ def _has(bitmap, square):
 
 @inlined
 def _has_rest(bitmap, function):
-    """Whether a print has the squares of a function after the first."""
+    """Return whether a fingerprint has the squares of a function after the first."""
     i = 1
     while i < len(function) and _has(bitmap, function[i]):
         i += 1
@@ -217,7 +219,7 @@ def _has_rest(bitmap, function):
 
 @inlined
 def _unpack(bitmap, held):
-    """A bitmap as a byte a square."""
+    """Write a bitmap as one byte for each square."""
     for byte in range(len(bitmap)):
         bits = bitmap[byte]
         for bit in range(8):
@@ -226,7 +228,8 @@ def _unpack(bitmap, held):
 
 @inlined
 def _holds(held, function):
-    """1 if a print has all squares of a function, else 0: without a branch, which one in five would mispredict."""
+    """Return 1 if a fingerprint has all squares of a function, else 0; a branch would be mispredicted one time in
+    five."""
     every = np.uint8(1)
     for i in range(len(function)):
         every &= held[function[i]]
@@ -235,7 +238,7 @@ def _holds(held, function):
 
 @kernel
 def _count(fingerprints, group, held):
-    """How many functions hold, over all fingerprints."""
+    """Return how many functions apply, over all fingerprints."""
     total = 0
     for i in range(len(fingerprints)):
         _unpack(fingerprints[i], held)
@@ -246,12 +249,12 @@ def _count(fingerprints, group, held):
 
 @kernel
 def _keys(fingerprints, group, seed, held, members, starts, out):
-    """``members`` is scratch, one longer than there are functions."""
+    """Write the keys. ``members`` is scratch, one longer than the number of functions."""
     for i in range(len(fingerprints)):
         _unpack(fingerprints[i], held)
         count = 0
         for function in range(len(group)):
-            members[count] = function  # overwritten by the next unless it holds
+            members[count] = function  # the next function overwrites it unless this one applies
             count += _holds(held, group[function])
         for j in range(count):
             out[starts[i] + j] = mix64(seed ^ np.uint64(members[j]))
@@ -279,7 +282,7 @@ def _shared(a, b, squares, starts, held, first, shared):
                             if group == 0 and common < 0:
                                 common = function
         first[i] = common
-        if common >= 0:  # its place among the keys of the first print
+        if common >= 0:  # its place among the keys of the first fingerprint
             _unpack(a[i], held)
             first[i] = 0
             for function in range(common):

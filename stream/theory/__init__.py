@@ -1,1 +1,1 @@
-"""What a choice promises: S-curves, families, cascades and shapes; and the judgement of what came out."""
+"""What a choice promises: S-curves, families, cascades and shapes."""

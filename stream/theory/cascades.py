@@ -1,10 +1,10 @@
-"""Cascades: what AND and OR of many functions make of the chance that one agrees.
+"""Cascades: how AND and OR of many functions change the probability that one function agrees.
 
-- AND of r: agree where all r functions do; p becomes p^r. The rows of a band.
-- OR of b: agree where at least one of b does; p becomes 1 - (1 - p)^b. The bands.
-- a *cascade*: one such step after the other, of functions drawn independently. Each multiplies their number.
+- AND of r: agree if all r functions agree; p becomes p^r. The rows of a band.
+- OR of b: agree if at least one of b agrees; p becomes 1 - (1 - p)^b. The bands.
+- a *cascade*: several constructions in a row, of functions drawn independently. Each multiplies their number.
 
-A cascade with steps of both kinds is an S-curve: below a fixed point it makes chances less, above it more.
+A cascade of both kinds is an S-curve: it lowers probabilities below a fixed point and raises those above it.
 
 Source: Mining of Massive Datasets, 3.6.3.
 """
@@ -22,17 +22,17 @@ from stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 
-# Where fixed points and slopes are looked for: chances from e^-36 to 1 - e^-36, evenly in log(p / (1 - p)).
+# Where fixed points and slopes are searched: probabilities from e^-36 to 1 - e^-36, evenly in log(p / (1 - p)).
 _LOGIT_MAX, _PLACES = 36.0, 14_401
-# Halvings of the step between two such places, and golden cuts of twice that step: to the digits of a float64.
+# Bisections between two such places, and golden sections of twice that interval: to the precision of a float64.
 _HALVINGS, _CUTS = 60, 80
-# Functions that a proposed cascade has at most: far more than a stream can afford.
+# Largest number of functions of a proposed cascade: far more than a stream can afford.
 MEMBERS_LIMIT = 1 << 16
-# Relative: what rounding may take from a chance that is reached exactly.
+# Relative rounding error of a probability that is reached exactly.
 _SLACK = 1e-12
-# A chance that no number of functions within any limit brings away from 1.
+# A probability that no number of functions within any limit moves away from 1.
 _NOTHING = 1e-30
-# The kinds of the last step and of the one before; first of all those of bands of rows.
+# The kinds of the last construction and of the one before it; bands of rows come first.
 _ORDERS = (("or", "and"), ("and", "or"))
 
 
@@ -47,7 +47,7 @@ Cascade = tuple[Step, ...]
 
 
 def amplify(p: npt.ArrayLike, cascade: Cascade) -> Floats:
-    """What a cascade makes of chances ``p`` (0 to 1, any shape), with their digits where they are tiny.
+    """Return the probabilities after a cascade, from ``p`` (0 to 1, any shape); tiny ones keep their precision.
 
     >>> round(float(amplify(0.8, (Step("and", 4), Step("or", 4)))), 4)
     0.8785
@@ -57,7 +57,7 @@ def amplify(p: npt.ArrayLike, cascade: Cascade) -> Floats:
 
 
 def members(cascade: Cascade) -> int:
-    """How many functions one of the last family is made of.
+    """Return how many functions one function of the last family consists of.
 
     >>> members((Step("and", 4), Step("or", 4), Step("or", 4), Step("and", 4)))
     256
@@ -66,7 +66,7 @@ def members(cascade: Cascade) -> int:
 
 
 def fixed_points(cascade: Cascade) -> list[float]:
-    """The chances strictly between 0 and 1 that a cascade leaves as they are, rising; none without both kinds of steps.
+    """Return the fixed points of a cascade strictly between 0 and 1, ascending; none if it has only one kind.
 
     >>> [round(p, 4) for p in fixed_points((Step("and", 4), Step("or", 4)))]
     [0.7245]
@@ -89,13 +89,13 @@ def fixed_points(cascade: Cascade) -> list[float]:
 
 
 def slope(p: npt.ArrayLike, cascade: Cascade) -> Floats:
-    """The derivative of a cascade by the chance it is given, at ``p`` (0 to 1, any shape)."""
+    """Return the derivative of a cascade at ``p`` (0 to 1, any shape)."""
     p = np.asarray(p, np.float64)
     return _slope(p, 1 - p, cascade)
 
 
 def steepest(cascade: Cascade) -> tuple[float, float]:
-    """The chance at which a cascade rises most, and its slope there.
+    """Return the probability at which a cascade is steepest, and its slope there.
 
     >>> [round(x, 3) for x in steepest((Step("and", 4), Step("or", 4)))]
     [0.669, 2.45]
@@ -123,12 +123,12 @@ def cheapest(
     *,
     banded: bool = False,
 ) -> Cascade:
-    """The cascade of up to three steps and fewest functions that lifts p1 to ``p1_min`` and leaves p2 at ``p2_max``.
+    """Return the cascade with the fewest functions that raises p1 to at least ``p1_min`` and p2 to at most ``p2_max``.
 
-    Chances lie strictly between 0 and 1, p2 below p1 and p2_max below p1_min. Of cascades of equally many functions
-    it is the one with fewer steps, then the one that leaves more between both chances; of one function it has no
-    steps at all. With ``banded``, of AND and then OR alone, as bands of rows are. Raises ``ConfigError`` for other
-    chances, and if ``members_max`` functions are not enough.
+    It has up to three constructions, or only AND and then OR with ``banded``, as bands of rows have; a cascade of one
+    function has none. Among cascades with equally many functions, it is the one with fewer constructions, then the one
+    with the larger gap between both probabilities. Probabilities are strictly between 0 and 1, p2 below p1 and p2_max
+    below p1_min. Raises ``ConfigError`` for others, and if ``members_max`` functions are not enough.
 
     >>> cheapest(0.8, 0.4, 0.87, 0.1)
     (Step(kind='and', ways=4), Step(kind='or', ways=4))
@@ -158,9 +158,9 @@ def cheapest(
 def _shortest(
     kinds: tuple[str, str], first: int, given: tuple[float, float], asked: tuple[float, float], most: int
 ) -> list[Cascade]:
-    """Of the cascades that reach what is asked with ``most`` functions, those with the fewest.
+    """Return the smallest cascades that reach the goal with at most ``most`` functions.
 
-    Their steps are ``first`` ways of the one kind, any number of the other, as few of the first again as will do.
+    Each has ``first`` ways of one kind, any number of the other kind, and the fewest sufficient ways of the first kind.
     """
     last, other = kinds
     middle = np.arange(1 if first == 1 else 2, most // first + 1)
@@ -180,9 +180,10 @@ def _shortest(
 
 
 def _least_ways(kind: str, p: Floats, q: Floats, asked: tuple[float, float]) -> Floats:
-    """The fewest ways of a last step that reach what is asked from chances [near and far, n]; infinite where none do.
+    """Return the fewest ways of a last construction that reach the goal from probabilities [near and far, n], or
+    infinity.
 
-    AND must bring the far chance down and leave the near one; with what they lack to 1 for chances, so must OR.
+    AND must lower the far probability and must not lower the near one too much. OR is the same for 1 - p.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if kind == "and":
@@ -194,29 +195,29 @@ def _least_ways(kind: str, p: Floats, q: Floats, asked: tuple[float, float]) -> 
 
 
 def _log(p: Floats, q: Floats) -> Floats:
-    """log p from (p, 1 - p), with its digits near 1."""
+    """Return log p from (p, 1 - p), precise near 1."""
     return np.where(p > 0.5, np.log1p(-q), np.log(p))
 
 
 def _and(p: Floats, q: Floats, ways: Any) -> tuple[Floats, Floats, Floats]:
-    """What AND makes of a chance, of what it lacks to 1, and its derivative."""
+    """Return p, 1 - p and the derivative after AND."""
     with np.errstate(divide="ignore"):
         return p**ways, -np.expm1(ways * np.log1p(-q)), ways * p ** (ways - 1)
 
 
 def _or(p: Floats, q: Floats, ways: Any) -> tuple[Floats, Floats, Floats]:
-    """What OR makes of them: AND with both exchanged."""
+    """Return the same after OR: AND with p and 1 - p exchanged."""
     lacking, chance, rise = _and(q, p, ways)
     return chance, lacking, rise
 
 
-# How a step of some ways (a number, or an array) makes (p, 1 - p) and a derivative from (p, 1 - p). Both are kept, so
-# that neither end loses its digits.
+# How a construction of some ways (a number, or an array) makes (p, 1 - p) and a derivative from (p, 1 - p). Both are
+# computed, so that neither end loses precision.
 STEPS: dict[str, Callable[[Floats, Floats, Any], tuple[Floats, Floats, Floats]]] = {"and": _and, "or": _or}
 
 
 def _both(p: Floats, q: Floats, cascade: Cascade) -> tuple[Floats, Floats]:
-    """What a cascade makes of chances, and of what they lack to 1."""
+    """Return p and 1 - p after a cascade."""
     for kind, ways in cascade:
         p, q, _ = STEPS[kind](p, q, ways)
     return np.asarray(p), np.asarray(q)
@@ -231,12 +232,12 @@ def _slope(p: Floats, q: Floats, cascade: Cascade) -> Floats:
 
 
 def _chances(logits: Any) -> tuple[Floats, Floats]:
-    """p and 1 - p from log(p / (1 - p))."""
+    """Return p and 1 - p from log(p / (1 - p))."""
     return np.asarray(1 / (1 + np.exp(-logits))), np.asarray(1 / (1 + np.exp(logits)))
 
 
 def _moved(logits: Any, cascade: Cascade) -> Floats:
-    """How far a cascade moves log(p / (1 - p)); infinite where nothing is left of either end."""
+    """Return how far a cascade moves log(p / (1 - p)); infinite if p or 1 - p becomes 0."""
     p, q = _both(*_chances(logits), cascade)
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(p) - np.log(q) - logits)

@@ -140,7 +140,7 @@ def propose(
 
 
 def probing(documents: int, p1: float, p2: float) -> Probing:
-    """Tables that find an item within d1 among ``documents``, by a (d1, d2, p1, p2)-sensitive family.
+    """Return the tables that find an item within d1 among ``documents``, by a (d1, d2, p1, p2)-sensitive family.
 
     With k = log n / log(1 / p2) rows a far item meets a query in one table with 1 / n at most, and a near one with
     n^-rho at least, where rho = log(1 / p1) / log(1 / p2). So L = n^rho tables find a near item with ``found``, at
@@ -165,12 +165,12 @@ def probing(documents: int, p1: float, p2: float) -> Probing:
 
 
 def _whole(x: float) -> int:
-    """Rounded up, but for what rounding added to a whole number."""
+    """Round up, but not an integer that rounding errors have increased."""
     return math.ceil(x * (1 - 1e-12))
 
 
 def _row(family: str, scale: float | None) -> tuple[Family, float]:
-    """The row of a family, and its scale."""
+    """Return the row of a family, and its scale."""
     if family not in FAMILIES:
         raise ConfigError(f"family is {family!r}, but must be one of {', '.join(FAMILIES)}")
     row = FAMILIES[family]
@@ -184,12 +184,12 @@ def _row(family: str, scale: float | None) -> tuple[Family, float]:
 
 
 def _linear(distance: Floats, scale: float) -> Floats:
-    """1 - d / scale."""
+    """Return 1 - d / scale."""
     return np.asarray(np.clip(1 - distance / scale, 0.0, 1.0))
 
 
 def _cauchy(distance: Floats, scale: float) -> Floats:
-    """Of two points whose projections are d times a Cauchy number apart, in segments whose places are random."""
+    """Return the probability of one segment for two points whose projections differ by d times a Cauchy number."""
     with np.errstate(divide="ignore", invalid="ignore"):
         t = scale / distance
         parted = np.log1p(t * t) / (math.pi * t)

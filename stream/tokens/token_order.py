@@ -1,13 +1,13 @@
-"""The order of tokens: known ones from the rarest to the most frequent, and before them all that are unknown.
+"""The order of tokens: all unknown tokens, then the known ones from the rarest to the most frequent.
 
-The prefix index finds a set by the first of its tokens, in one fixed order; rarer tokens there make shorter buckets. A
-stream has no frequencies of its own, so the order is configuration: counts of a sample. Every order finds the same
-pairs, so an old or wrong order costs speed only; a token that is not in the sample counts as rare. A new order is a new
-generation: sets in different orders cannot be compared.
+The prefix index finds a set by the first of its tokens, in one fixed order; rare tokens in front make short buckets. A
+stream has no frequencies of its own, so the order is configuration: it comes from counts of a sample. Every order finds
+the same pairs, so an old or wrong order costs speed only; a token that is not in the sample counts as rare. A new order
+is a new generation: sets in different orders cannot be compared.
 
 Each token becomes an **order value**: half of its hash if it is unknown, else the top bit and its rank, spread over the
-bits below. Ordering the values is ordering the tokens. Two tokens have the same value if they are unknown and their
-hashes agree in 63 bits, and otherwise never.
+bits below. Ordering the values is ordering the tokens. Two tokens have the same value only if both are unknown
+and their hashes agree in 63 bits.
 
 Frequencies are counted in bounded memory. With more tokens than counters, every count is lowered by the count of the
 first token beyond them, and tokens with no count left are dropped. So a count is never too high, and too low by at most
@@ -30,9 +30,9 @@ from stream.kernels.compile import kernel
 
 Tokens = npt.NDArray[np.uint64]
 
-# Known tokens at most: a rank must fit 32 bits, next to 32 bits of the hash.
+# Most known tokens: a rank must fit 32 bits, next to 32 bits of the hash.
 KNOWN_MAX = 1 << 24
-# Places of the table for each known token: three in four stay empty, and an unknown token mostly meets one of those.
+# Places of the table for each known token: three in four stay empty, so most unknown tokens hit an empty place.
 _PLACES_EACH = 4
 _KNOWN = np.uint64(1 << 63)
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -44,8 +44,8 @@ _NO_TOKENS: Tokens = np.empty(0, np.uint64)
 class TokenOrder:
     """Known tokens (hashed, ``uint64[n]``) from the rarest to the most frequent, and the table that finds them.
 
-    None at all is an order too, that of the hashes. Two orders are equal if their tokens are. Raises ``ConfigError``
-    for another type or shape, for a token that stands twice and above ``KNOWN_MAX``.
+    Without known tokens, the order is the order of the hashes. Two orders are equal if their tokens are. Raises
+    ``ConfigError`` for another type or shape, for a repeated token, and for more than ``KNOWN_MAX`` tokens.
 
     >>> import numpy as np
     >>> order = TokenOrder(np.array([8, 6], np.uint64))
@@ -57,14 +57,14 @@ class TokenOrder:
 
     def __init__(self, tokens: npt.ArrayLike = _NO_TOKENS) -> None:
         self.tokens = _checked(tokens)
-        # 32 hexadecimal digits that differ for different orders.
+        # 32 hexadecimal digits, different for different orders.
         self.digest: str = mmh3.mmh3_x64_128_digest(self.tokens.astype("<u8").tobytes()).hex()
         # A place holds the upper half of a token's hash and its rank plus one, or 0.
         self._places = np.zeros(1 << (max(_PLACES_EACH * len(self.tokens), 1) - 1).bit_length(), np.uint64)
         _fill(self.tokens, self._places)
 
     def values(self, tokens: Tokens) -> Tokens:
-        """The order value of each token: ``uint64[m]`` to ``uint64[m]``."""
+        """Return the order value of each token: ``uint64[m]`` to ``uint64[m]``."""
         out = np.empty_like(tokens)
         _order_values(tokens, self.tokens, self._places, _spread(len(self.tokens)), out)
         return out
@@ -80,7 +80,7 @@ class TokenOrder:
 
 
 class Frequencies(NamedTuple):
-    """Tokens in ascending order with the number of sets that hold each, ``int64``, as far as they are kept."""
+    """The counted tokens in ascending order, and the number of sets that contain each (``int64``)."""
 
     tokens: Tokens
     counts: npt.NDArray[np.int64]
@@ -90,9 +90,9 @@ NO_FREQUENCIES = Frequencies(_NO_TOKENS, np.empty(0, np.int64))
 
 
 def counted(frequencies: Frequencies, values: Tokens, counters_max: int) -> Frequencies:
-    """Frequencies with the tokens of more sets counted in: ``values`` holds each set's tokens without repetitions.
+    """Add more sets to the counts; ``values`` are the tokens of each set without repetitions.
 
-    At most ``counters_max`` tokens are kept, those with the highest counts.
+    The result has the ``counters_max`` tokens with the highest counts.
     """
     tokens, counts = np.unique(values, return_counts=True)
     both = np.concatenate([frequencies.tokens, tokens])
@@ -106,7 +106,7 @@ def counted(frequencies: Frequencies, values: Tokens, counters_max: int) -> Freq
 
 
 def most_frequent(frequencies: Frequencies, tokens_max: int) -> Tokens:
-    """At most ``tokens_max`` tokens with a count of 2 or more, the most frequent of them, from the rarest on."""
+    """Return the ``tokens_max`` most frequent tokens with a count of 2 or more, the rarest first."""
     often = frequencies.counts > 1
     tokens, counts = frequencies.tokens[often], frequencies.counts[often]
     return tokens[np.argsort(counts, kind="stable")][max(len(tokens) - tokens_max, 0) :]
@@ -128,7 +128,7 @@ def _checked(tokens: npt.ArrayLike) -> Tokens:
 
 
 def _spread(known: int) -> np.uint64:
-    """By how many bits to move a rank, so that ranks reach over the 63 below the top."""
+    """Return how many bits to shift a rank, so that ranks spread over the 63 bits below the top bit."""
     return np.uint64(63 - max(known - 1, 0).bit_length())
 
 

@@ -1,4 +1,4 @@
-"""Exactness: the pairs of the exact rows are those of brute force, each with its true similarity, and no other.
+"""Exactness: exact schemes find the pairs that brute force finds, each with its true similarity, and no other pair.
 
 Over many seeds, thresholds of .5 to 1, orders of arrival, sizes of batches and windows; and on real sets against their
 exact truth.
@@ -35,7 +35,7 @@ def learned(documents: list[Document], config: Config) -> Config:
 
 
 def processed(config: Config, documents: list[Document], rng: np.random.Generator) -> dict[frozenset[str], float]:
-    """Pairs with their similarity, of documents given in batches of random sizes; none stands twice."""
+    """Return pairs with their similarity, from documents in batches of random sizes; no pair is repeated."""
     dedup = Deduplicator(config)
     pairs = []
     at = 0
@@ -51,7 +51,7 @@ def processed(config: Config, documents: list[Document], rng: np.random.Generato
 
 @pytest.mark.parametrize("seed", range(30))
 def test_the_pairs_are_those_of_brute_force(seed: int) -> None:
-    """Distinct sets in any order of arrival, with a window of time or none, an order of tokens or none."""
+    """Distinct sets in any order of arrival, with and without a window of time and an order of tokens."""
     rng = np.random.default_rng(seed)
     universe, size_max = int(rng.choice([10, 60, 5000])), int(rng.choice([8, 25, 80]))
     sets = list({frozenset(x) for x in random_sets(rng, 250, universe, size_max)})
@@ -76,7 +76,8 @@ def test_the_pairs_are_those_of_brute_force(seed: int) -> None:
 
 
 def test_a_threshold_is_met_by_the_pairs_that_stand_on_it() -> None:
-    """For every quotient of two sizes up to 13: a pair of that similarity is found, and none at the next above it."""
+    """For every quotient of two sizes up to 13: a pair with this similarity is found, and at the next threshold it is
+    not."""
     rng = np.random.default_rng(1)
     for union in range(1, 14):
         for common in range((union + 1) // 2, union):
@@ -197,7 +198,7 @@ def test_settings_that_would_lose_pairs_are_refused(scheme: str, settings: dict[
 
 
 def test_no_bucket_is_cut() -> None:
-    """However small the cap: a bucket of a hundred sets gives a hundred candidates."""
+    """Also with a small limit, a bucket of a hundred sets gives a hundred candidates."""
     documents = [Document(str(i), tokens=[1, 2, 3, 1000 + i]) for i in range(101)]
     order = learned(documents[:1], config_of()).token_order
     dedup = Deduplicator(config_of(threshold=0.6, bucket_candidates_max=3, token_order=order))
@@ -217,8 +218,7 @@ def test_a_table_that_is_full_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_decides_keys_is_part_of_the_fingerprint() -> None:
-    """Order of tokens, threshold, seed, positions: each a generation of its own; the order of nothing is that of
-    hashes."""
+    """Each order of tokens, threshold, seed and position has its own generation; without an order, hashes decide."""
     prefix = [
         Config(scheme="prefix"), Config(scheme="prefix", threshold=0.9), Config(scheme="prefix", seed=2),
         Config(scheme="prefix", token_order=some_order()), Config(scheme="prefix", measure="jaccard_bag"),

@@ -1,5 +1,5 @@
-"""Laws of exact verification: what is emitted is at or above the threshold by the true measure, and only candidates
-can be missed. And of pairs that must meet in several bands."""
+"""Laws of exact verification: every emitted pair reaches the threshold by the true measure, and only pairs that are no
+candidates are missed. Also laws of pairs that must share several bands."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_given_elements_are_measured_as_they_are(
 
 @pytest.mark.parametrize("scheme", [*SKETCHED, "partial_minhash"])
 def test_only_the_candidate_probability_stands_between_a_pair_and_its_emission(scheme: str) -> None:
-    """Pairs that stand on the threshold are emitted as often as they are candidates, at least as often as asked."""
+    """Pairs at the threshold are emitted whenever they are candidates, and at least with the requested recall."""
     config, seeds = Config(scheme=scheme, verify="exact"), 600
     emitted = met = 0
     for seed in range(seeds):
@@ -98,7 +98,7 @@ def test_only_the_candidate_probability_stands_between_a_pair_and_its_emission(s
 
 
 def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
-    """The cut is the threshold itself, whatever it is."""
+    """The least score is the threshold itself, for every threshold."""
     for threshold in (0.5, 0.8, 1.0):
         tuning = Config(threshold=threshold, verify="exact", rows_max=256).tuning
         assert (tuning.score_min, tuning.margin, tuning.pass_probability) == (threshold, 0.0, 1.0)
@@ -111,10 +111,10 @@ def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
 def test_real_texts_are_verified_exactly(
     name: str, threshold: float, file: str, scheme: str, real_data: Callable[[str], Path]
 ) -> None:
-    """Of the true pairs of distinct contents as many as promised; none below; each at its true similarity.
+    """It finds as many true pairs of distinct contents as promised, none below, each with its true similarity.
 
-    The pairs of the file, which was made with another normalisation, as far as they are at the threshold in this one;
-    of both some thousand, evenly spread.
+    The file was made with another normalisation: only its pairs that reach the threshold in ours count. Of both, the
+    test takes some thousand, evenly spread.
     """
     config = Config(scheme=scheme, verify="exact", threshold=threshold, bucket_candidates_max=2**20, rows_max=256)
     exact = corpus(json_lines(real_data(name) / "docs.jsonl"), config)
@@ -137,7 +137,7 @@ def sets_of(words: list[str]) -> Hashes:
 
 @pytest.mark.parametrize("measure", ["jaccard", "containment"])
 def test_a_short_text_inside_a_longer_one_is_contained_in_it(measure: str) -> None:
-    """By containment it is a pair of similarity 1, by Jaccard none."""
+    """By containment it is a pair of similarity 1; by Jaccard similarity it is no pair."""
     rng = random.Random(5)
     long = prose(rng, 60)
     texts = [Document("long", " ".join(long)), Document("short", " ".join(long[:45]))]
@@ -149,7 +149,7 @@ def test_a_short_text_inside_a_longer_one_is_contained_in_it(measure: str) -> No
 
 @pytest.mark.parametrize("least", [1, 2, 5])
 def test_pairs_that_meet_in_too_few_bands_are_not_emitted(least: int) -> None:
-    """Just those of the whole stream that meet in enough; copies are pairs all the same."""
+    """Exactly the pairs that share enough buckets; copies are always pairs."""
     documents = random_stream(random.Random(6), 400)
     shape = {"bands": 12, "rows": 10, "min_similarity": 0.7}
     everything = Deduplicator(Config(**shape)).process(documents)
@@ -161,7 +161,7 @@ def test_pairs_that_meet_in_too_few_bands_are_not_emitted(least: int) -> None:
 @pytest.mark.parametrize("least", [2, 3])
 @pytest.mark.parametrize("verify", ["sketch", "exact"])
 def test_the_recall_is_that_of_meeting_in_several_bands(least: int, verify: str) -> None:
-    """More bands are chosen, so that pairs on the threshold are emitted as often as asked for all the same."""
+    """The tuning chooses more bands, so pairs at the threshold still have the requested recall."""
     config, seeds = Config(buckets_shared_min=least, verify=verify, scheme="minhash"), 500
     row, plan, tuning = SCHEMES["minhash"], config.plan, config.tuning
     emitted = met = 0
@@ -194,7 +194,7 @@ def test_elements_kept_for_verification_are_bounded() -> None:
 
 
 def test_items_are_ragged_sorted_sets() -> None:
-    """The evidence next to a sketch: its elements in ascending order, each once, in the bytes asked for."""
+    """The evidence next to a sketch: the elements in ascending order, without repetition, in the requested bytes."""
     for shingle_bytes, dtype in ((4, "<u4"), (8, "<u8")):
         config = Config(verify="exact", shingle_bytes=shingle_bytes)
         row = SCHEMES[config.scheme]

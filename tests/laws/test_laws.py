@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pytest
 from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
 
 from stream import Document, Signer
@@ -23,6 +24,7 @@ from stream.schemes import SCHEMES
 SIGN = """
 import hashlib, random
 import numpy as np
+import pytest
 from cases import CASES
 from stream import Signer
 from stream.batches import bucket_keys
@@ -71,7 +73,7 @@ def test_the_reasons_that_no_text_is_refused_with_are_met_where_they_should_be()
 
 @every_case
 def test_no_input_is_changed(case: Case) -> None:
-    """Neither features nor evidence nor a batch, by any function of the row or by a table."""
+    """No function of a scheme and no table changes features, evidence or a batch."""
     config = case.config()
     row = SCHEMES[config.scheme]
     features = features_of(case, 6)
@@ -92,7 +94,7 @@ def test_no_input_is_changed(case: Case) -> None:
 
 @every_case
 def test_a_batch_signs_as_one_by_one_does(case: Case) -> None:
-    """Whatever its batch signs or refuses, and wherever it stands in the buffers."""
+    """The other documents of a batch and the place in the buffers make no difference."""
     documents = streams(case, 7)
     signer = Signer(case.config())
     whole = signer.sign(documents)
@@ -123,21 +125,20 @@ def test_evidence_has_the_width_that_the_scheme_says(case: Case) -> None:
     assert len(keys.payloads) in (0, len(keys.values))
 
 
-def test_the_same_seed_gives_the_same_keys_in_another_process() -> None:
-    """Whatever Python's own hash is seeded with; and the same fingerprints."""
-    outputs = []
-    for hash_seed in ("0", "1"):
-        path = os.pathsep.join([str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
-        environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": path}
-        run = subprocess.run([sys.executable, "-c", SIGN], env=environment, capture_output=True, text=True, check=True)
-        outputs.append(run.stdout)
-    assert outputs[0] == outputs[1]
-    assert len(outputs[0].splitlines()) == len(CASES)
+def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python seeds its own hash differently in each process; keys and fingerprints are the same."""
+    exec(SIGN, {})
+    here = capsys.readouterr().out
+    path = os.pathsep.join([str(Path(__file__).parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
+    environment = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": path}
+    run = subprocess.run([sys.executable, "-c", SIGN], env=environment, capture_output=True, text=True, check=True)
+    assert run.stdout == here
+    assert len(here.splitlines()) == len(CASES)
 
 
 @every_case
 def test_the_evidence_knows_the_common_keys(case: Case) -> None:
-    """How many are common, and which is the first; for pairs that are near, and for pairs that are not.
+    """The number of common keys and the first one, for near pairs and for others.
 
     Where payloads bound what may meet, the first common key is what counts; the number may leave out some.
     """

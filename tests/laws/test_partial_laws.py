@@ -82,10 +82,11 @@ def test_partial_rows_keep_the_promise_from_a_hundred_elements_on(union: int) ->
 
 @pytest.mark.parametrize("union", [60, 200, 600])
 def test_a_grouped_pair_meets_as_often_as_its_bands_are_whole(union: int) -> None:
-    """A row of both sets is finite and equal with (1 - e) q; the S-curve of that, with e the chance of an empty part.
+    """The rows of two sets are finite and equal with probability (1 - e) q, where e is the probability of an empty
+    part.
 
     Rows of one permutation take their elements from each other, so the curve of independent rows is a guide only: the
-    share of candidates is no more than .1 away.
+    fraction of candidates differs by at most .1.
     """
     scheme, seeds = "grouped", 400
     config = Config(scheme=scheme)

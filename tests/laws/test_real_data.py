@@ -1,8 +1,8 @@
-"""Real texts: every pair at or above the threshold, by exact sets, against what the stream emits.
+"""Real texts: the emitted pairs compared with all pairs at or above the threshold, by exact sets.
 
 Recall is counted over pairs of distinct contents. The truth files next to the texts were made with another
-normalisation (NFC and lower case); the pairs asked for are those of our own sets, and the files must agree with them
-wherever the two normalisations do.
+normalisation (NFC and lower case). So the tests compare with the pairs of our own sets, and the files must agree with
+these where both normalisations agree.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ NEVER = 1e-9
 
 
 class RealSet(NamedTuple):
-    """A set of texts: its folder, how to read it, the kind of its shingles, and a truth file for that kind.
+    """A set of texts: its folder, how to read it, the kind of its shingles, and a truth file for this kind.
 
-    There is none for words, which the files cut by another rule.
+    Words have no truth file, because the files split words by another rule.
     """
 
     folder: str
@@ -115,9 +115,9 @@ def emitted_pairs(config: Config, truth: Truth) -> tuple[PairsOf, int, Deduplica
 @pytest.mark.parametrize("scheme", SKETCHED)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_recall_on_real_texts_reaches_the_target(scheme: str, seed: int, name: str, truth: Truth) -> None:
-    """Over every pair at or above .8, without a cut bucket; copies are linked; no emitted pair is wrong.
+    """Over every pair at or above .8, without a truncated bucket; copies are linked; no emitted pair is wrong.
 
-    A wrong one would be an estimate outside the binomial tails of its true similarity.
+    A pair is wrong if its estimate is outside the binomial tails of its true similarity.
     """
     config = Config(scheme=scheme, seed=seed, **SETS[name].settings)
     emitted, links, dedup = emitted_pairs(config, truth)
@@ -137,7 +137,7 @@ def test_recall_on_real_texts_reaches_the_target(scheme: str, seed: int, name: s
 def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Truth) -> None:
     """Over twelve seeds and all pairs of distinct contents: the mean error of a seed varies around zero.
 
-    Errors of one seed hang together, because a few texts are in most of the pairs; those of two seeds do not.
+    Errors of one seed are not independent, because a few texts are in most pairs; errors of two seeds are.
     """
     pairs = np.array(list(truth.pairs)[:400])
     exact = np.array(list(truth.pairs.values())[:400])
@@ -198,7 +198,7 @@ def test_planted_copies_among_real_articles_are_found_and_nothing_else(
 
 
 def test_long_speeches_have_no_near_duplicates(real_data: Callable[[str], Path]) -> None:
-    """233 addresses of 15,000 shingles each share their words and no text: not one pair."""
+    """233 addresses of 15,000 shingles have many words in common, but no text: no pair."""
     folder = real_data("sotu")
     documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.txt"))]
     assert len(documents) == 233

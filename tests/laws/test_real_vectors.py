@@ -1,4 +1,4 @@
-"""Real vectors: images and histograms, pairs and nearest neighbours by brute force against those of the stream.
+"""Real vectors, images and histograms: the pairs and nearest neighbours of the stream compared with brute force.
 
 The data is not part of the project; without it these tests are skipped.
 """
@@ -93,7 +93,7 @@ SETS = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_real_vectors_keep_the_promise(name: str) -> None:
-    """At least the promised share of the pairs is found, and nothing but pairs; each with its true similarity."""
+    """At least the promised fraction of the pairs is found, each with its true similarity, and nothing else."""
     real = SETS[name]
     vectors = np.unique(real.vectors(), axis=0)
     config = Config(**real.settings, bucket_candidates_max=2**20)
@@ -130,8 +130,7 @@ NEIGHBOURS, QUERIES = 10, 60
 
 
 class Search(NamedTuple):
-    """Vectors to search among, queries (with the ids of those of them that are among the vectors), the exact
-    neighbours of each query, and settings."""
+    """The searched vectors, queries (with an id if a query is one of the vectors), exact neighbours, and settings."""
 
     vectors: np.ndarray
     queries: np.ndarray
@@ -141,7 +140,7 @@ class Search(NamedTuple):
 
 
 def images_by_cosine() -> Search:
-    """The first images among those from number 1,000 on."""
+    """Search the first images among the images from number 1,000 on."""
     exact = np.load(MNIST / "gt_cosine_top100_ids.npy")[:QUERIES, :NEIGHBOURS]
     settings = {"scheme": "hyperplane", "dimension": 784, "threshold": 0.8, "rows_max": 1024}
     every = images(10_000)
@@ -149,7 +148,7 @@ def images_by_cosine() -> Search:
 
 
 def histograms_by_distance() -> Search:
-    """The first histograms of 8 numbers among those from number 1,000 on."""
+    """Search the first histograms of 8 numbers among the histograms from number 1,000 on."""
     exact = np.load(NMSLIB / "final8_gt_euclid_top10.npy")[:QUERIES]
     settings = {"scheme": "p_stable", "dimension": 8, "threshold": 0.85, "distance_scale": 1.0}
     every = histograms("final8_10K.txt", 10_000)

@@ -1,4 +1,4 @@
-"""The S-curve kept: candidates and emitted pairs over many seeds with one pair each, at every size of sets."""
+"""The S-curve holds: candidates and emitted pairs over many seeds with one pair each, at every size of sets."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ CURVE: tuple[Cell, ...] = tuple((union, similarity, SEEDS[union]) for union in S
 
 
 @cache
-def shares(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, tuple[float, int, int]]:
+def counts_of(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, tuple[float, int, int]]:
     """Of each cell the exact similarity; how many pairs were candidates; how many were emitted."""
     row, plan = SCHEMES[scheme], config.plan
     exact: dict[Cell, float] = {}
@@ -65,9 +65,9 @@ def shares(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, t
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: int) -> None:
-    """Neither fewer nor more than chance allows: exact binomial tails of one in ten million either way."""
+    """The number is within chance: exact binomial tails of one in ten million on both sides."""
     config = Config(scheme=scheme)
-    exact, candidates, _ = shares(scheme, config, CURVE)[union, similarity, SEEDS[union]]
+    exact, candidates, _ = counts_of(scheme, config, CURVE)[union, similarity, SEEDS[union]]
     tuning = config.tuning
     p = float(candidate_probability(exact, tuning.bands, tuning.rows, tuning.sketch_bits))
     assert tail_below(SEEDS[union], p, candidates) > NEVER, (exact, p, candidates)
@@ -78,12 +78,12 @@ def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: in
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: int) -> None:
-    """At and above the threshold no fewer than the curve says, below the cut no more.
+    """At and above the threshold at least as many as the curve says; below ``score_min`` at most as many.
 
-    Rows of one permutation spread less than independent ones, the less the smaller the sets: better on both sides.
+    Rows of one permutation vary less than independent rows, most of all for small sets: better on both sides.
     """
     config = Config(scheme=scheme)
-    exact, _, emitted = shares(scheme, config, CURVE)[union, similarity, SEEDS[union]]
+    exact, _, emitted = counts_of(scheme, config, CURVE)[union, similarity, SEEDS[union]]
     tuning = config.tuning
     p = float(emission_probability(exact, tuning.bands, tuning.rows, tuning.agreements_min, tuning.sketch_bits))
     if exact >= config.threshold:
@@ -105,11 +105,11 @@ def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: i
     ids=str,
 )
 @pytest.mark.parametrize("scheme", SKETCHED)
-def test_the_recall_asked_for_is_the_recall_at_the_threshold(scheme: str, settings: dict[str, float]) -> None:
-    """Whatever threshold, recall, bits and rows: pairs that stand on the threshold are emitted as often as asked."""
+def test_the_requested_recall_is_the_recall_at_the_threshold(scheme: str, settings: dict[str, float]) -> None:
+    """Pairs at the threshold are emitted with the requested recall, for every threshold, recall, bits and rows."""
     config = Config(scheme=scheme, **settings)
     cells = tuple((union, config.threshold, 600) for union in (20, 500))
-    for (union, *_), (exact, _, emitted) in shares(scheme, config, cells).items():
+    for (union, *_), (exact, _, emitted) in counts_of(scheme, config, cells).items():
         assert exact == config.threshold
         assert tail_below(600, config.recall, emitted) > NEVER, (union, emitted)
 

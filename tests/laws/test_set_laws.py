@@ -45,7 +45,7 @@ def test_the_order_of_shingles_makes_no_difference(case: Case) -> None:
 
 @every_set_case
 def test_repeated_shingles_make_no_difference_to_evidence(case: Case) -> None:
-    """The evidence is that of the set; the content is that of the bag, so it does differ."""
+    """Repetitions change the content, which is of the bag, and not the evidence, which is of the set."""
     config, row = case.config(), SCHEMES[case.settings["scheme"]]
     features = features_of(config, 3)
     other = rearranged(features, 4, repeat=True)
@@ -55,7 +55,7 @@ def test_repeated_shingles_make_no_difference_to_evidence(case: Case) -> None:
 
 @every_set_case
 def test_contents_are_equal_exactly_for_equal_bags(case: Case) -> None:
-    """128 bits tell all bags of a stream with many copies apart."""
+    """128 bits distinguish all bags of a stream with many copies."""
     config, row = case.config(), SCHEMES[case.settings["scheme"]]
     texts = [x.text for x in random_stream(random.Random(5), 400, copies=0.5)]
     features = shingles_of(texts, config)

@@ -1,4 +1,4 @@
-"""Laws of verdicts, for every scheme: one for each document, none dropped without an original, equal to the model."""
+"""Laws of verdicts, for every scheme: each document has one, a duplicate has an original, and a model agrees."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def stream_of(case: Case, seed: int, size: int = 150) -> list[Document]:
 
 
 def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: set[int]) -> list[Verdict]:
-    """What the model decides from the pairs that ``process`` finds; ids are those of one document each."""
+    """Return what the model decides from the pairs that ``process`` finds; every document has an id of its own."""
     config = case.config(window_seconds=3600.0)
     place = {document.id: n for n, document in enumerate(documents)}
-    met: dict[int, list[tuple[int, float]]] = {}
+    found: dict[int, list[tuple[int, float]]] = {}
     for pair in pairs:
         earlier, later = sorted((place[pair.older], place[pair.newer]))
-        met.setdefault(later, []).append((earlier, pair.similarity))
+        found.setdefault(later, []).append((earlier, pair.similarity))
     signer = Deduplicator(config).signer
     model = VerdictModel(3600 * MICROSECONDS, 0, SCHEMES[config.scheme].by_content)
     out = []
@@ -41,7 +41,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
             out.append(Verdict(document.id, "refused"))
             continue
         content = int(signer.sign([document]).batch.contents[0, 1])
-        event = Event(n, content, round(document.timestamp or 0.0) * MICROSECONDS, tuple(met.get(n, ())))
+        event = Event(n, content, round(document.timestamp or 0.0) * MICROSECONDS, tuple(found.get(n, ())))
         decision = model.decide(n, event)
         original = None if decision.original is None else documents[decision.original].id
         out.append(
@@ -155,7 +155,7 @@ def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_vers
 
 
 def test_a_removed_original_leaves_a_cluster_without_one() -> None:
-    """Its duplicate stays dropped; what is near the duplicate is kept, and related."""
+    """Its duplicate stays a duplicate; a document near the duplicate is an original, and related."""
     dedup = Deduplicator(case_config := CASES["one_permutation chars"].config())
     assert case_config.threshold <= 0.8
     dedup.decide([Document("a", TEXT), Document("b", TEXT + ".")])

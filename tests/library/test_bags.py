@@ -1,4 +1,4 @@
-"""Ragged sets and bags: sorted as NumPy sorts, whatever the elements; and bags numbered into sets."""
+"""Ragged sets and bags: sorted as NumPy sorts, for all elements; and bags numbered into sets."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_what_is_encoded_comes_back(message: BandMessage) -> None:
 
 @given(messages())
 def test_the_columns_are_as_the_kernels_need_them(message: BandMessage) -> None:
-    """Every column is aligned and contiguous, wherever in the message it stands."""
+    """Every column is aligned and contiguous."""
     for column in decode(encode(message, FINGERPRINT), FINGERPRINT).batch:
         assert column.flags.aligned
         assert column.flags.c_contiguous
@@ -112,7 +112,7 @@ def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject
         found = decode(bytes(whole), FINGERPRINT)
     except WireError:
         return
-    # The one error that is not noticed: the width of no documents.
+    # The only error that decoding does not notice: the width of an empty batch.
     assert (at, found.batch.size) == (28, 0)
 
 

@@ -63,7 +63,7 @@ def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) 
 
 @pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
 def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
-    """Infinite, none at all, or so far off that differences would leave 64 bits."""
+    """Infinity, NaN, and times so far away that differences would not fit 64 bits."""
     assert times_by_place(seconds) == [None]
     assert times_by_place(1.5, seconds, 2.5) == [1_500_000, None, 2_500_000]
 
@@ -77,7 +77,7 @@ def test_a_time_is_the_same_in_any_company(times: list[float]) -> None:
 
 
 def test_the_difference_of_any_two_times_fits_64_bits() -> None:
-    """At both ends of what is taken."""
+    """At both ends of the accepted range."""
     for one in (1, 1.0):
         ends = times_by_place((EDGE - 2) * one, (2 - EDGE) * one)
         assert None not in ends
@@ -86,7 +86,7 @@ def test_the_difference_of_any_two_times_fits_64_bits() -> None:
 
 
 def test_items_of_a_table_have_content_and_id_before_their_buckets() -> None:
-    """The first two keys of an item; the second half of its content stands apart."""
+    """They are the first two keys of an item; the second half of the content is a column of its own."""
     batch = batch_of(Document("a", "some text", 1.0), Document("b", "some other text"), Document("a", "some text"))
     keys = np.arange(12, dtype=np.uint64).reshape(3, 4)
     items = table_items(batch, regular_keys(keys))

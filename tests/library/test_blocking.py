@@ -1,4 +1,4 @@
-"""Blocking: which records meet, by equal values or by bands of shingles."""
+"""Blocking: which records become candidates, by equal values or by bands of shingles."""
 
 from itertools import pairwise
 
@@ -26,13 +26,13 @@ def keys_of(values, block):
 
 @given(st.lists(VALUES, max_size=5))
 def test_the_evidence_holds_the_values(values):
-    """Joined by 0x1F and split again, whatever is empty."""
+    """Values joined by 0x1F are split again, also empty ones."""
     data, starts = blocking.join_values(values)
     assert blocking.split_values(data, starts) == values
 
 
 def test_equal_fields_share_a_key_each():
-    """And no value meets one of another field."""
+    """Equal values of different fields have different keys."""
     block = block_by()
     one, two, three = keys_of([("ann", "elm", "5"), ("ann", "oak", "5"), ("elm", "ann", "")], block)
     assert (len(one), len(two), len(three)) == (3, 3, 2)
@@ -41,7 +41,7 @@ def test_equal_fields_share_a_key_each():
 
 
 def test_a_key_of_several_fields_wants_them_all():
-    """Equal together, and none of them missing; where a value ends makes a difference."""
+    """All fields of a key are equal and present; the ends of values make a difference."""
     block = block_by(["name+phone"])
     keys = keys_of(
         [("ann", "elm", "5"), ("ann", "oak", "5"), ("ann", "elm", ""), ("an", "", "n5"), ("", "", "")], block
@@ -57,7 +57,7 @@ def test_a_record_without_a_field_has_no_key_of_it():
 
 
 def test_shingled_fields_meet_as_the_s_curve_says():
-    """Names of Jaccard similarity s share a band with 1 - (1 - s^r)^b, over seeds; a missing one has no band."""
+    """Names of Jaccard similarity s share a band with 1 - (1 - s^r)^b, over seeds; a missing name has no band."""
     values = [("abcdefghijklmnop", "", ""), ("abcdefghijklmnxy", "", ""), ("", "elm", "")]
     s = 12 / 16
     met, tries = 0, 600

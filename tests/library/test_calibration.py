@@ -1,4 +1,4 @@
-"""Calibration: the share of true pairs at a score, from a field that was not scored."""
+"""Calibration: the fraction of true pairs at a score, from a field that was not scored."""
 
 import math
 from itertools import combinations
@@ -14,12 +14,12 @@ from stream.evaluation.calibration import KINDS, Mean
 
 
 @pytest.mark.parametrize("delay", [10, 17, 31, 45])
-def test_the_share_of_the_book_is_45_less_the_delay_over_35(delay):
+def test_the_fraction_of_the_book_is_45_less_the_delay_over_35(delay):
     """True pairs were 10 days apart, pairs at random 45."""
     assert calibration.true_share(delay, matched=10, random=45) == (45 - delay) / 35
 
 
-def test_a_publication_year_of_the_last_ten_tells_the_share():
+def test_a_publication_year_of_the_last_ten_gives_the_fraction():
     """Exercise 3.8.1: two years of ten at random are 3.3 apart; .1 for sure pairs and 2 for these make 13/32."""
     years = np.repeat(np.arange(2000, 2010), 2000)
     random = calibration.random_difference(years).value
@@ -61,8 +61,8 @@ def test_the_error_of_a_mean_at_random_is_its_spread_over_samples():
     assert np.mean([sample.error for sample in samples]) == pytest.approx(spread, rel=0.1)
 
 
-def test_the_interval_holds_the_true_share_in_95_of_100_cases():
-    """For mixtures of a known share, with all three means measured on samples."""
+def test_the_interval_holds_the_true_fraction_in_95_of_100_cases():
+    """For mixtures with a known fraction, with all three means measured on samples."""
     rng = np.random.default_rng(2)
     held, tries, true, n = 0, 600, 0.7, 200
     for _ in range(tries):
@@ -94,7 +94,7 @@ def test_shares_stay_within_nothing_and_all():
 
 
 def test_a_field_in_which_true_pairs_differ_no_less_is_refused():
-    """It tells nothing."""
+    """Such a field says nothing about pairs."""
     with pytest.raises(ConfigError, match="does not separate them"):
         calibration.true_share(3, matched=4, random=4)
     with pytest.raises(ConfigError, match="does not separate them"):

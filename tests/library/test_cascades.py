@@ -62,7 +62,7 @@ def test_the_one_after_the_other_takes_256_functions() -> None:
 
 @given(CASCADES, st.floats(0.0, 1.0))
 def test_a_cascade_is_its_formula(steps: Cascade, p: float) -> None:
-    """Against fractions, to a relative error, however small."""
+    """Compared with exact fractions, within a relative error, also for tiny values."""
     assert float(amplify(p, steps)) == pytest.approx(float(exact(Fraction(p), steps)), rel=1e-9, abs=1e-300)
 
 
@@ -76,7 +76,7 @@ def test_fixed_points_are_where_the_book_says() -> None:
 
 @given(CASCADES)
 def test_a_fixed_point_is_left_as_it_is_and_chances_next_to_it_are_driven_away(steps: Cascade) -> None:
-    """Cascades without both kinds of steps have none; with both there is at least one."""
+    """A cascade of one kind has no fixed point; a cascade of both kinds has at least one."""
     found = fixed_points(steps)
     assert bool(found) == (len({step.kind for step in steps if step.ways > 1}) == 2)
     for p in found:
@@ -147,7 +147,7 @@ def test_no_cascade_of_fewer_functions_does_what_is_asked(p1: float, ratio: floa
 
 
 def test_the_proposals_for_the_aims_of_the_book() -> None:
-    """16 functions for what 4 x 4 does; three steps where they are cheaper; none where nothing is to do."""
+    """16 functions reach what 4 x 4 reaches; three constructions if that is cheaper; none if nothing is needed."""
     assert cheapest(0.8, 0.4, 0.878, 0.0986) == AND_OR
     assert members(cheapest(0.8, 0.4, 0.9936, 0.5741)) == 16
     three = cheapest(0.8, 0.2, 0.9991285, 0.00000041)

@@ -118,7 +118,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "record_nicknames": (("bill=william",), {"matching"}),
     "grid_squares": (900, {"signing"}),
     "grid_functions": (1000, {"signing"}),
-    "grid_groups": (1, {"matching"}),  # whose functions decide no key, but for the first
+    "grid_groups": (1, {"matching"}),  # only the first group decides keys
     "grid_function_squares": (2, {"signing"}),
     "dimension": (4, {"signing"}),
     "vector_evidence": ("float16", {"signing"}),
@@ -135,7 +135,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
 # Fields whose other value refuses what is signed here.
 REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
-# Field -> settings under which it has a meaning, where the defaults give it none.
+# Field -> settings that give it a meaning, if the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {
     "token_order": {"scheme": "prefix"},
     "identical_positions": {"scheme": "identical"},
@@ -211,7 +211,7 @@ def test_a_wrong_choice_is_refused_with_the_choices_and_the_nearest() -> None:
 
 
 def test_unknown_settings_are_refused_by_name_with_the_nearest() -> None:
-    """Each of them; where none is near, all that there are."""
+    """Each unknown setting; without a similar name, the message lists all settings."""
     with pytest.raises(ConfigError, match="unknown setting 'thresold'; did you mean 'threshold'"):
         Config(thresold=0.8)
     with pytest.raises(ConfigError, match=f"unknown setting 'qqq'; known are: {', '.join(Config.model_fields)}"):
@@ -256,7 +256,7 @@ def test_settings_of_sets_that_contradict_are_refused(settings: dict[str, Any], 
 
 
 def test_containment_is_another_score_of_the_same_evidence() -> None:
-    """Where the bands are given, only the matching fingerprint tells it from Jaccard similarity."""
+    """Where the bands are given, only the matching fingerprint distinguishes it from Jaccard similarity."""
     shape = {"verify": "exact", "bands": 32, "rows": 4}
     jaccard, containment = Config(**shape, measure="jaccard"), Config(**shape, measure="containment")
     assert jaccard.signing_fingerprint == containment.signing_fingerprint

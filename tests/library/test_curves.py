@@ -28,7 +28,7 @@ BITS = st.sampled_from([0, 8, 16, 32])
 
 
 def of_angles(s):
-    """Hyperplanes: the cosine's angle, as a share of 180 degrees, is how often a side differs."""
+    """Hyperplanes: the cosine's angle, as a fraction of 180 degrees, is how often a side differs."""
     return 1 - np.degrees(np.arccos(s)) / 180
 
 
@@ -60,7 +60,8 @@ class TestCurves:
 
     @given(st.integers(1, 40), st.integers(1, 16), BITS, st.integers(0, 40))
     def test_every_curve_is_monotonic(self, bands: int, rows: int, bits: int, cut: int) -> None:
-        """All rise with similarity, candidates with bands, too; more rows or a higher cut leave less."""
+        """All curves rise with similarity, and candidates with bands; more rows or a higher ``score_min`` lower
+        them."""
         s = np.linspace(0, 1, 41)
         curve_ = candidate_probability(s, bands, rows, bits)
         passed = pass_probability(s, cut, bands * rows, bits)
@@ -89,7 +90,7 @@ class TestTail:
             assert float(pass_probability(s, least, n, 8)) == pytest.approx(exact, rel=1e-8)
 
     def test_similarities_and_cuts_are_broadcast(self) -> None:
-        """A table of 2 similarities by 3 cuts; no cut always passes, an impossible one never."""
+        """A table of 2 similarities by 3 least scores: 0 always passes, an impossible one never."""
         table = pass_probability(np.array([[0.0], [1.0]]), np.array([0, 2, 3]), 2)
         assert table.tolist() == [[1.0, 0.0, 0.0], [1.0, 1.0, 0.0]]
 

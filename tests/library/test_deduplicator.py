@@ -111,7 +111,7 @@ def stream_of(rng: random.Random, count: int) -> list[Document]:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("scheme", ["one_permutation", "prefix", "identical"])
 def test_a_loaded_window_goes_on_as_the_saved_one_does(seed, scheme):
-    """The same pairs for whatever comes, with copies, versions, removals, and documents without a time."""
+    """The same pairs for all later documents: copies, versions, removals, documents without a time."""
     rng = random.Random(seed)
     config = Config(scheme=scheme, threshold=0.6, window_seconds=rng.choice([None, 40.0]), lateness_seconds=5,
                     window_documents=rng.choice([30, 1000]))  # fmt: skip
@@ -127,7 +127,7 @@ def test_a_loaded_window_goes_on_as_the_saved_one_does(seed, scheme):
 
 
 def test_a_window_of_another_configuration_or_none_is_refused():
-    """And none is loaded into a deduplicator that has documents."""
+    """A deduplicator that has documents refuses to load a window."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY)])
     data = dedup.save()

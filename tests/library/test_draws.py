@@ -42,7 +42,7 @@ def test_normals_are_normal() -> None:
 
 
 def test_neighbours_are_not_correlated() -> None:
-    """Neither the two of one point of the polar method, nor rows, nor seeds that follow each other."""
+    """Independent: the two numbers of one point of the polar method, rows, and consecutive seeds."""
     x, other = normals(500, 1000, seed=3).astype(np.float64), normals(500, 1000, seed=4).astype(np.float64)
     bound = 5 / math.sqrt(x.size)
     assert abs((x[:, :-1] * x[:, 1:]).mean()) < bound

@@ -109,19 +109,19 @@ def test_a_lone_surrogate_is_refused() -> None:
 @pytest.mark.parametrize("rule", RATINGS)
 @pytest.mark.parametrize("rating", [-0.1, 5.1, float("nan"), float("inf"), float("-inf"), 10**400, -(10**400)])
 def test_a_rating_out_of_range_is_refused(rule: str, rating: float) -> None:
-    """0 to the greatest allowed, whatever is made of them."""
+    """Ratings from 0 to the greatest allowed, for every way to read them."""
     assert refusal({"a": 4, "b": rating}, rule) == "rating_range"
 
 
 @pytest.mark.parametrize("stars", [0, 0.5, 2.5])
 def test_stars_are_whole_and_at_least_one(stars: float) -> None:
-    """An item cannot be in a bag half a time, and none at all says nothing; 4.0 is 4."""
+    """A count is a positive integer: half an item and no item are refused; 4.0 is 4."""
     assert refusal({"a": stars}, "stars") == "rating_range"
     assert hashed({"a": 4.0}, rule="stars") == hashed(["a"] * 4)
 
 
 def test_more_elements_than_allowed_are_refused() -> None:
-    """Counted as they stand in the bag."""
+    """Repetitions in the bag count."""
     assert refusal(["a"] * 4, elements_max=3) == "tokens_too_many"
     assert refusal({"a": 4}, "stars", elements_max=3) == "tokens_too_many"
     assert hashed({"a": 3}, rule="stars", elements_max=3) == hashed(["a"] * 3)

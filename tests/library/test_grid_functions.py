@@ -1,4 +1,4 @@
-"""Grid functions: squares, functions of three of them, groups, and the chances that prints meet."""
+"""Grid functions: squares, functions of three of them, groups, and how often fingerprints become candidates."""
 
 from itertools import pairwise
 
@@ -19,7 +19,8 @@ def fingerprints_of(sets, squares=30):
 
 
 def generated(rng, pairs, squares, shared):
-    """Prints with a minutia in a square with chance .2, and others that share each with ``shared``."""
+    """Return fingerprints with a minutia in a square with probability .2, and others that share each with
+    ``shared``."""
     first = rng.random((pairs, squares)) < 0.2
     repeated = rng.random((pairs, squares))
     # Of the squares that the first has not, as many as leave the second print a chance of .2 altogether.
@@ -47,10 +48,10 @@ def test_a_thousand_functions_and_two_groups_meet_as_often_as_the_book_says():
 
 
 @pytest.mark.parametrize("squares", [1000, 50_000])
-def test_generated_prints_meet_as_often_as_they_should(squares):
-    """Functions, an OR of 1024 and two groups ANDed, on pairs of one finger and of two, over several seeds.
+def test_generated_fingerprints_are_candidates_as_often_as_they_should(squares):
+    """An OR of 1024 functions and an AND of two groups, on pairs of one finger and of two, over several seeds.
 
-    On 50,000 squares functions hardly depend on each other, so the shares are those of the book.
+    With 50,000 squares, functions are almost independent, so the fractions agree with the book.
     """
     rng = np.random.default_rng(squares)
     law = squares if squares == 1000 else None
@@ -81,7 +82,7 @@ def test_functions_are_of_different_squares_and_follow_the_seed():
 
 
 def test_functions_are_found_by_their_first_square():
-    """Each stands among those that begin with it."""
+    """Each function is listed under its first square."""
     chosen = grid_functions.functions(10, 2, 200, 3, seed=1)
     for squares, starts in zip(*chosen, strict=True):
         assert (starts[0], starts[-1]) == (0, 200)
@@ -91,7 +92,7 @@ def test_functions_are_found_by_their_first_square():
 
 @given(SETS, st.integers(1, 3), st.integers(1, 3))
 def test_keys_are_the_functions_all_of_whose_squares_are_there(sets, groups, size):
-    """Compared with sets: the keys, the groups in which a pair meets, the first common key, the similarity."""
+    """Compared with Python sets: keys, the groups that a pair shares, the first common key, the similarity."""
     chosen = grid_functions.functions(30, groups, 40, size, seed=7)
     fingerprints = fingerprints_of(sets)
     found, starts = grid_functions.keys(fingerprints, chosen, seed=7)
@@ -132,7 +133,7 @@ def test_points_lie_in_squares():
 
 
 def test_points_near_an_edge_lie_in_the_squares_beyond_it():
-    """Two at an edge, four at a corner, none outside of the grid."""
+    """Two squares at an edge, four at a corner, none outside of the grid."""
     assert grid_functions.squares_of([[10.5, 15]], 10, 4, border=1).tolist() == [4, 5]
     assert grid_functions.squares_of([[10.5, 10.5]], 10, 4, border=1).tolist() == [0, 1, 4, 5]
     assert grid_functions.squares_of([[0.5, 0.5]], 10, 4, border=1).tolist() == [0]

@@ -23,7 +23,7 @@ def documents(*fingerprints):
     return [Document(str(n), tokens=squares) for n, squares in enumerate(fingerprints)]
 
 
-def test_prints_of_one_finger_are_found_as_often_as_the_law_says():
+def test_fingerprints_of_one_finger_are_found_as_often_as_the_law_says():
     """And prints of different fingers are compared as seldom: 300 fingers of 1,000 squares, each seen twice."""
     rng = np.random.default_rng(8)
     fingers = rng.random((300, 1000)) < 0.2
@@ -43,7 +43,7 @@ def test_prints_of_one_finger_are_found_as_often_as_the_law_says():
 
 
 def test_the_similarity_is_that_of_the_sets():
-    """Jaccard, in whatever order the squares come and however often."""
+    """Jaccard similarity; the order and the repetition of squares make no difference."""
     pairs = Deduplicator(config(grid_squares=20)).process(documents([1, 2, 3, 4, 5], [5, 4, 4, 3, 2]))
     assert [(pair.older, pair.newer, pair.similarity) for pair in pairs] == [("0", "1", 0.8)]
 

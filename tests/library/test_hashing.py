@@ -61,7 +61,7 @@ def test_the_base_of_the_polynomial_loses_nothing() -> None:
 
 @given(st.lists(st.binary(max_size=40), max_size=8), WORDS)
 def test_byte_strings_hash_as_mixed_polynomials(strings: list[bytes], seed: int) -> None:
-    """Each string alone, from the seed on, whatever its neighbours are."""
+    """The hash of a string depends on the seed, and not on its neighbours."""
     starts = np.cumsum([0, *map(len, strings)])
     out = np.empty(len(strings), np.uint64)
     hashing.hash_strings(np.frombuffer(b"".join(strings), np.uint8), starts, np.uint64(seed), out)

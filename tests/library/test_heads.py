@@ -48,14 +48,14 @@ class Map:
         self.base = base
 
     def check(self) -> None:
-        """Every live key is found, no dead one is; the counts are those of the entries."""
+        """Every live key is found, no expired one is, and the counts agree with the entries."""
         for key, posting in self.newest.items():
             assert self.find(key) == (posting if posting >= self.base else NONE), hex(key)
         check_pages(self.heads)
 
 
 def check_pages(heads: Heads) -> None:
-    """Each page is free or in one segment; a segment's places and taken entries are counted right."""
+    """Each page is free or in one segment; a segment's places and used entries are counted right."""
     total = len(heads.entries) // PAGE
     pages = [*heads.free[: heads.free_count[0]].tolist()]
     for segment in range(SEGMENTS):
@@ -70,7 +70,7 @@ def check_pages(heads: Heads) -> None:
 @pytest.mark.parametrize("base", [0, 1, 2**32 - 3_000, 2**32, 2**40 - 1])
 @pytest.mark.parametrize("segments", [1, 3, SEGMENTS])
 def test_the_newest_posting_of_a_bucket_is_found(segments: int, base: int) -> None:
-    """Whatever number postings start with, while old ones expire, in few segments or in all."""
+    """For any first posting number, while old postings expire, in few segments or in all."""
     seed = segments * 31 + base % 1_009
     rng, table = random.Random(seed), Map(base)
     for n in range(400):
@@ -85,7 +85,7 @@ def test_the_newest_posting_of_a_bucket_is_found(segments: int, base: int) -> No
 
 @pytest.mark.parametrize("keys", [1, 3, 20, 700])
 def test_no_segment_fills_up(keys: int) -> None:
-    """However many keys an item has, room is made before a segment is so full that a search finds no end."""
+    """For items with any number of keys: a search in a segment always finds an end."""
     for segment in range(0, SEGMENTS, 73 if keys == 700 else 5):
         table = Map(0)
         for first in range(1, 1_200, keys):
@@ -130,8 +130,8 @@ def test_the_lowest_and_the_highest_key_are_keys_like_others(base: int) -> None:
     table.check()
 
 
-def test_a_head_that_is_taken_back_is_dead() -> None:
-    """``NONE`` as posting leaves a dead head, at the start of the numbers too; its place serves the next key."""
+def test_a_head_without_a_posting_is_expired() -> None:
+    """``NONE`` as posting leaves an expired head, also at the first posting numbers; the next key reuses its place."""
     for base in (0, 5, 2**32):
         table = Map(base)
         table.add([in_segment(3, 9)])
@@ -145,7 +145,7 @@ def test_a_head_that_is_taken_back_is_dead() -> None:
 
 
 def test_keys_that_agree_in_41_bits_share_a_head() -> None:
-    """The low 23 bits are not compared, and of the tags 0 is taken for 1: that costs time, never a pair."""
+    """The low 23 bits are not compared, and tag 0 counts as tag 1: that costs time, never a pair."""
     table = Map(0)
     table.add([in_segment(1, 77)])
     table.add([in_segment(1, 77) | (1 << 23) - 1])
@@ -155,7 +155,7 @@ def test_keys_that_agree_in_41_bits_share_a_head() -> None:
 
 
 def test_what_is_allocated_stays_near_what_lives() -> None:
-    """A window that slides for long takes three places a live key at most, whatever has passed through."""
+    """A window that slides for long uses at most three places for each live key."""
     rng, table = np.random.default_rng(5), Map(0)
     for _ in range(12_000):
         table.newest.clear()

@@ -35,7 +35,7 @@ def angle(a: np.ndarray, b: np.ndarray, normals: np.ndarray) -> float:
 
 
 def test_a_sketch_of_three_planes_is_the_worked_one() -> None:
-    """x on the sides + + -, y on + - +; they agree in a third, so the angle is taken for 120 degrees."""
+    """x on the sides + + -, y on + - +; they agree in a third, so the estimated angle is 120 degrees."""
     assert bits(array(X, Y), THREE) == [[1, 1, 0], [1, 0, 1]]
     assert angle(X, Y, THREE) == pytest.approx(120)
 
@@ -68,13 +68,13 @@ def test_a_bit_agrees_with_the_share_of_the_angle(planes: str, true_degrees: flo
     a, b = (sign(v.astype(np.float32), bands=64, rows=64, seed=2, planes=planes) for v in (x, other))
     share = equal_bits(a, b, 4096).mean() / 4096
     expected = 1 - true_degrees / 180
-    # The pairs share their planes, so they are not quite independent; a few hundred bits' worth is.
+    # All pairs use the same planes, so they are not quite independent; a few hundred bits are.
     assert abs(share - expected) < 6 * (expected * (1 - expected) / (60 * 4096)) ** 0.5
     assert float(agreement(np.cos(t))) == pytest.approx(expected)
 
 
 def test_the_cosine_is_the_inverse_of_the_agreement() -> None:
-    """At every share of equal bits, the ends included."""
+    """At every fraction of equal bits, including 0 and 1."""
     cosines = np.linspace(-1, 1, 41)
     assert cosine(agreement(cosines)) == pytest.approx(cosines, abs=1e-12)
 

@@ -77,7 +77,7 @@ def test_positions_are_of_every_magnitude() -> None:
 
 
 def test_a_position_hash_reads_the_positions_and_the_length_alone() -> None:
-    """What stands elsewhere makes no difference; the length separates a text that is too short for a position."""
+    """Other places of the text make no difference; the length distinguishes a text that is too short for a position."""
     positions = np.array([0, 3, 50])
 
     def found(text: str) -> int:

@@ -1,4 +1,4 @@
-"""Judging: the confusion matrix, intervals that hold the truth, contents, the found share over similarity."""
+"""Judging: the confusion matrix, intervals that hold the truth, contents, the found fraction by similarity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1])
 
 @given(PAIRS, PAIRS)
 def test_every_pair_of_documents_is_in_one_place_of_the_matrix(emitted: list, true: list) -> None:
-    """Whichever of the two is named first, and however often."""
+    """The order of the two ids and repetitions make no difference."""
     found = confusion(emitted, true, documents=8)
     said, is_true = ({frozenset(pair) for pair in pairs} for pairs in (emitted, true))
     assert found == (len(said & is_true), len(said - is_true), len(is_true - said), 28 - len(said | is_true))
@@ -26,7 +26,7 @@ def test_every_pair_of_documents_is_in_one_place_of_the_matrix(emitted: list, tr
     assert confusion([pair[::-1] for pair in emitted] * 2, true, 8) == found
 
 
-def test_shares_follow_from_the_matrix() -> None:
+def test_fractions_follow_from_the_matrix() -> None:
     """Precision, recall and their harmonic mean, in numbers that can be checked by hand."""
     matrix = Confusion(true_positives=6, false_positives=2, false_negatives=4, true_negatives=None)
     assert matrix.precision().value == 6 / 8
@@ -35,8 +35,8 @@ def test_shares_follow_from_the_matrix() -> None:
     assert matrix.f1().low < matrix.f1().value < matrix.f1().high
 
 
-def test_nothing_to_share_is_no_number() -> None:
-    """Neither right nor wrong."""
+def test_a_fraction_of_nothing_is_no_number() -> None:
+    """A fraction of nothing is NaN."""
     assert all(math.isnan(x) for x in Confusion(0, 0, 0, None).precision())
 
 
@@ -47,8 +47,8 @@ def test_fewer_documents_than_the_pairs_name_are_refused() -> None:
 
 
 @pytest.mark.parametrize(("part", "whole"), [(0, 5), (5, 5), (1, 2), (97, 100), (2, 1000)])
-def test_an_interval_holds_just_the_shares_that_would_not_be_surprising(part: int, whole: int) -> None:
-    """At each end that is not 0 or 1 the observed share lies 1.96 standard deviations away: Wilson's definition."""
+def test_an_interval_holds_just_the_fractions_that_would_not_be_surprising(part: int, whole: int) -> None:
+    """At each end that is not 0 or 1 the observed fraction lies 1.96 standard deviations away: Wilson's definition."""
     value, low, high = proportion(part, whole)
     assert 0 <= low <= value <= high <= 1
     for end in (low, high):
@@ -83,7 +83,7 @@ def test_contents_are_what_links_join(links: list, pairs: list) -> None:
 
 
 def test_bins_hold_every_pair_once_and_expect_the_mean_of_the_curve() -> None:
-    """Lower ends belong to a bin, upper ends to the next, but for the last."""
+    """A bin includes its lower end; its upper end belongs to the next bin, except in the last bin."""
     similarity = np.array([0.5, 0.59, 0.6, 0.8, 1.0])
     found = np.array([False, True, True, True, True])
     got = bins(similarity, found, [0.5, 0.6, 0.7, 1.0], lambda s: s**2)

@@ -24,7 +24,7 @@ def squares(values, out):  # type: ignore[no-untyped-def]
 
 @pytest.mark.parametrize("decorator", [kernel, raw_kernel, inner, raw_inner, inlined])
 def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ignore[no-untyped-def]
-    """Compiled it gives what Python gives, it holds no interpreter lock, and it is kept on disk."""
+    """A kernel computes what Python computes, releases the interpreter lock, and is stored on disk."""
     compiled = decorator(squares)
     out = np.empty(4, np.uint64)
     from_python(compiled)(np.arange(4, dtype=np.uint64), out)
@@ -34,7 +34,7 @@ def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ign
 
 
 def test_no_python_code_calls_a_kernel_that_only_kernels_can_call():
-    """It would end the process: such a kernel has no way in from Python."""
+    """Python cannot call such a kernel: it would end the process."""
     assert ("stream.kernels.hashing", "mix64") in inner_kernels()
     assert list(python_calls()) == []
 

@@ -69,7 +69,7 @@ def test_bags_are_similar_by_a_third_with_summed_and_a_half_with_greatest_union(
 
 
 def test_ratings_as_bags_count_a_film_once_a_star() -> None:
-    """Five stars and one against three and two share 3 + 1 of 5 + 2; only liking or hating them shares less."""
+    """Five stars and one against three and two have 3 + 1 of 5 + 2 in common; only liked or hated have less."""
     a, b = np.repeat([1, 2], [5, 1]), np.repeat([1, 2], [3, 2])
     assert jaccard_bag(a, b) == 4 / 7
     liked, hated = 10, 20
@@ -246,5 +246,5 @@ def test_edits_of_strings_of_different_lengths_obey_the_triangle_inequality(text
 
 @given(a=BAG, b=BAG)
 def test_different_sets_are_apart(a: list[int], b: list[int]) -> None:
-    """However often an element is repeated."""
+    """Repetitions of an element make no difference."""
     assert (measured("jaccard_distance", np.array(a, int), np.array(b, int)) > 0) == (set(a) != set(b))

@@ -38,7 +38,7 @@ def test_linear_functions_are_all_there_and_permutations() -> None:
 
 @pytest.mark.parametrize("prime", [11, 101, 257])
 def test_linear_functions_are_only_approximately_min_wise(prime: int) -> None:
-    """Two elements are never biased; of k no share is below 1 / (2 (k - 1)); 1, 2, 3 is biased."""
+    """Two elements are never biased; of k no fraction is below 1 / (2 (k - 1)); 1, 2, 3 is biased."""
     assert linear_shares([3, 8], prime).tolist() == [0.5, 0.5]
     for name, elements in SETS.items():
         reduced = sorted({x % prime for x in elements})
@@ -51,7 +51,7 @@ def test_linear_functions_are_only_approximately_min_wise(prime: int) -> None:
 
 
 def test_the_bias_of_linear_functions_is_gone_where_elements_are_hashed() -> None:
-    """By 40,000 functions modulo 2^61 - 1: ends of 0 to 9 come first too often; of ten hashed elements none does."""
+    """By 40,000 functions modulo 2^61 - 1: the ends of 0 to 9 come first too often; no hashed element does."""
     rows = 4000
 
     def fractions(elements: np.ndarray, family: object) -> np.ndarray:

@@ -39,7 +39,7 @@ def normalized(texts: list[str], form: NormalForm) -> list[str]:
 @given(st.lists(ASCII | BLANKS, max_size=5))
 @example(["\x1c\x1d\x1e\x1f", " \x00 ", "A\x1fB", "\x00"])
 def test_the_ascii_path_equals_the_general_one(form: NormalForm, texts: list[str]) -> None:
-    """In all eight forms, whatever the neighbours of a text are."""
+    """In all eight forms, with any neighbours."""
     assert normalized(texts, form) == [normalize(text, form) for text in texts]
 
 

@@ -19,7 +19,7 @@ def signature(shingles: list[int], rows: int, seed: int) -> list[int]:
 @pytest.mark.parametrize("size", [1, 2, 5, 20, 127, 128, 129, 1000, 5000])
 @pytest.mark.parametrize("rows", [1, 2, 126, 128, 1024])
 def test_no_row_is_empty_at_any_set_size_of_1_or_more(size: int, rows: int) -> None:
-    """Partial rows have three cases of infinity; these rows have none."""
+    """Partial rows have three cases of infinity; these rows are always finite."""
     assert EMPTY not in signature(list(range(1, size + 1)), rows, seed=3)
 
 

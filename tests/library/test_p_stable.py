@@ -1,4 +1,4 @@
-"""Lines cut in segments: the plane of the textbook, the law in any dimension, and rows that are the vector's alone."""
+"""Lines in segments: the plane of the textbook, the law in any dimension, and rows that depend on one vector alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_lines_in_the_plane_are_as_sensitive_as_worked_out(width: float) -> None
 
 
 def test_lines_at_right_angles_see_no_distance() -> None:
-    """Points one above the other always share a segment of a level line."""
+    """Points one above the other are always in one segment of a horizontal line."""
     level = np.array([[1, 0]], np.float32)
     points = np.array([[0.3, 0], [0.3, 100]], np.float32)
     first, second = segments(points, level, np.zeros(1), width=1)

@@ -40,21 +40,35 @@ def test_what_it_asserts_of_types_is_so_when_it_runs() -> None:
     assert "threshold=2.0" in public_types.use_the_errors()
 
 
-@pytest.mark.parametrize(
-    ("line", "error"),
-    [
-        ("reveal: int = Deduplicator().process([])", "Incompatible types in assignment"),
-        ("Config(threshhold=0.8)", "Unexpected keyword argument"),
-        ("Document('a').texts", 'has no attribute "texts"'),
-        ("sets.SCHEME._replace(keys=grids.keys)", "Argument"),
-    ],
-)
-def test_a_wrong_use_is_an_error_of_the_type_checker(tmp_path: Path, line: str, error: str) -> None:
-    """A wrong type, setting, field, or a function of another scheme."""
-    file = tmp_path / "wrong.py"
+WRONG = {
+    "reveal: int = Deduplicator().process([])": "Incompatible types in assignment",
+    "Config(threshhold=0.8)": "Unexpected keyword argument",
+    "Document('a').texts": 'has no attribute "texts"',
+    "sets.SCHEME._replace(keys=grids.keys)": "Argument",
+}
+
+
+@pytest.fixture(scope="module")
+def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
+    """The errors of one run of the type checker over all wrong lines, by line number."""
+    file = tmp_path_factory.mktemp("types") / "wrong.py"
     imports = "from stream import Config, Deduplicator, Document\nfrom stream.schemes import grids, sets\n"
-    file.write_text(f"{imports}{line}\n")
+    file.write_text(imports + "\n".join(WRONG))
     command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert error in done.stdout
+    assert done.returncode == 1, done.stdout + done.stderr
+    found: dict[int, str] = {}
+    for line in done.stdout.splitlines():
+        place, _, message = line.partition(": error: ")
+        if message:
+            number = int(place.rpartition(":")[2])
+            found[number] = found.get(number, "") + message
+    return found
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_use_is_an_error_of_the_type_checker(errors: dict[int, str], line: str) -> None:
+    """A wrong type, setting, field, or a function of another scheme: an error on its own line."""
+    number = 3 + list(WRONG).index(line)
+    assert WRONG[line] in errors[number]
+    assert set(errors) == set(range(3, 3 + len(WRONG)))

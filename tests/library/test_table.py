@@ -17,7 +17,7 @@ from table_model import (
     add,
     batch,
     chain,
-    dead_in,
+    hidden_in,
     item,
     jump,
     listed,
@@ -37,12 +37,12 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
     if one_key_space:
         limits = limits._replace(bucket_candidates=NO_LIMIT, probe_candidates=NO_LIMIT)
     world = World(rng, one_key_space)
-    dead_may_stand = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
+    hidden_may_remain = min(limits.bucket_candidates, limits.probe_candidates) != NO_LIMIT
     ends = {"slot_end": state.get(SLOT_END, 0), "byte_end": state.get(BYTE_END, 0)}
     model = Model(limits, **ends, ragged=rng.random() < 0.5)
     table = BandTable(8, limits)
     jump(table, state)
-    run_random(table, model, world, steps, dead_may_stand)
+    run_random(table, model, world, steps, hidden_may_remain)
 
 
 @pytest.mark.parametrize("seed", range(300))
@@ -57,7 +57,7 @@ def test_the_table_holds_while_its_32_bit_numbers_begin_again(seed: int) -> None
     random_run(seed, 25, WRAP)
 
 
-def test_a_bucket_of_long_ago_is_not_met_when_its_numbers_come_again() -> None:
+def test_an_old_bucket_has_no_candidates_when_its_numbers_repeat() -> None:
     """Each segment of the heads is swept before 2**32 postings have passed, also if no key falls into it."""
     table = BandTable(8, OPEN)
     add(table, *(item(n, n, [n]) for n in range(2_000)))
@@ -71,26 +71,26 @@ def test_a_bucket_of_long_ago_is_not_met_when_its_numbers_come_again() -> None:
 
 @pytest.mark.parametrize("seed", range(2_000, 2_060))
 def test_contents_ids_and_buckets_may_share_keys(seed: int) -> None:
-    """A chain of several kinds of postings serves each of them; none is lost to another's unlinking."""
+    """A chain may have several kinds of postings; unlinking one loses no other."""
     random_run(seed, 12, {}, one_key_space=True)
 
 
 def test_marks_of_probes_begin_again() -> None:
-    """The 32-bit number of a probe starts again before it could equal that of an earlier probe."""
+    """The 32-bit number of a probe restarts before it could repeat a stored number."""
     table = BandTable(8, OPEN)
     add(table, *(item(n, n, [n]) for n in range(100)), probe=False)
-    probes, met = batch([item(-n, -n, [n]) for n in range(100)]), [(n, n, False) for n in range(1, 100)]
+    probes, found = batch([item(-n, -n, [n]) for n in range(100)]), [(n, n, False) for n in range(1, 100)]
     for epoch in (1, 2**32 - 101, 2**32 - 100, 2**32 - 1):
         table._epoch = epoch
-        assert listed(table.probe_add(probes, add=False))[-99:] == met
+        assert listed(table.probe_add(probes, add=False))[-99:] == found
     table._store.seen[:] = np.arange(1, len(table._store.seen) + 1)
     table._epoch = 2**32 - 1
-    assert listed(table.probe_add(probes, add=False))[-99:] == met
+    assert listed(table.probe_add(probes, add=False))[-99:] == found
 
 
 @pytest.mark.parametrize("seed", range(4_000, 4_015))
 def test_a_batch_gives_what_one_by_one_gives(seed: int) -> None:
-    """Twins in one batch meet; where a batch is cut makes no difference."""
+    """Twins in one batch are a pair; the split into batches makes no difference."""
     rng = random.Random(seed)
     limits, world = random_limits(rng), World(rng)
     items = [world.item() for _ in range(200)]
@@ -113,15 +113,15 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(seed: int) -> Non
     kept = store._replace(seen=store.seen[:0], state=store.state[: band_table.FIRST_TIME + 1])
     arrays = [a for a in (*kept, *kept.heads) if isinstance(a, np.ndarray)]
     before = [a.copy() for a in arrays]
-    met = listed(table.probe_add(batch(probes), add=False))
+    probed = listed(table.probe_add(batch(probes), add=False))
     table.begin()
-    assert listed(table.probe_add(batch(probes), add=False)) == met
+    assert listed(table.probe_add(batch(probes), add=False)) == probed
     table.commit()
     assert all(np.array_equal(a, b) for a, b in zip(arrays, before, strict=True))
     for i, x in enumerate(probes):
         table.begin()
         found = [pair[1:] for pair in listed(table.probe_add(batch([x])))]
-        assert found == [pair[1:] for pair in met if pair[0] == i]
+        assert found == [pair[1:] for pair in probed if pair[0] == i]
         table.undo()
 
 
@@ -129,7 +129,7 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(seed: int) -> Non
 @pytest.mark.parametrize("probe", [True, False])
 @pytest.mark.parametrize("stories", [1, 2, 7])
 def test_a_thousand_copies_leave_one_posting_in_each_bucket(stories: int, probe: bool, ids: int) -> None:
-    """Stories that share buckets and are copied in turn stand once each, also replayed, or of one id."""
+    """Each story has one posting in a bucket, also after a replay and with a single id."""
     table = BandTable(8, OPEN)
     for n in range(0, 1_000, 10):
         add(table, *(item((n + j) % ids, (n + j) % stories, range(20)) for j in range(10)), probe=probe)
@@ -138,27 +138,27 @@ def test_a_thousand_copies_leave_one_posting_in_each_bucket(stories: int, probe:
     assert table.counts()["copies"] == (1_000 - stories if probe and ids > 1 else 0)
 
 
-def test_a_copy_looks_for_the_one_before_it_no_further_than_a_probe() -> None:
-    """With more newer stories than the cap the old posting stays, dead, but where no probe comes."""
+def test_a_copy_searches_for_the_copy_before_it_no_further_than_a_probe() -> None:
+    """With more newer stories than the limit, the old posting stays superseded, where no probe reaches it."""
     limits = OPEN._replace(bucket_candidates=3)
     table, model = BandTable(8, limits), Model(limits)
     items = [item(n, n % 8, "b") for n in range(40)] + [item(n, n, "b") for n in range(100, 120)]
     for x in items:
         assert add(table, x) == model.probe_add([x], True, True)
-        assert not dead_in(table, list(chain(table, spread("bucket", "b")))[:4])
+        assert not hidden_in(table, list(chain(table, spread("bucket", "b")))[:4])
     assert table.counts() == model.counts
-    assert dead_in(table, chain(table, spread("bucket", "b"))) == 32
+    assert hidden_in(table, chain(table, spread("bucket", "b"))) == 32
 
 
-def test_a_removed_copy_leaves_the_word_to_the_one_before_it() -> None:
-    """A removed story is reported by its newest copy that is left; without one it is not reported."""
+def test_after_the_removal_of_a_copy_the_copy_before_it_is_reported() -> None:
+    """A story is reported by its newest copy that is not removed; without such a copy it is not reported."""
     table = BandTable(8, OPEN)
     add(table, item("a", 1, "x"), item("b", 1, "x"))
-    for name, met in (("b", [(0, 0, False)]), ("a", [])):
+    for name, found in (("b", [(0, 0, False)]), ("a", [])):
         table.begin()
         assert table.remove(batch([item(name, 0)])) == 1
         table.commit()
-        assert listed(table.probe_add(batch([item("c", 2, "x")]), add=False)) == met
+        assert listed(table.probe_add(batch([item("c", 2, "x")]), add=False)) == found
 
 
 def test_removing_counts_every_version() -> None:
@@ -176,17 +176,17 @@ def test_removing_counts_every_version() -> None:
 
 
 def test_a_bucket_of_many_is_reported_whole() -> None:
-    """The room for candidates grows with what one batch meets, however high the cap."""
+    """The buffer of candidates grows with the candidates of a batch, up to any limit."""
     table = BandTable(8, OPEN._replace(bucket_candidates=int(NO_WINDOW)))
     add(table, *(item(n, n, "b") for n in range(20_000)), probe=False)
-    met = table.probe_add(batch([item(n, n, "b") for n in range(-3, 0)]), add=False)
-    assert met.slots.tolist() == 3 * list(range(19_999, -1, -1))
-    assert met.items.tolist() == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
+    found = table.probe_add(batch([item(n, n, "b") for n in range(-3, 0)]), add=False)
+    assert found.slots.tolist() == 3 * list(range(19_999, -1, -1))
+    assert found.items.tolist() == [0] * 20_000 + [1] * 20_000 + [2] * 20_000
 
 
 @pytest.mark.parametrize("place", ["add_pages", "grow"])
 def test_a_step_that_ran_out_of_memory_can_be_undone(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whichever growth fails, after undo the same batch gives what it gives a new table."""
+    """For each growth that fails: after undo, the same batch gives what it gives in a new table."""
     numbers = [(n // 2, 5_000 + n, *range(10_000 + n, 10_003 + n)) for n in range(1_500)]
     items = [Item(str(n), n // 2, tuple(k << 23 for k in keys)) for n, keys in enumerate(numbers)]  # one segment
     real, calls = getattr(band_table, place), []

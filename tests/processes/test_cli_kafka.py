@@ -7,11 +7,12 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
 import pytest
-from command import COMMAND, ROOT, clean_environment
+from command import COMMAND, PROCESS_SECONDS_MAX, ROOT, clean_environment
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
@@ -34,6 +35,14 @@ from workers.transport.memory.transport import MemoryTransport
 GROUP = get_command(app)
 NUMBERS = itertools.count()
 WORKERS = ("sign", "match", "link", "filter", "up")
+# The program, with half a second for the first connection.
+IMPATIENT = """
+import functools
+from workers.transport.kafka import connect
+connect.KafkaSettings = functools.partial(connect.KafkaSettings, connect_timeout_seconds=0.5)
+from workers.__main__ import main
+main()
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -76,12 +85,12 @@ def test_every_setting_is_an_option_with_its_help(names, models):
 @pytest.mark.parametrize("command", WORKERS)
 def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
     """The signals are taken over before anything that takes time is imported."""
-    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
     environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(number)
-        assert process.wait(30) == Exit.SUCCESS
+        assert process.wait(PROCESS_SECONDS_MAX) == Exit.SUCCESS
 
 
 def test_no_secret_is_an_option():
@@ -106,9 +115,14 @@ def test_workers_need_a_window(neardup, arguments):
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_command_that_does_not_wait_says_that_no_broker_answers(neardup):
-    """A code of its own."""
-    done = neardup("tail", "--bootstrap-servers", "127.0.0.1:1")
+def test_a_command_that_does_not_wait_says_that_no_broker_answers():
+    """It ends with the exit code for brokers. Here it waits for a connection a twentieth of the usual time."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, "tail", "--bootstrap-servers", "127.0.0.1:1"],
+        env=clean_environment(),
+        capture_output=True,
+        check=False,
+    )
     assert done.returncode == Exit.BROKER
     assert b"see whether the broker is up" in done.stderr
 

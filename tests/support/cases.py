@@ -20,7 +20,7 @@ from stream.tokens.token_order import TokenOrder
 
 # Schemes that sign sets of shingles and estimate their similarity from sketches, without an infinite row.
 SKETCHED = ("one_permutation", "minhash", "permutation")
-# And those of which a row may be infinite, for sets that leave few of them so.
+# Schemes whose rows may be infinite, with sets that leave few rows infinite.
 PARTIAL = ("partial_minhash", "grouped")
 _NO_URLS = "the words of the law differ by digits, which URLs drop: too few sets for errors that are independent"
 # (law, case) -> why the law does not hold there. A law is the name of its test function.
@@ -36,7 +36,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
         (law, case): "only copies are pairs, and this law is about others"
         for law in (
             "test_expired_ones_are_never_returned_and_live_ones_never_lost",
-            "test_the_last_documents_are_met_and_those_before_them_are_not",
+            "test_only_the_last_documents_are_compared",
         )
         for case in ("identical", "identical positions")
     },
@@ -45,7 +45,7 @@ EXCLUDED: dict[tuple[str, str], str] = {
 }
 
 STOPS = ["the", "of", "and", "to", "in", "is", "that", "for", "it", "was", "on", "are", "with", "they", "be", "at"]
-# Words of several scripts and lengths; none a stop word.
+# Words of several scripts and lengths, without stop words.
 CONTENT = [f"{stem}{ending}" for stem in ("rain", "göal", "marké", "tree", "вест") for ending in range(40)]
 
 
@@ -98,7 +98,7 @@ def random_stream(
     return out
 
 
-# Reasons that a text is never refused with -> the tests that meet them.
+# Reasons that no text is refused with -> the file of tests that produces them.
 SCHEME_REASONS: dict[str, str] = {
     "no_tokens": "test_json_lines.py",
     "tokens_type": "test_json_lines.py",
@@ -169,7 +169,7 @@ class Case(NamedTuple):
     stream: Callable[..., list[Document]] = random_stream
 
     def config(self, **settings: Any) -> Config:
-        """No bucket is cut, unless the settings say so."""
+        """Return the configuration; no bucket is truncated unless ``settings`` say so."""
         return Config(**{"bucket_candidates_max": 2**20, **self.settings, **settings})
 
 
@@ -179,7 +179,7 @@ def long_stream(rng: random.Random, size: int, **settings: Any) -> list[Document
 
 
 def some_order() -> TokenOrder:
-    """Of shingles of five characters that stand in random streams, not all of them, frequent and rare ones mixed."""
+    """Return an order of some shingles of random streams, frequent and rare ones mixed."""
     config = Config(scheme="prefix")
     found = SCHEMES["prefix"].features(random_stream(random.Random(0), 10), config.plan).features
     return TokenOrder(np.unique(found.values)[::2])
@@ -266,14 +266,14 @@ CASES: dict[str, Case] = {
 
 def every_case(law: Callable[..., None]) -> Callable[..., None]:
     """Run a law on every ``case`` that is not excluded from it by its name."""
-    kept = [case for case in CASES.values() if (law.__name__, case.name) not in EXCLUDED]
-    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)(law)
+    included = [case for case in CASES.values() if (law.__name__, case.name) not in EXCLUDED]
+    return pytest.mark.parametrize("case", included, ids=lambda case: case.name)(law)
 
 
 def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
     """Run a law on every ``case`` of sketched sets that is not excluded from it by its name."""
-    kept = [case for case in SETS_CASES if (law.__name__, case.name) not in EXCLUDED]
-    return pytest.mark.parametrize("case", kept, ids=lambda case: case.name)(law)
+    included = [case for case in SETS_CASES if (law.__name__, case.name) not in EXCLUDED]
+    return pytest.mark.parametrize("case", included, ids=lambda case: case.name)(law)
 
 
 def same(a: Iterable[npt.NDArray[Any]], b: Iterable[npt.NDArray[Any]]) -> bool:

@@ -40,7 +40,7 @@ WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BY
 
 
 class Item(NamedTuple):
-    """What the tests add: ``keys`` are the content's, the id's, then those of its buckets."""
+    """What the tests add: the first key is the content, the second the id; the others are bucket keys."""
 
     id: str
     content: int
@@ -60,7 +60,7 @@ def item(name: object, content: object, buckets: Iterable[object] = (), time: in
 
 
 def ragged_of(x: Item) -> bytes:
-    """The ragged evidence of an item, that of its content."""
+    """Return the ragged evidence of an item; it follows from the content."""
     return ragged_bytes(x.content)
 
 
@@ -71,7 +71,7 @@ def ragged_bytes(content: int) -> bytes:
 
 
 def payload_of(x: Item, key: int) -> tuple[int, int]:
-    """A position and a suffix length, that of the key in the content."""
+    """Return a position and a suffix length for a key in a content."""
     mixed = spread("payload", (x.content, key))
     return mixed % 5, mixed // 5 % 9 + 1
 
@@ -96,8 +96,8 @@ def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) ->
     )
 
 
-def listed(met: Candidates) -> list[tuple[int, int, bool]]:
-    return list(zip(met.items.tolist(), met.slots.tolist(), met.identical.tolist(), strict=True))
+def listed(found: Candidates) -> list[tuple[int, int, bool]]:
+    return list(zip(found.items.tolist(), found.slots.tolist(), found.identical.tolist(), strict=True))
 
 
 def in_slices(table: BandTable, items: Items, candidates_max: int, probe: bool, add: bool) -> Candidates:
@@ -117,14 +117,14 @@ def in_slices(table: BandTable, items: Items, candidates_max: int, probe: bool, 
 def add(table: BandTable, *items: Item, probe: bool = True) -> list[tuple[int, int, bool]]:
     """One step with one batch."""
     table.begin()
-    met = listed(table.probe_add(batch(list(items)), probe=probe))
+    found = listed(table.probe_add(batch(list(items)), probe=probe))
     table.commit()
-    return met
+    return found
 
 
 @dataclass
 class Entry:
-    """An item in the model's window; ``time`` is what it counts as, None before any item had one."""
+    """An item in the window of the model; ``time`` is its effective time, None before any item had one."""
 
     slot: int
     item: Item
@@ -166,7 +166,7 @@ class Model:
         top = copies[-1] if copies else None
         found, cuts = [], self.counts["cuts"]
         if probe:
-            copy = self._speaker(top, x, time) if top else None
+            copy = self._eligible_copy(top, x, time) if top else None
             found = [(copy.slot, True)] if copy else self._walk(x, time, top)
             self.counts["copies" if copy else "candidates"] += len(found)
             self.counts["truncated"] += self.counts["cuts"] > cuts
@@ -203,7 +203,7 @@ class Model:
     def _time(self, entry: Entry) -> int | None:
         return self.first if entry.time is None else entry.time
 
-    def _speaker(self, entry: Entry, x: Item, time: int | None) -> Entry | None:
+    def _eligible_copy(self, entry: Entry, x: Item, time: int | None) -> Entry | None:
         """The newest copy of an entry's content, from the entry on, that may pair with an item."""
         copies = [entry]
         if self.limits.by_content:
@@ -232,7 +232,7 @@ class Model:
                     break
                 if entry.slot not in seen and self._admits(x, entry.item, key):
                     seen.add(entry.slot)
-                    speaker = self._speaker(entry, x, time)
+                    speaker = self._eligible_copy(entry, x, time)
                     found += [(speaker.slot, False)] if speaker else []
         self.counts["cuts"] += len(found) == self.limits.probe_candidates
         return found
@@ -264,21 +264,21 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
         posting = posting - distance if distance else -1
 
 
-def dead_in(table: BandTable, postings: Iterable[int]) -> int:
+def hidden_in(table: BandTable, postings: Iterable[int]) -> int:
     """How many of some postings belong to slots that a newer copy has superseded."""
     places = [_slot_place(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
     return sum(bool(table._store.flags[place] & SUPERSEDED) for place in places)
 
 
-def check_chains(table: BandTable, model: Model, dead_may_stand: bool) -> None:
+def check_chains(table: BandTable, model: Model, hidden_may_remain: bool) -> None:
     """Every chain is strictly newest first and holds one key only; no posting is missing."""
-    key_of, standing, dead = {}, set(), set()
+    key_of, standing, superseded = {}, set(), set()
     for entry in model.live:
         start = int(_first_posting(table._store, entry.slot, table._base))
         key_of.update({start + j: key for j, key in enumerate(entry.item.keys)})
         flags = table._store.flags[_slot_place(table._store, entry.slot)]
         assert bool(flags & SUPERSEDED) == entry.superseded
-        (dead if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
+        (superseded if entry.superseded else standing).update(range(start + 2, start + len(entry.item.keys)))
         standing.update((start, start + 1))
     reached: set[int] = set()
     for key in set(key_of.values()):
@@ -287,7 +287,7 @@ def check_chains(table: BandTable, model: Model, dead_may_stand: bool) -> None:
         assert {key_of[posting] for posting in postings} == {key} if postings else True
         reached.update(postings)
     assert standing <= reached
-    assert dead_may_stand or not dead & reached
+    assert hidden_may_remain or not superseded & reached
 
 
 def check_answers(table: BandTable, model: Model) -> None:
@@ -366,7 +366,7 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
     table._base = state.get(POSTING_END, 0)
 
 
-def run_random(table: BandTable, model: Model, world: World, steps: int, dead_may_stand: bool) -> Model:
+def run_random(table: BandTable, model: Model, world: World, steps: int, hidden_may_remain: bool) -> Model:
     """Steps of random operations on both, equal in their answers after each; returns the model as it then is."""
     rng = world.rng
     kinds = {"ragged": model.ragged, "payloads": model.limits.admit_ratio > 0}
@@ -380,8 +380,8 @@ def run_random(table: BandTable, model: Model, world: World, steps: int, dead_ma
             else:
                 probes, adds = rng.choice([(True, True)] * 4 + [(True, False), (False, True)])
                 items = world.items()
-                met = listed(in_slices(table, batch(items, **kinds), rng.choice([1, 3, NO_LIMIT]), probes, adds))
-                assert met == model.probe_add(items, probes, adds)
+                found = listed(in_slices(table, batch(items, **kinds), rng.choice([1, 3, NO_LIMIT]), probes, adds))
+                assert found == model.probe_add(items, probes, adds)
             check_answers(table, model)
         if rng.random() < 0.3:
             table.undo()
@@ -390,7 +390,7 @@ def run_random(table: BandTable, model: Model, world: World, steps: int, dead_ma
             table.commit()
         check_answers(table, model)
         if not world.one_key_space:
-            check_chains(table, model, dead_may_stand)
+            check_chains(table, model, hidden_may_remain)
         items = world.items()
         assert listed(table.probe_add(batch(items, **kinds), add=False)) == model.probe_add(items, True, False)
     return model

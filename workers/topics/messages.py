@@ -1,4 +1,4 @@
-"""The topics, their names and their messages other than ``bands`` (for that one see ``stream.bands_message``).
+"""The messages of all topics but ``bands``, whose message is in ``stream.bands_message``.
 
 ``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
 documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic
