@@ -33,6 +33,7 @@ from benchmarks import (
     table,
     truncation,
     vectors,
+    verdicts,
 )
 from benchmarks.measure import ONE_THREAD
 from benchmarks.recall import RECALL
@@ -43,9 +44,23 @@ Scenario = Callable[[Size], Iterable[Result]]
 # Permanent ids -> what runs.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
-    for module in (peers, table, floods, floor, recall_sets, real, cli, entities, exact, vectors, scripts, truncation)
+    for module in (
+        peers,
+        table,
+        floods,
+        floor,
+        recall_sets,
+        real,
+        cli,
+        entities,
+        exact,
+        vectors,
+        scripts,
+        truncation,
+        verdicts,
+    )
     for id_, run in module.SCENARIOS.items()
-}
+}  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,

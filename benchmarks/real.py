@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from benchmarks.report import Result, Size, Target, checksum
-from benchmarks.texts import similar_pairs
+from benchmarks.texts import jaccard, similar_pairs
 from stream import Config, Deduplicator, Document
 from stream.schemes import SCHEMES
 
@@ -129,13 +129,8 @@ def find(row: RealSet, config: Config) -> Found:
         a, b = sorted((content[left], content[right]))
         if a != b:
             known.add((a, b))
-    similarity = {(a, b): truth.get((a, b)) or _jaccard(sets[a], sets[b]) for a, b in emitted}
+    similarity = {(a, b): truth.get((a, b)) or jaccard(sets[a], sets[b]) for a, b in emitted}
     return Found(truth, emitted, similarity, len(sets), len(known ^ set(truth)), links)
-
-
-def _jaccard(a: npt.NDArray[np.uint64], b: npt.NDArray[np.uint64]) -> float:
-    common = len(np.intersect1d(a, b, assume_unique=True))
-    return common / (len(a) + len(b) - common)
 
 
 def run(size: Size) -> Iterator[Result]:

@@ -122,7 +122,7 @@ def shingle_sets(texts: Sequence[str], shingler: Shingler) -> list[Ints]:
     ]
 
 
-def jaccard(a: Ints, b: Ints) -> float:
+def jaccard(a: npt.NDArray[np.integer], b: npt.NDArray[np.integer]) -> float:
     """Exact Jaccard similarity of two sorted sets without repetitions."""
     common = len(np.intersect1d(a, b, assume_unique=True))
     return common / (len(a) + len(b) - common)

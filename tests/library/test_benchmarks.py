@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import unicodedata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,11 +25,14 @@ from benchmarks import (
     table,
     truncation,
     vectors,
+    verdicts,
 )
 from benchmarks.report import Result, Target, checksum
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
 from stream.schemes import SCHEMES
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_texts_follow_from_their_seed() -> None:
@@ -304,8 +308,26 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
-        "S11-scripts", "S12-truncation",
+        "S11-scripts", "S12-truncation", "S13-verdicts",
     ]  # fmt: skip
+
+
+def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None:
+    """With exact scores: a kept content is at least as similar as the threshold asks; components drop others too."""
+    if not real.DATA.exists():
+        pytest.skip("the folder of real data, shared/data next to the project, is not there")
+    results = {result.name: result for result in verdicts.run("smoke")}
+    name = "itn_multilingual char5, exact"
+    assert results[f"{name}, verdicts: unsupported"].verdict == "reached"
+    assert results[f"{name}, verdicts: unsupported"].details["dropped"] > 500
+    components = results[f"{name}, components: unsupported"]
+    assert (components.value or 0.0) > 0.05
+    assert components.details["b3_precision"] < results[f"{name}, verdicts: unsupported"].details["b3_precision"]
+    (row,) = (
+        line for line in (ROOT / "docs" / "GUARANTEES.md").read_text(encoding="utf-8").splitlines()
+        if line.strip().startswith(f"| {name} | components |")
+    )  # fmt: skip
+    assert f"| {components.value:.4f} |" in row
 
 
 def test_truncation_costs_pairs_and_no_clusters() -> None:
@@ -325,3 +347,14 @@ def test_b_cubed_recall_is_the_fraction_of_a_cluster_that_stays_together() -> No
     assert (
         truncation.components("abcd", [("a", "b"), ("c", "b")])["c"] == truncation.components("ab", [("a", "b")])["b"]
     )
+
+
+def test_the_table_of_the_readme_has_a_row_for_each_contender_that_is_installed(monkeypatch):
+    """neardup is the measure of all columns."""
+    monkeypatch.setattr(scripts, "_TABLE_DOCUMENTS", 2)
+    monkeypatch.setattr(scripts, "_PEERS", ())
+    monkeypatch.setitem(scripts.CONTENDERS, "datasketch", scripts.CONTENDERS["neardup"]._replace(package="absent"))
+    head, line, row = scripts.table()
+    assert head.startswith("| | ASCII |")
+    assert head.count("|") == line.count("|") == row.count("|")
+    assert row.startswith("| neardup | 1 |")

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 from cases import CASES
-from command import WORDS
+from command import PROCESS_SECONDS_MAX, WORDS
 
 from stream import Deduplicator, Document
 from stream.kernels.compile import kernel
@@ -276,7 +276,7 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
     while not list(tmp_path.glob("neardup-*/join.duckdb")) and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
     assert b"ended: interrupted" in err
     assert not list(tmp_path.iterdir())

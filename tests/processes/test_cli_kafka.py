@@ -12,7 +12,7 @@ import time
 from types import SimpleNamespace
 
 import pytest
-from command import COMMAND, ROOT, clean_environment
+from command import COMMAND, PROCESS_SECONDS_MAX, ROOT, clean_environment
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
@@ -85,12 +85,12 @@ def test_every_setting_is_an_option_with_its_help(names, models):
 @pytest.mark.parametrize("command", WORKERS)
 def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
     """The signals are taken over before anything that takes time is imported."""
-    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(60)\n")
+    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
     environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
         assert process.stdout.readline() == b"loading\n"
         process.send_signal(number)
-        assert process.wait(30) == Exit.SUCCESS
+        assert process.wait(PROCESS_SECONDS_MAX) == Exit.SUCCESS
 
 
 def test_no_secret_is_an_option():

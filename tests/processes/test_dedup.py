@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from command import WORDS
+from command import PROCESS_SECONDS_MAX, WORDS
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -270,7 +270,7 @@ def test_the_first_document_is_written_before_the_second_is_read(start):
     process.stdin.flush()
     assert process.stdout.readline() == lines(doc("c", OTHER))
     process.send_signal(signal.SIGINT)
-    out, messages = process.communicate(timeout=30)
+    out, messages = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert (process.returncode, out) == (Exit.INTERRUPTED, b"")
     shown = messages.decode().splitlines()
     assert shown[:4] == ["documents: 3", "kept: 2", "duplicates: 1", "unchanged: 0"]

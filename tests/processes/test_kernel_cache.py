@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from command import ROOT, clean_environment
+from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 
 
 @pytest.fixture
@@ -66,6 +66,10 @@ def test_a_process_leaves_though_a_thread_of_a_library_does_not_end():
         "print('written'); leave(7)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, env=clean_environment(), check=False, timeout=60
+        [sys.executable, "-c", code],
+        capture_output=True,
+        env=clean_environment(),
+        check=False,
+        timeout=PROCESS_SECONDS_MAX,
     )
     assert (done.returncode, done.stdout) == (7, b"written\n")

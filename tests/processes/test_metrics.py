@@ -8,6 +8,7 @@ import pytest
 from command import ROOT
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
+from shell_harness import TEXT, Bench
 
 from stream.documents import REASONS
 from workers.service.shell import CAUSES as RESTART_CAUSES
@@ -129,3 +130,15 @@ def test_an_unknown_name_is_a_bug():
     """No metric without a row of the table."""
     with pytest.raises(KeyError):
         Metrics("sign").count("postings")
+
+
+def test_a_matcher_counts_documents_with_a_near_duplicate_and_shows_the_recall_it_promises():
+    """A document counts once, however many pairs it makes in a partition."""
+    bench = Bench(bands_partitions=1)
+    bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT + " and again"), ("d", "nothing of the kind, at all"))
+    bench.run("sign", lambda: bench.has_taken_all("sign"))
+    bench.run("match", lambda: bench.has_taken_all("match"))
+    metrics = bench.metrics["match"]
+    assert metrics.value("pairs") == 3
+    assert metrics.value("paired_documents") == 2
+    assert 0.95 <= metrics.value("promised_recall_ratio") < 1

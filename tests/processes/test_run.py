@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from command import WORDS
+from command import PROCESS_SECONDS_MAX, WORDS
 
 from stream import Config, Deduplicator, Document
 from workers.process.exits import Exit
@@ -31,7 +31,7 @@ def pairs(out):
     return [json.loads(line) for line in out.splitlines()]
 
 
-def next_line(process, seconds=30.0):
+def next_line(process, seconds=PROCESS_SECONDS_MAX):
     """The next line that a process writes; fails when it does not come."""
     found = []
     reader = threading.Thread(target=lambda: found.append(process.stdout.readline()), daemon=True)
@@ -118,7 +118,7 @@ def test_interrupted_it_writes_the_summary(start):
     process.stdin.flush()
     next_line(process)
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert process.returncode == Exit.INTERRUPTED
     assert err.decode().splitlines()[0] == "documents: 2"
     assert "refused: 0" in err.decode().splitlines()
@@ -145,7 +145,7 @@ def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_p
     with path.open("ab") as log:
         log.write(lines(doc("e"))[:50])
     process.terminate()
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=PROCESS_SECONDS_MAX)
     assert process.returncode == Exit.TERMINATED
     assert err.decode().splitlines()[0] == "documents: 4"
     assert "refused: 0" in err.decode().splitlines()
@@ -250,7 +250,9 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
         with path.open("wb") as file:
             file.writelines(lines(doc(f"{i}", os.urandom(1500).hex())) for i in range(count))
         arguments = ["run", str(path), "--quiet", "--window-documents", "500"]
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, check=True, timeout=60)
+        done = subprocess.run(
+            [sys.executable, "-c", code, *arguments], capture_output=True, check=True, timeout=PROCESS_SECONDS_MAX
+        )
         peaks.append(int(done.stderr))
     small, large = peaks
     assert large < small * 1.25, f"{small} KiB for 2,500 documents, {large} for 20,000"
@@ -322,9 +324,20 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
     assert len(warnings) == 1
-    assert "documents had more candidates than bucket_candidates_max (2) allows" in warnings[0]
+    assert (
+        "documents had more candidates than bucket_candidates_max (2) or probe_candidates_max (128) allows"
+        in warnings[0]
+    )
     assert "new versions of ids in the window: 2" in done.stderr.decode().splitlines()
     assert b"warning" not in neardup("run", stdin=stdin).stderr
+
+
+def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
+    """With the recall that their sizes allow; the default scheme has none to warn of."""
+    stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)))
+    warned = neardup("run", "--scheme", "grouped", stdin=stdin).stderr.decode()
+    assert "documents are too small for scheme grouped, so the recall at the threshold is 0." in warned
+    assert b"too small" not in neardup("run", stdin=stdin).stderr
 
 
 def test_no_document_is_late_where_there_is_no_window(neardup):

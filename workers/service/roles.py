@@ -35,6 +35,7 @@ from workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from workers.stages.verdicts.intake import LinkPlan
 from workers.stages.verdicts.linker import LinkWorker
 from workers.stages.verdicts.state import LinkState
+from workers.stages.verdicts.watermarks import Watermarks
 from workers.telemetry.observer import Observer
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.messages import Envelope
@@ -133,6 +134,7 @@ def _matcher(
     names = names_of(settings)
     check_bands(transport, settings)
     check_topics(transport, settings, (names.topics.bands, names.topics.candidates, names.topics.links))
+    observer.set("promised_recall_ratio", 1.0 if SCHEMES[settings.scheme].exact else settings.tuning.recall)
     plan = MatchPlan(
         config=settings,
         topics=names.topics,
@@ -297,7 +299,7 @@ def warm_decisions() -> None:
     state.add_arrivals(0, rows, 0)
     taken = state.take(np.array([3]), len(kinds))
     if taken is not None:
-        state.decide(taken, [])
+        state.decide(taken, Watermarks(1, allow_gap=False))
         state.undo()
     kafka_records.warm()
 

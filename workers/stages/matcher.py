@@ -340,6 +340,7 @@ class MatchWorker:
             self.observer.count("documents", applied.documents)
             self.observer.count("unplaced", unplaced(applied.links))
             if applied.matches.older:
+                self.observer.count("paired_documents", len(set(applied.matches.newer)))
                 self.observer.sample("similarity_ratio", applied.matches.similarity)
                 self.observer.sample("end_to_end_seconds", now - applied.matches.newer_times / _MICROSECONDS)
         for partition in touched:

@@ -28,6 +28,7 @@ from workers.commands.run import SWITCH_SECONDS, check_follow
 from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
+from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
 from workers.sources.paths import display
@@ -59,9 +60,12 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
+        compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
+            compiler.wait()
             fill(matcher, options.window_from, decider)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
+            compiler.wait()
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()

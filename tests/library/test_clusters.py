@@ -1,0 +1,122 @@
+"""Clusters against labels and against pairs: the definitions, written plainly, and intervals that cover."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.evaluation.clusters import (
+    Quality,
+    components,
+    counts_of_labels,
+    counts_of_pairs,
+    lowest_similarities,
+    quality,
+)
+
+PARTITION = st.integers(1, 14).flatmap(
+    lambda n: st.tuples(*(st.lists(st.integers(0, 4), min_size=n, max_size=n) for _ in range(2)))
+)
+
+
+def plain(clusters: list[int], related: set[tuple[int, int]]) -> list[float]:
+    """The measures by their definitions, over all pairs of documents."""
+    n = len(clusters)
+    pairs = list(combinations(range(n), 2))
+    together = {(i, j) for i, j in pairs if clusters[i] == clusters[j]}
+    hits = len(together & related)
+
+    def ratio(part: float, whole: float) -> float:
+        return part / whole if whole else math.nan
+
+    def among(i: int, pairs: set[tuple[int, int]]) -> set[int]:
+        return {i} | {j for j in range(n) if (min(i, j), max(i, j)) in pairs}
+
+    precisions = [len(among(i, together) & among(i, related)) / len(among(i, together)) for i in range(n)]
+    recalls = [len(among(i, together) & among(i, related)) / len(among(i, related)) for i in range(n)]
+    b3_precision, b3_recall = sum(precisions) / n, sum(recalls) / n
+    chance = ratio(len(together) * len(related), len(pairs))
+    return [
+        ratio(hits, len(together)),
+        ratio(hits, len(related)),
+        ratio(2 * hits, len(together) + len(related)),
+        b3_precision,
+        b3_recall,
+        2 * b3_precision * b3_recall / (b3_precision + b3_recall),
+        ratio(hits - chance, (len(together) + len(related)) / 2 - chance),
+    ]
+
+
+def values(found: Quality) -> list[float]:
+    return [measure.value for measure in found]
+
+
+@given(PARTITION)
+def test_measures_against_labels_are_those_of_the_definitions(partitions: tuple[list[int], list[int]]) -> None:
+    """For any two partitions of the same documents."""
+    clusters, labels = partitions
+    related = {(i, j) for i, j in combinations(range(len(labels)), 2) if labels[i] == labels[j]}
+    found = quality(counts_of_labels(np.array(clusters), np.array(labels)))
+    assert values(found) == pytest.approx(plain(clusters, related), nan_ok=True)
+
+
+@given(PARTITION, st.data())
+def test_measures_against_pairs_are_those_of_the_definitions(
+    partitions: tuple[list[int], list[int]], data: st.DataObject
+) -> None:
+    """Also of pairs that make no partition."""
+    clusters, _ = partitions
+    related = data.draw(st.sets(st.sampled_from([(-1, -1), *combinations(range(len(clusters)), 2)]))) - {(-1, -1)}
+    a, b = (np.array([pair[side] for pair in sorted(related)], np.int64) for side in (0, 1))
+    found = quality(counts_of_pairs(np.array(clusters), a, b))
+    assert values(found) == pytest.approx(plain(clusters, related), nan_ok=True)
+
+
+def test_the_textbook_example_of_the_adjusted_rand_index() -> None:
+    """Hubert and Arabie's formula on the contingency table ((1, 1, 0), (1, 2, 1), (0, 0, 4)) gives .313."""
+    table = [(0, 0), (0, 1), (1, 0), (1, 1), (1, 1), (1, 2), (2, 2), (2, 2), (2, 2), (2, 2)]
+    clusters, labels = (np.array(column) for column in zip(*table, strict=True))
+    assert quality(counts_of_labels(clusters, labels)).adjusted_rand.value == pytest.approx(0.313, abs=5e-4)
+
+
+def test_intervals_cover_the_truth() -> None:
+    """Of 300 samples of clusters that are split or joined at random, nine in ten intervals hold the true value."""
+    rng = np.random.default_rng(3)
+
+    def sample(groups: int) -> Quality:
+        labels = np.repeat(np.arange(groups), 4)
+        clusters = labels * 10 + (rng.random(len(labels)) < 0.3)
+        joined = np.where(labels % 5 == 1, labels - 1, labels)
+        return quality(counts_of_labels(clusters, joined))
+
+    truth = values(sample(40_000))
+    samples = [sample(100) for _ in range(300)]
+    for measure in range(len(truth)):
+        held = sum(s[measure].low <= truth[measure] <= s[measure].high for s in samples)
+        assert held >= 270, Quality._fields[measure]
+
+
+def test_one_unit_has_no_interval() -> None:
+    """Nothing says how much another sample would differ."""
+    found = quality(counts_of_labels(np.zeros(5, np.int64), np.arange(5)))
+    assert found.precision.value == 0.0
+    assert math.isnan(found.precision.low)
+    assert math.isnan(quality(counts_of_labels(np.empty(0, np.int64), np.empty(0, np.int64))).b3_f1.value)
+
+
+def test_the_lowest_similarity_inside_a_cluster_is_unknown_where_a_pair_is_missing() -> None:
+    """It lies below every listed one then."""
+    a, b, similarity = np.array([0, 0, 1, 3]), np.array([1, 2, 2, 4]), np.array([0.9, 0.7, 0.8, 0.6])
+    lowest = lowest_similarities(np.array([0, 0, 0, 1, 1, 2]), a, b, similarity)
+    assert lowest.tolist() == [0.7, 0.6, 1.0]
+    assert np.isnan(lowest_similarities(np.array([0, 0, 0, 0]), a[:3], b[:3], similarity[:3])[0])
+
+
+def test_components_are_named_by_their_first_document() -> None:
+    """However the pairs are ordered."""
+    assert components(6, np.array([4, 1, 3]), np.array([1, 3, 5])).tolist() == [0, 1, 2, 1, 1, 1]
