@@ -24,7 +24,8 @@ help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
-	$(BIN)/neardup run --window-documents 200000 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
+	@echo "Near-duplicates among the Python files of this machine; a first run compiles for about 10 seconds."
+	@$(BIN)/neardup run --window-documents 200000 --walk-reports-max 0 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
 	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup

@@ -5,6 +5,8 @@ of it, so that all scripts have shingles of the same frequencies. Where the fold
 blurbs of a language are joined to texts of 5,000 code points.
 
 ``neardup`` normalises every text. The peers do not, and their shingles are cut in Python, as their users do it.
+
+``python -m benchmarks.scripts`` prints the table of the README: few texts, every peer, datasketch both ways.
 """
 
 from __future__ import annotations
@@ -173,4 +175,39 @@ def _race(name: str, stream: list[Document], present: list[str], size: Size) -> 
         yield Result(ID, f"{name}: {row.title}", min(times[entrant]) / ours, "times slower", details=details)
 
 
+# The table of the README: the title of a column, and its texts.
+_COLUMNS: dict[str, Callable[[int], list[Document]]] = {
+    "ASCII": functools.partial(generated, "ASCII"),
+    "English news, curly quotes": functools.partial(real, "English with quotes"),
+    "Arabic news": functools.partial(real, "Arabic"),
+}
+_TABLE_DOCUMENTS = 40
+
+
+def table() -> list[str]:
+    """The lines of a table in Markdown: for each contender, how many times slower than neardup it is on the same texts.
+
+    Columns whose real data is absent are left out. A contender of another shape is compared with neardup in that shape.
+    """
+    sets = {title: texts for title, make in _COLUMNS.items() if (texts := make(_TABLE_DOCUMENTS))}
+    rows = [name for name in ("neardup", "datasketch", *_PEERS, "neardup-16x8") if CONTENDERS[name].version]
+    cells: dict[str, list[str]] = {name: [] for name in rows}
+    for texts in sets.values():
+        starts = {name: functools.partial(_start, name, texts) for name in rows}
+        times = interleaved(starts, {name: 1 if name == "datasketch" else 9 for name in rows})
+        for name in rows:
+            ours = "neardup-16x8" if CONTENDERS[name].shape == (16, 8) else "neardup"
+            cells[name].append(f"{min(times[name]) / min(times[ours]):,.3g}")
+    out = ["| | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
+    return out + [f"| {CONTENDERS[n].title} | {' | '.join(cells[n])} |" for n in rows if n != "neardup-16x8"]
+
+
+def _start(name: str, texts: list[Document]) -> None:
+    row = CONTENDERS[name]
+    row.start("chars", *row.shape)(texts)
+
+
 SCENARIOS = {ID: run}
+
+if __name__ == "__main__":
+    print("\n".join(table()))

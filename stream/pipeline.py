@@ -194,7 +194,9 @@ class Matcher:
         self.score_min = 0.0 if candidates else config.tuning.score_min
         self._ties_by_id = partition is not None
         self._scheme = SCHEMES[config.scheme]
-        self.table = BandTable(config.plan.width, table_limits(config, self._scheme))
+        # A partition holds some keys of an item only, so it cannot count those that two items share.
+        limits = table_limits(config, self._scheme)
+        self.table = BandTable(config.plan.width, limits._replace(counted=limits.counted and self.partition.of == 1))
 
     def match(self, batch: Batch, *, probe: bool = True, add: bool = True) -> Matches:
         """Probe the table with each item, then add it; score the candidates; return the pairs of the partition."""
@@ -325,4 +327,5 @@ def table_limits(config: Config, scheme: AnyScheme) -> Limits:
         probe_candidates=config.probe_limit or NO_LIMIT,
         by_content=scheme.by_content,
         admit_ratio=config.threshold,
+        counted=scheme.has_payloads,
     )

@@ -182,6 +182,12 @@ class Decisions:
         """Return the event times of kept rows in microseconds, ``int64[m]``."""
         return self._columns.times[self._pages.at(numbers)]
 
+    def newest(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+        """Return the number of the newest row of each content, ``int64[m]``, -1 where none is kept."""
+        numbers = np.empty(len(contents), np.int64)
+        rule.newest_rows(self._columns, contents, numbers)
+        return numbers
+
     @property
     def stream_time(self) -> int:
         """The greatest event time decided, in microseconds, or ``NO_TIME``."""

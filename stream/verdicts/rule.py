@@ -321,6 +321,13 @@ def decide_document(columns, rules, arrivals, i, pairs, first, end, verdicts):
 
 
 @raw_kernel
+def newest_rows(columns, contents, numbers):
+    """Find the newest kept row of each content, ``NONE`` where there is none."""
+    for i in range(len(contents)):
+        numbers[i] = newest(columns.content_map, columns.contents, columns, contents[i])
+
+
+@raw_kernel
 def rebuild(columns, end):
     """Fill the empty maps from the rows below ``end``, from the oldest to the newest."""
     state = columns.state

@@ -347,3 +347,14 @@ def test_b_cubed_recall_is_the_fraction_of_a_cluster_that_stays_together() -> No
     assert (
         truncation.components("abcd", [("a", "b"), ("c", "b")])["c"] == truncation.components("ab", [("a", "b")])["b"]
     )
+
+
+def test_the_table_of_the_readme_has_a_row_for_each_contender_that_is_installed(monkeypatch):
+    """neardup is the measure of all columns."""
+    monkeypatch.setattr(scripts, "_TABLE_DOCUMENTS", 2)
+    monkeypatch.setattr(scripts, "_PEERS", ())
+    monkeypatch.setitem(scripts.CONTENDERS, "datasketch", scripts.CONTENDERS["neardup"]._replace(package="absent"))
+    head, line, row = scripts.table()
+    assert head.startswith("| | ASCII |")
+    assert head.count("|") == line.count("|") == row.count("|")
+    assert row.startswith("| neardup | 1 |")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from stream import Config, ConfigError, Deduplicator, Document
+from stream.config import _OF_SCHEMES, _Asked
 from stream.evaluation.judging import confusion
+from stream.schemes import SCHEMES
 from stream.theory.families import collision
 from stream.tokens.token_order import TokenOrder
 
@@ -92,3 +96,20 @@ def test_too_few_documents_are_reported_as_they_were_given():
     with pytest.raises(ConfigError, match="documents is 3, but the pairs name 5"):
         confusion([("a", "b")], [("a", "c")], documents=3, copies=2)
     assert confusion([("a", "b")], [("a", "c")], documents=5, copies=2).true_negatives == 1
+
+
+def test_the_table_of_settings_lists_what_each_scheme_uses():
+    """In docs/GUARANTEES.md; what every scheme uses stands above the table."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "GUARANTEES.md").read_text(encoding="utf-8")
+    table = page.split("### Settings of each scheme")[1].split("###")[0]
+    listed = {name: {"threshold", "min_similarity", "seed"} for name in SCHEMES}
+    for schemes, settings in re.findall(r"^\| (`.*`) \| (`.*`) \|$", table, re.M):
+        for name in re.findall(r"`(\w+)`", schemes):
+            listed[name] |= set(re.findall(r"`(\w+)`", settings))
+    for name, scheme in SCHEMES.items():
+        used = set()
+        for example in scheme.examples:
+            asked = _Asked(Config(scheme=name, **example))
+            scheme.plan(asked)
+            used |= asked.names & _OF_SCHEMES
+        assert listed[name] == used, name

@@ -11,6 +11,7 @@ from verdict_model import Decision, Event, VerdictModel
 from stream.kernels.hashing import GOLDEN, mix64
 from stream.table import NO_WINDOW
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import DOCUMENT, REMOVAL
 
 _mix64 = from_python(mix64)
@@ -60,6 +61,7 @@ class Named(Decisions):
 
     def __init__(self, limits):
         super().__init__(limits)
+        self.limits = limits
         self.numbers = {}
 
 
@@ -109,6 +111,51 @@ def test_the_kernel_decides_as_the_model(events, window, lateness, by_content, d
         decisions.commit()
     assert found == expected
     assert decisions.ignored == model.ignored
+
+
+def restored(decisions, events, decided, first):
+    """New decisions, from what was decided of the events from ``first`` on."""
+    again = Named(decisions.limits)
+    rows = [
+        -1 if one.status != "duplicate" or one.original is None or one.original < first else one.original - first
+        for one in decided
+    ]
+    columns = Decided(
+        np.array([STATUSES.index(one.status) for one in decided], np.uint8),
+        np.array([one.cluster for one in decided], np.int64),
+        np.array(rows, np.int64),
+        np.array([one.similarity for one in decided], np.float32),
+    )
+    arrivals = Arrivals(
+        np.arange(first, first + len(events)),
+        np.array([DOCUMENT if event.time is not None else REMOVAL for event in events], np.uint8),
+        np.array([hashed(event.id) for event in events], np.uint64),
+        np.array([event.time or 0 for event in events], np.int64),
+        np.array([hashed(event.content) for event in events], np.uint64),
+    )
+    numbers = again.restore(arrivals, columns, decisions.stream_time)
+    again.numbers.update({first + i: number for i, number in enumerate(numbers.tolist()) if number >= 0})
+    return again
+
+
+@settings(max_examples=400)
+@given(schedules(), st.integers(5, 60), st.integers(0, 20), st.booleans(), st.data())
+def test_decisions_restored_from_verdicts_go_on_as_the_ones_before(events, window, lateness, by_content, data):
+    """From any arrival at or before the oldest row that is kept, whatever was decided earlier."""
+    decisions = Named(VerdictLimits(window, lateness, 1 << 20, by_content))
+    at = data.draw(st.integers(1, len(events)))
+    decisions.begin()
+    decided = run(decisions, events[:at])
+    decisions.commit()
+    oldest = min((place for place, number in decisions.numbers.items() if number >= decisions.first), default=at)
+    first = data.draw(st.integers(0, oldest))
+    again = restored(decisions, events[first:at], decided[first:], first)
+    outcomes = []
+    for each in (decisions, again):
+        each.begin()
+        outcomes.append(run(each, events[at:], at))
+        each.commit()
+    assert outcomes[0] == outcomes[1]
 
 
 def statuses(decisions):

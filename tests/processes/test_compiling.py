@@ -38,6 +38,16 @@ def test_the_compiler_reports_to_it():
     assert watch.seconds > 0
 
 
+def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once():
+    """A thread that signs may compile while another waits for the table."""
+    clock = iter([1.0, 5.0])
+    watch = Compiling(lambda line: None, lambda: next(clock))
+    with watch.waiting():
+        watch.on_start(None)
+        watch.on_end(None)
+    assert (watch.functions, watch.seconds) == (1, 4.0)
+
+
 @pytest.mark.parametrize("scheme", ["one_permutation", "prefix", "identical"])
 def test_the_second_process_compiles_what_every_scheme_calls(scheme):
     """The table's kernels have one signature, so nothing is compiled again."""

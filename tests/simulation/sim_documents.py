@@ -157,7 +157,7 @@ class Feed:
         self, key: bytes | None, value: bytes | None, name: str, time: int, text: str | None, reason: str | None = None
     ) -> Truth:
         partition = partition_of_key(key or b"", self.partitions)
-        headers = (("count", str(len(self.truths)).encode()), ("none", None)) if len(self.truths) % 2 else ()
+        headers = (("count", str(len(self.truths)).encode()), ("none", b"")) if len(self.truths) % 2 else ()
         offset = self.cluster.append(self.topic, partition, value, key, headers=headers)
         self.truths.append(Truth(partition, offset, name, time, text, reason))
         return self.truths[-1]

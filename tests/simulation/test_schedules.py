@@ -33,7 +33,8 @@ def test_the_schedules_reach_what_they_are_for() -> None:
         "pairs": 1000, "FencedError": 5, "FencedError of a zombie": 20, "OutcomeUnknownError": 50,
         "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 100,
         "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
-        "ends inside a message": 100, "starts inside a message": 20,
+        "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
+        "forwarded": 200, "ends inside a message": 100, "starts inside a message": 20,
     }  # fmt: skip
     assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
 

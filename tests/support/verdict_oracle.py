@@ -38,14 +38,40 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
 
 
 def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config) -> dict[int, list[tuple[int, float]]]:
-    """The committed pairs: number of the later arrival -> number of the earlier one, and the similarity."""
+    """The committed pairs: number of the later arrival -> number of the earlier one, and the similarity.
+
+    A pair is one of contents: it counts for the copies of its documents that the matcher had not passed before.
+    """
     number = {arrival.place: i for i, arrival in enumerate(arrivals)}
+    of_content = defaultdict(list)
+    for i, arrival in enumerate(arrivals):
+        if arrival.kind == DOCUMENT:
+            of_content[arrival.content].append(i)
+    messages = [(r.partition, r.offset, *decode_links(r.value or b"", config.signing_fingerprint)) for r in records]
+    passed = defaultdict(list)
+    for bands, offset, _, progress in messages:
+        for partition, _, end in progress.tolist():
+            passed[bands, partition].append((end, offset))
+
+    def passed_at(bands: int, place: int) -> int:
+        return next(offset for end, offset in passed[bands, place >> 48] if end > place & (1 << 48) - 1)
+
     out = defaultdict(list)
-    for record in records:
-        links, _ = decode_links(record.value or b"", config.signing_fingerprint)
-        for one, other, steps in zip(*(column.tolist() for column in links), strict=True):
+    for bands, offset, links, _ in messages:
+        for one, other, _, _, steps in zip(*(column.tolist() for column in links), strict=True):
+            similarity = float(np.float32(steps / SIMILARITY_STEPS))
             earlier, later = sorted((number[one], number[other]))
-            out[later].append((earlier, float(np.float32(steps / SIMILARITY_STEPS))))
+            out[later].append((earlier, similarity))
+            for x, y in ((number[one], number[other]), (number[other], number[one])):
+                if arrivals[x].content == arrivals[y].content:
+                    continue
+                for copy in of_content[arrivals[x].content]:
+                    # From the step that decides both on, the pair is used up.
+                    if copy == x or copy > later or passed_at(bands, arrivals[copy].place) < offset:
+                        continue
+                    known = [i for i in of_content[arrivals[y].content] if i < copy]
+                    if known:
+                        out[copy].append((y if y < copy else known[-1], similarity))
     return out
 
 

@@ -46,29 +46,37 @@ class Compiling(event.Listener):
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count the time of a block as compilation: another process compiles meanwhile."""
-        started = self._now()
+        """Count the time of a block as compilation: another process compiles meanwhile, and threads of this one may."""
+        self._begin()
         try:
             yield
         finally:
-            self.seconds += self._now() - started
+            self._end()
 
     def on_start(self, event: Any) -> None:
         """A function begins to be compiled."""
-        with self._lock:
-            self._depth += 1
-            if self._depth > 1:
-                return
-            self._since = self._now()
-            if not self.functions:
-                self._say("compiling for this machine, once: about 10 seconds on two idle cores; later runs load it")
+        if self._begin() and not self.functions:
+            self._say("compiling for this machine, once: about 10 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """A function is compiled."""
         with self._lock:
-            self._depth -= 1
             self.functions += 1
-            if self.functions % _STEP_FUNCTIONS == 0:
-                self._say(f"compiled {self.functions} functions of some {max(_FUNCTIONS_USUAL, self.functions)}")
+            functions = self.functions
+        if functions % _STEP_FUNCTIONS == 0:
+            self._say(f"compiled {functions} functions of some {max(_FUNCTIONS_USUAL, functions)}")
+        self._end()
+
+    def _begin(self) -> bool:
+        """Note that one more function, or wait, is in progress; returns whether it is the only one."""
+        with self._lock:
+            self._depth += 1
+            if self._depth == 1:
+                self._since = self._now()
+            return self._depth == 1
+
+    def _end(self) -> None:
+        with self._lock:
+            self._depth -= 1
             if not self._depth:
                 self.seconds += self._now() - self._since

@@ -35,6 +35,7 @@ from workers.stages.verdicts.filter import FilterPlan, FilterWorker
 from workers.stages.verdicts.intake import LinkPlan
 from workers.stages.verdicts.linker import LinkWorker
 from workers.stages.verdicts.state import LinkState
+from workers.stages.verdicts.watermarks import Watermarks
 from workers.telemetry.observer import Observer
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.messages import Envelope
@@ -298,7 +299,7 @@ def warm_decisions() -> None:
     state.add_arrivals(0, rows, 0)
     taken = state.take(np.array([3]), len(kinds))
     if taken is not None:
-        state.decide(taken, [])
+        state.decide(taken, Watermarks(1, allow_gap=False))
         state.undo()
     kafka_records.warm()
 

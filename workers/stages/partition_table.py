@@ -204,7 +204,10 @@ class PartitionTable:
                 table.pass_time(self._place.time)
             for id_ in removed if is_last else ():
                 self.matcher.remove(id_)
-            links = Links(places[part.items], self._places.of(part.slots), similarity_steps(part.matches.similarity))
+            links = Links(
+                places[part.items], self._places.of(part.slots), batch.contents[part.items, 1],
+                table.contents(part.slots), similarity_steps(part.matches.similarity),
+            )  # fmt: skip
             progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])
             gone = removed if is_last else []
             yield Applied(part.matches, links, gone, len(ended), part.end - first, part.candidates, progress)

@@ -15,7 +15,7 @@ from stream.batches import Batch, id_columns
 from stream.table import NO_TIME
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from workers.topics.arrivals import ArrivalRows
-from workers.topics.places import place_of
+from workers.topics.places import places_of
 from workers.transport.protocol import Record
 
 
@@ -25,14 +25,15 @@ class StepRows:
     def __init__(self, records: Sequence[Record], starts: Mapping[int, int]) -> None:
         self._records = records
         n = len(records)
-        self._places = np.array([place_of(record.partition, record.offset) for record in records], np.int64)
+        partitions, offsets = (np.fromiter((record[i] for record in records), np.int64, n) for i in (0, 1))
+        self._places = places_of(partitions, offsets)
         self._kinds = np.full(n, REFUSAL, np.uint8)
         self._times = np.full(n, NO_TIME)
         self._contents = np.zeros(n, np.uint64)
         self._ids: list[bytes] = [b""] * n
         self._batches: list[tuple[npt.NDArray[np.int64], Batch]] = []
         self.stream_time = int(NO_TIME)
-        self.progress = _progress(records, starts)
+        self.progress = _progress(records, partitions, offsets, starts)
 
     def add(self, rows: npt.NDArray[np.int64], batch: Batch) -> npt.NDArray[np.int64]:
         """Note that these records are the documents of a batch; returns their places."""
@@ -48,7 +49,7 @@ class StepRows:
     def arrivals(self) -> ArrivalRows:
         """Return a row for each record, and one for each offset of a refused batch."""
         for rows, batch in self._batches:
-            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 0]
+            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 1]
             data, starts = batch.ids.tobytes(), batch.id_starts.tolist()
             for row, first, end in zip(rows.tolist(), starts[:-1], starts[1:], strict=True):
                 self._ids[row] = data[first:end]
@@ -65,14 +66,20 @@ class StepRows:
         return made._replace(places=made.places - before_end)
 
 
-def _progress(records: Sequence[Record], starts: Mapping[int, int]) -> npt.NDArray[np.int64]:
+def _progress(
+    records: Sequence[Record],
+    partitions: npt.NDArray[np.int64],
+    offsets: npt.NDArray[np.int64],
+    starts: Mapping[int, int],
+) -> npt.NDArray[np.int64]:
     """Partition, first offset and end of what was read, ``int64[k, 3]``."""
-    firsts: dict[int, int] = {}
-    ends: dict[int, int] = {}
-    for record in records:
-        firsts.setdefault(record.partition, _first_offset(record))
-        ends[record.partition] = record.offset + 1
-    rows = [(partition, starts.get(partition, firsts[partition]), end) for partition, end in ends.items()]
+    distinct, firsts = np.unique(partitions, return_index=True)
+    ends = np.full(int(distinct.max(initial=-1)) + 1, -1)
+    np.maximum.at(ends, partitions, offsets + 1)
+    rows = [
+        (partition, starts.get(partition, _first_offset(records[first])), ends[partition])
+        for partition, first in zip(distinct.tolist(), firsts.tolist(), strict=True)
+    ]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 

@@ -17,23 +17,27 @@ from stream.bands_message import WireError
 from workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUL"
-_DTYPES = ("<i8", "<i8", "<i8", "<u2")
-# Pairs of a message at most: 540 kB.
-_PAIRS_MAX = 30_000
+_DTYPES = ("<i8", "<i8", "<i8", "<u8", "<u8", "<u2")
+# Pairs of a message at most: 510 kB.
+_PAIRS_MAX = 15_000
 # Similarities travel and count in steps of 1 / 10,000, the precision of ``candidates``.
 SIMILARITY_STEPS = 10_000
 
 
 class Links(NamedTuple):
-    """m pairs as columns, in no orientation: two places (``int64[m]``) and similarities in steps (``uint16[m]``)."""
+    """m pairs as columns, in no orientation: two places (``int64[m]``), hashes of the two contents (``uint64[m]``), the
+    halves that ``arrivals`` has as well, and similarities in steps (``uint16[m]``)."""
 
     ones: npt.NDArray[np.int64]
     others: npt.NDArray[np.int64]
+    one_contents: npt.NDArray[np.uint64]
+    other_contents: npt.NDArray[np.uint64]
     similarities: npt.NDArray[np.uint16]
 
     def at(self, rows: npt.NDArray[np.generic]) -> Links:
         """Return some pairs: their numbers, or which of all."""
-        return Links(self.ones[rows], self.others[rows], self.similarities[rows])
+        ones, others, one_contents, other_contents, similarities = self
+        return Links(ones[rows], others[rows], one_contents[rows], other_contents[rows], similarities[rows])
 
 
 class LinkMessage(NamedTuple):
@@ -44,15 +48,19 @@ class LinkMessage(NamedTuple):
 
 
 NO_PROGRESS: npt.NDArray[np.int64] = np.empty((0, 3), np.int64)
-NO_LINKS = Links(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint16))
+_NO_PLACES, _NO_CONTENTS = np.empty(0, np.int64), np.empty(0, np.uint64)
+NO_LINKS = Links(_NO_PLACES, _NO_PLACES, _NO_CONTENTS, _NO_CONTENTS, np.empty(0, np.uint16))
 
 
 def join_links(parts: list[Links]) -> Links:
     """Return the pairs of several ``Links`` one after the other."""
     if len(parts) == 1:
         return parts[0]
-    ones, others, similarities = zip(NO_LINKS, *parts, strict=True)
-    return Links(np.concatenate(ones), np.concatenate(others), np.concatenate(similarities))
+    ones, others, one_contents, other_contents, similarities = zip(NO_LINKS, *parts, strict=True)
+    return Links(
+        np.concatenate(ones), np.concatenate(others), np.concatenate(one_contents), np.concatenate(other_contents),
+        np.concatenate(similarities),
+    )  # fmt: skip
 
 
 def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.uint16]:
@@ -73,7 +81,7 @@ def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
 
 def decode_links(data: bytes, fingerprint: str) -> LinkMessage:
     """Return the content of a message; raises ``WireError``."""
-    progress, ones, others, similarities = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
-    if len(progress) % 3 or not len(ones) == len(others) == len(similarities):
+    progress, *columns = decode_columns(data, _MAGIC, _DTYPES, fingerprint)
+    if len(progress) % 3 or len(set(map(len, columns))) > 1:
         raise WireError("the columns of a message of links have different lengths")
-    return LinkMessage(Links(ones, others, similarities), progress.reshape(-1, 3))
+    return LinkMessage(Links(*columns), progress.reshape(-1, 3))

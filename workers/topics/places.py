@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from stream.bands_message import NO_PLACE
 
-__all__ = ["NO_PLACE", "offsets_of", "parse_place", "partitions_of", "place_name", "place_of"]
+__all__ = ["NO_PLACE", "offsets_of", "parse_place", "partitions_of", "place_name", "place_of", "places_of"]
 
 # 2.8 * 10^14 offsets, and 2^15 partitions.
 _OFFSET_BITS = 48
@@ -23,6 +23,11 @@ _Places = npt.NDArray[np.int64]
 def place_of(partition: int, offset: int) -> int:
     """Return the place of an offset of a partition."""
     return partition << _OFFSET_BITS | offset
+
+
+def places_of(partitions: _Places, offsets: _Places) -> _Places:
+    """Return the places of n offsets, ``int64[n]``."""
+    return partitions << _OFFSET_BITS | offsets
 
 
 def partitions_of(places: _Places) -> _Places:

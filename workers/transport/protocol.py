@@ -73,8 +73,9 @@ class UnknownTopicError(TransportError):
     """The topic does not exist, or lacks a partition that it must have."""
 
 
-# Names and values of the headers of a record, in order.
-Headers = tuple[tuple[str, bytes | None], ...]
+# Names and values of the headers of a record, in order. One without a value is read as empty: no client here can write
+# such a header.
+Headers = tuple[tuple[str, bytes], ...]
 
 
 class RefusedBatch(NamedTuple):

@@ -103,7 +103,7 @@ class Intake:
         for record in links:
             message = decode_links(_value(record, self.plan.topics.links), fingerprint)
             self.watermarks.add(record.partition, record.offset, message, state.decided)
-            state.add_pairs(message.links)
+            state.add_pairs(record.partition, record.offset, message.links)
         if arrivals or links:
             self.watermarks.settle(state.decided)
             self._check_holes(state)

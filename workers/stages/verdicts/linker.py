@@ -246,7 +246,7 @@ class LinkWorker:
         if taken is None:
             return
         with stage(self.observer, "decide"):
-            decision = state.decide(taken, watermarks.gaps)
+            decision = state.decide(taken, watermarks)
             changed = self.clusters.change(decision, state.decisions.stream_time)
             messages = [Message(topics.verdicts, run.partition, run.value, run.key) for run in encode_runs(decision)]
             for key, value in changed.messages():

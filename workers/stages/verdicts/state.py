@@ -7,6 +7,8 @@ they are divided into steps:
 
 - A pair counts for the one of its two documents that arrived later. It waits until both are decided, so a document is
   never a duplicate of one that arrived after it, in whatever order a matcher met the two.
+- A pair is one of contents. While it waits, it counts for the copies of its documents as well (``copies``): a matcher
+  that met a later copy first pairs no other one.
 - Both sides decided before: the pair was used before a restart, and is dropped.
 - A side that is decided and has no row has left the window, or was signed before there were arrivals: the pair is
   ignored, and counted.
@@ -27,9 +29,10 @@ from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import DOCUMENT
 from workers.stages.verdicts.columns import IdsByRow, RowsByPlace
-from workers.stages.verdicts.watermarks import Hole
+from workers.stages.verdicts.copies import Pool, found_by_copies, join_found, join_pools
+from workers.stages.verdicts.watermarks import Hole, Watermarks
 from workers.topics.arrivals import ArrivalRows, join_arrivals
-from workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links, join_links
+from workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links
 from workers.topics.places import offsets_of, partitions_of
 from workers.topics.verdicts import DecidedRows, Decision
 
@@ -58,7 +61,7 @@ class _Step(NamedTuple):
     """What ``undo`` restores, and what ``commit`` does."""
 
     decided: _Longs
-    pool: Links
+    pool: Pool
     ended: int  # records of arrivals
     row: int
     arrivals: int
@@ -76,8 +79,9 @@ class LinkState:
         self._began: _Longs = np.empty(0, np.int64)
         self.waiting: deque[_Waiting] = deque()
         self.undecided = 0
-        self._pool = NO_LINKS
-        self._new_pairs: list[Links] = []
+        self._pool = Pool(NO_LINKS, np.empty(0, np.int64), np.empty(0, np.int64))
+        self._new_pairs: list[Pool] = []
+        self._by_content = limits.by_content
         self._rows, self._ids = RowsByPlace(), IdsByRow()
         self._step: _Step | None = None
 
@@ -113,10 +117,11 @@ class LinkState:
         """Return the end of what is decided of each partition of ``documents`` that has a verdict."""
         return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided > self._began).tolist()}
 
-    def add_pairs(self, links: Links) -> None:
-        """Let pairs wait."""
-        if len(links.ones):
-            self._new_pairs.append(links)
+    def add_pairs(self, bands: int, offset: int, links: Links) -> None:
+        """Let the pairs of a record of ``links`` wait."""
+        count = len(links.ones)
+        if count:
+            self._new_pairs.append(Pool(links, np.full(count, bands), np.full(count, offset)))
 
     def next_place(self) -> tuple[int, int] | None:
         """Return partition and offset of the first arrival that waits."""
@@ -144,12 +149,12 @@ class LinkState:
             ended, first = ended + 1, 0
         return Taken(join_arrivals(parts), ended, row, arrived) if parts else None
 
-    def decide(self, taken: Taken, gaps: list[Hole]) -> Decision:
+    def decide(self, taken: Taken, watermarks: Watermarks) -> Decision:
         """Decide what ``take`` returned, in a step that stays open."""
         assert self._step is None, "a step is open"
         rows, ended, row, _ = taken
         self.decisions.begin()
-        self._pool, self._new_pairs = join_links([self._pool, *self._new_pairs]), []
+        self._pool, self._new_pairs = join_pools([self._pool, *self._new_pairs]), []
         self._step = _Step(self.decided, self._pool, ended, row, len(rows.places))
         self.decided = self.decided.copy()
         np.maximum.at(self.decided, partitions_of(rows.places), offsets_of(rows.places) + 1)
@@ -157,13 +162,17 @@ class LinkState:
         end = self.decisions.end
         numbers = np.where(is_document, end - 1 + np.cumsum(is_document), -1)
         self._add_rows(rows, numbers)
-        verdicts = self.decisions.decide(_arrivals(rows), self._found(numbers, end))
+        pool = self._pool
+        found = self._found(numbers, end)
+        if self._by_content:
+            found = join_found(found, found_by_copies(pool, rows, numbers, self._rows, self.decisions, watermarks))
+        verdicts = self.decisions.decide(_arrivals(rows), found)
         kept = verdicts.originals >= 0
         originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
         times[kept] = self.decisions.times(verdicts.originals[kept])
         ids = [self._ids.get(number) if number >= 0 else None for number in verdicts.originals.tolist()]
-        return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, gaps))
+        return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, watermarks.gaps))
 
     def commit(self) -> None:
         """Close the step: what it decided waits no more."""
@@ -199,9 +208,9 @@ class LinkState:
 
     def _found(self, numbers: _Longs, end: int) -> Found:
         """Take the pairs that are decided now out of the pool; rows below ``end`` were decided before this step."""
-        pool = self._pool
-        known = self._is_decided(pool.ones) & self._is_decided(pool.others)
-        self._pool, used = pool.at(~known), pool.at(known)
+        links = self._pool.links
+        known = self._is_decided(links.ones) & self._is_decided(links.others)
+        self._pool, used = self._pool.at(~known), links.at(known)
         ones, others = self._rows.find(used.ones), self._rows.find(used.others)
         later, earlier = np.maximum(ones, others), np.minimum(ones, others)
         now = np.flatnonzero(later >= end)

@@ -8,6 +8,8 @@ documents are in ``links``.
   What was decided is known of every partition, also after a restart.
 - Progress that does not join waits. It is a *hole* if something is known of its two partitions: documents between the
   two were matched by no one that this linker can read. Only ``allow_gap`` goes on beyond it.
+- Where in its log a partition of ``bands`` has passed a document is kept until the document is decided: pairs behind
+  that record do not count for it, so a verdict does not depend on how far ``links`` happens to be read.
 - A record of ``links`` is *held* until all progress in it is decided, and so are both sides of each of its pairs. The
   oldest held record of a partition is where a restart reads it from.
 """
@@ -50,6 +52,7 @@ class Watermarks:
         self._allow_gap = allow_gap
         self._known: _Longs = np.full((partitions, 0), -1)
         self._waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        self._passed: dict[tuple[int, int], deque[tuple[int, int]]] = {}  # (end, offset of the record), ascending
         self._held: list[deque[_Held]] = [deque() for _ in range(partitions)]
         self.gaps: list[Hole] = []  # that were accepted
 
@@ -58,6 +61,7 @@ class Watermarks:
         links, progress = message
         for partition, first, end in progress.tolist():
             self._waiting.setdefault((bands, partition), []).append((first, end))
+            self._passed.setdefault((bands, partition), deque()).append((end, offset))
         self._join(decided, [(bands, partition) for partition in progress[:, 0].tolist()])
         sides = np.concatenate([links.ones, links.others])
         partitions = np.concatenate([progress[:, 0], partitions_of(sides)])
@@ -73,6 +77,15 @@ class Watermarks:
         for held in self._held:
             while held and _is_past(held[0], decided):
                 held.popleft()
+        for (_, partition), passed in self._passed.items():
+            while passed and partition < len(decided) and passed[0][0] <= decided[partition]:
+                passed.popleft()
+
+    def passed_at(self, bands: int, partition: int, offset: int) -> int:
+        """Return the offset of the record of ``links`` by which a partition of ``bands`` has passed a document, -1 if
+        it has not."""
+        passed = self._passed.get((bands, partition), ())
+        return next((record for end, record in passed if end > offset), -1)
 
     def starts(self, positions: dict[int, int], decided: _Longs) -> dict[int, int]:
         """Return where a restart reads each partition of ``links``; ``positions`` are those of the reader."""

@@ -120,7 +120,7 @@ class KafkaTransactionalProducer:
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
         bytes_sent = len(value or b"") + len(key or b"")
-        bytes_sent += sum(len(name) + len(content or b"") for name, content in headers)
+        bytes_sent += sum(len(name) + len(content) for name, content in headers)
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
                 f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"

@@ -107,15 +107,15 @@ def _headers(buffer: npt.NDArray[np.uint8], pos: int) -> Headers:
     count, pos = _varint(buffer, pos)
     out = []
     for _ in range(count):
-        parts: list[bytes | None] = []
+        parts: list[bytes] = []
         for _ in range(2):
             length, pos = _varint(buffer, pos)
             if pos < 0 or length > len(buffer) - pos:
                 raise client_errors.CorruptRecordError("the headers of a record are longer than its batch")
-            parts.append(buffer[pos : pos + length].tobytes() if length >= 0 else None)
+            parts.append(buffer[pos : pos + max(length, 0)].tobytes())
             pos += max(length, 0)
         name, value = parts
-        out.append(((name or b"").decode(errors="surrogateescape"), value))
+        out.append((name.decode(errors="surrogateescape"), value))
     return tuple(out)
 
 
@@ -156,10 +156,14 @@ def _as_records(number: int, records: Iterable[Any], with_headers: bool = False)
     """The client's records as ours."""
     return [
         Record(
-            number, one.offset, one.timestamp, one.key, one.value, None, tuple(one.headers) if with_headers else ()
+            number, one.offset, one.timestamp, one.key, one.value, None, _filled(one.headers) if with_headers else ()
         )
         for one in records
     ]  # fmt: skip
+
+
+def _filled(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
+    return tuple((name, value or b"") for name, value in headers)
 
 
 @kernel

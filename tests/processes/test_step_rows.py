@@ -1,0 +1,102 @@
+"""What a step of a signer says of its records: arrivals in order, and progress that meets without a hole."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from stream import Config, Signer
+from stream.bands_message import decode
+from stream.json_lines import Fields
+from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from workers.stages.signer import SignPlan, sign_records
+from workers.topics.arrivals import decode_arrivals
+from workers.topics.names import topic_names
+from workers.topics.places import NO_PLACE, offsets_of, parse_place, partitions_of, place_name
+from workers.transport.protocol import Record, RefusedBatch
+
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
+TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 1, 60.0, "earliest", verdicts=True)
+NOW_MS = 1_700_000_000_000
+
+
+def record(partition: int, offset: int, value: object, key: str = "key") -> Record:
+    data = None if value is None else value if isinstance(value, bytes) else json.dumps(value).encode()
+    return Record(partition, offset, NOW_MS + offset, key.encode(), data)
+
+
+def step() -> list[Record]:
+    """Two partitions in turns: documents, one that is refused, a removal, a new version after it, a refused batch."""
+    text = "some words that are to be read by all of them"
+    return [
+        record(1, 7, {"id": "a", "text": text}),
+        record(0, 3, {"id": "b", "text": text + " twice"}),
+        record(1, 9, b"{"),
+        record(0, 4, None, "b"),
+        record(0, 6, {"id": "b", "text": text + " again"}),
+        Record(1, 14, NOW_MS, None, None, RefusedBatch(11, 70)),
+    ]
+
+
+def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
+    """Kind, place, id, time and content; a refused batch has one for each of its offsets."""
+    messages = [m for m in sign_records(step(), Signer(CONFIG), PLAN).messages if m.topic == TOPICS.arrivals]
+    (message,) = messages
+    rows = decode_arrivals(message.value or b"", CONFIG.signing_fingerprint)
+    assert [place_name(place) for place in rows.places.tolist()] == [
+        "1-7", "0-3", "1-9", "0-4", "0-6", "1-11", "1-12", "1-13", "1-14",
+    ]  # fmt: skip
+    assert rows.kinds.tolist() == [DOCUMENT, DOCUMENT, REFUSAL, REMOVAL, DOCUMENT, *[REFUSAL] * 4]
+    names = [rows.ids[a:b].tobytes() for a, b in zip(rows.id_starts[:-1], rows.id_starts[1:], strict=True)]
+    assert names == [b"a", b"b", b"", b"b", b"b", b"", b"", b"", b""]
+    times = [(NOW_MS + offset) * 1000 for offset in (7, 3, 6)]
+    assert rows.times[rows.kinds == DOCUMENT].tolist() == times
+    assert len(set(rows.contents[rows.kinds == DOCUMENT].tolist())) == 3
+
+
+def test_every_partition_of_bands_learns_the_progress_of_a_step_once() -> None:
+    """In its last message, which comes also where no document falls; from where the step before ended."""
+    messages = sign_records(step(), Signer(CONFIG), PLAN, starts={0: 2, 1: 5, 9: 1}).messages
+    for partition in range(4):
+        found = [
+            decode(m.value or b"", CONFIG.signing_fingerprint)
+            for m in messages
+            if m.topic == TOPICS.bands and m.partition == partition
+        ]
+        assert [len(message.progress) for message in found[:-1]] == [0] * (len(found) - 1)
+        assert found[-1].progress.tolist() == [[0, 2, 7], [1, 5, 15]]
+        assert found[-1].stream_time == (NOW_MS + 7) * 1000
+        for message in found:
+            assert message.places is not None
+            names = dict(zip(message.places.tolist(), message.batch.ids_at(np.arange(message.batch.size)), strict=True))
+            assert all(name == {"1-7": "a"}.get(place_name(place), "b") for place, name in names.items())
+
+
+def test_a_step_without_verdicts_writes_no_arrivals() -> None:
+    """Without a linker the topic would grow without end."""
+    messages = sign_records(step(), Signer(CONFIG), PLAN._replace(verdicts=False)).messages
+    assert not [message for message in messages if message.topic == TOPICS.arrivals]
+
+
+@pytest.mark.parametrize("text", ["3-17", "0-0", f"4095-{2**47}"])
+def test_a_place_is_read_back_from_its_text(text: str) -> None:
+    """Partition and offset stay what they are."""
+    place = parse_place(text)
+    assert place_name(place) == text
+    places = np.array([place, NO_PLACE])
+    assert (int(partitions_of(places)[0]), int(offsets_of(places)[0])) == tuple(map(int, text.split("-")))
+    assert partitions_of(places)[1] == -1
+
+
+def test_many_arrivals_are_several_messages_in_order() -> None:
+    """No message comes near the limit of a broker, however long the ids are."""
+    records = [record(0, i, None, f"{i:06}" + "k" * 900) for i in range(3_000)]
+    messages = sign_records(records, Signer(CONFIG), PLAN).messages
+    values = [message.value or b"" for message in messages if message.topic == TOPICS.arrivals]
+    assert len(values) > 5
+    assert max(map(len, values)) < 600_000
+    rows = [decode_arrivals(value, CONFIG.signing_fingerprint) for value in values]
+    assert np.concatenate([row.places for row in rows]).tolist() == list(range(3_000))

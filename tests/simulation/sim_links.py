@@ -1,0 +1,102 @@
+"""A linker whose arrivals and links the test writes by hand: any order that signers and matchers can bring about."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from stream.batches import id_columns
+from stream.config import Config
+from stream.table import NO_TIME
+from stream.verdicts.decisions import VerdictLimits
+from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from workers.stages.verdicts.intake import LinkPlan
+from workers.stages.verdicts.linker import LinkWorker
+from workers.telemetry.metrics import Metrics
+from workers.topics.arrivals import ArrivalRows, encode_arrivals
+from workers.topics.links import LinkMessage, Links, encode_links, similarity_steps
+from workers.topics.names import LINK, topic_names
+from workers.topics.places import place_of
+from workers.topics.verdicts import parse_run
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+
+CONFIG = Config(window_seconds=100.0, lateness_seconds=10.0)
+FINGERPRINT = CONFIG.signing_fingerprint
+SECOND = 1_000_000
+KINDS = {"-": REMOVAL, "!": REFUSAL}
+
+
+class LinkWorld:
+    """Topics of a linker with ``bands`` partitions of links; documents are in partition 0, offset by offset."""
+
+    def __init__(self, bands: int = 1, **plan: Any) -> None:
+        self.topics = topic_names("", FINGERPRINT, bands)
+        self.cluster = MemoryCluster()
+        partitions = {
+            self.topics.arrivals: 1,
+            self.topics.links: bands,
+            self.topics.verdicts: 2,
+            self.topics.clusters: 1,
+        }
+        for topic, count in partitions.items():
+            self.cluster.create(topic, count)
+        limits = VerdictLimits(100 * SECOND, 10 * SECOND, 1 << 30)
+        self.plan = LinkPlan(CONFIG, self.topics, bands, 1, limits, "earliest", False)._replace(**plan)
+        self.metrics = Metrics(LINK)
+        self.offsets: dict[str, int] = {}
+        self.sent = 0
+        self.linker = self.start()
+
+    def start(self, name: str = "one") -> LinkWorker:
+        """A new linker in the place of the last one."""
+        transport = MemoryTransport(self.cluster)
+        consumer, producer = transport.consumer(self.topics.arrivals, "linkers", name), transport.producer(name)
+        self.linker = LinkWorker(
+            transport, consumer, producer, self.plan, self.metrics, lambda: self.cluster.now_seconds
+        )
+        return self.linker
+
+    def arrive(self, *rows: tuple[str, str, float]) -> None:
+        """Arrivals of one record: id (``-id`` a removal, ``!`` what was refused), content, seconds."""
+        names = [id_.lstrip("-!") for id_, _, _ in rows]
+        kinds = [KINDS.get(id_[0], DOCUMENT) for id_, _, _ in rows]
+        for name, kind in zip(names, kinds, strict=True):
+            if kind == DOCUMENT:
+                self.offsets[name] = self.sent
+            self.sent += 1
+        places = np.arange(self.sent - len(rows), self.sent) + place_of(0, 0)
+        times = [
+            round(at * SECOND) if kind == DOCUMENT else int(NO_TIME)
+            for (_, _, at), kind in zip(rows, kinds, strict=True)
+        ]
+        contents = np.array([ord(content[0]) if content else 0 for _, content, _ in rows], np.uint64)
+        columns = id_columns([name.encode() for name in names])
+        made = ArrivalRows(places, np.array(kinds, np.uint8), np.array(times, np.int64), contents, *columns)
+        for value in encode_arrivals(made, FINGERPRINT):
+            self.cluster.append(self.topics.arrivals, 0, value)
+
+    def link(
+        self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, bands: int = 0
+    ) -> None:
+        """One record of links: pairs of ids with their similarity, whose contents are their first letters; progress of
+        partition 0 from one offset to another."""
+        ones, others = (
+            np.array([place_of(0, self.offsets[pair[side]]) for pair in pairs], np.int64) for side in (0, 1)
+        )
+        contents = [np.array([ord(pair[side][0]) for pair in pairs], np.uint64) for side in (0, 1)]
+        links = Links(ones, others, *contents, similarity_steps(np.array([pair[2] for pair in pairs])))
+        progress = np.array([] if done is None else [(0, *done)], np.int64).reshape(-1, 3)
+        for value in encode_links(LinkMessage(links, progress), FINGERPRINT):
+            self.cluster.append(self.topics.links, bands, value)
+
+    def turns(self, count: int = 4) -> LinkWorld:
+        for _ in range(count):
+            self.linker.turn(0.0, 100)
+        return self
+
+    def verdicts(self) -> list[str]:
+        """``id status original`` of each verdict, in order; what has no id or no original has none."""
+        lines = [line for record in self.cluster.records(self.topics.verdicts) for line in parse_run(record.value)]
+        return [" ".join(filter(None, [x.get("id"), x["status"], x.get("duplicate_of")])) for x in lines]

@@ -1,0 +1,207 @@
+"""The sequences of events that broke an earlier design of verdicts, by name: on topics, with a linker in the middle."""
+
+from __future__ import annotations
+
+import pytest
+from sim_checks import check
+from sim_cluster import FILTERS, LINKERS, MATCHERS, SIGNERS, Cluster
+from sim_documents import Habits
+from sim_links import LinkWorld
+from sim_scenario import Scenario
+from sim_seeds import config
+
+from workers.topics.verdicts import parse_run
+from workers.transport.protocol import OffsetGoneError, UnknownTopicError
+
+FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
+NEAR_FOX = FOX.replace("dog", "cat")
+OWL = "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about"
+
+
+class Whole(Cluster):
+    """All four roles over one partition of documents and ``bands`` partitions of bands."""
+
+    def __init__(self, bands: int = 2, **scenario: object) -> None:
+        habits = Habits(skew_seconds=3600.0)
+        plan = {"linkers": 1, "filters": 1, "bands_partitions": bands, **scenario}
+        super().__init__(Scenario(config(600.0, 60.0), habits, **plan))  # type: ignore[arg-type]
+        self.signer, self.matcher, self.linker, self.filter = map(self.add, (SIGNERS, MATCHERS, LINKERS, FILTERS))
+
+    def go_on(self, *places: object, turns: int = 8) -> None:
+        for _ in range(turns):
+            for place in list(self.places):
+                if not places or place in places:
+                    self.turn(place)
+
+    def verdicts(self) -> list[str]:
+        """``id status original`` of each verdict."""
+        lines = [line for record in self.memory.records(self.topics.verdicts) for line in parse_run(record.value)]
+        return [" ".join(filter(None, [x.get("id"), x["status"], x.get("duplicate_of")])) for x in lines]
+
+    def judged(self) -> list[str]:
+        """Quiet and checked by every law; the verdicts."""
+        self.settle()
+        check(self)
+        return self.verdicts()
+
+
+def test_1_a_document_near_a_copy_is_a_duplicate_of_the_original() -> None:
+    """x1, its copy x2, then y near x: the pairs are (x1, x2) and (x2, y)."""
+    cluster = Whole()
+    with cluster.limits():
+        for name, text in (("x1", FOX), ("x2", FOX), ("y", NEAR_FOX)):
+            cluster.feed.document(name, text)
+        assert cluster.judged() == ["x1 original", "x2 duplicate x1", "y duplicate x1"]
+
+
+def test_2_copies_that_a_matcher_meets_in_another_order_have_one_original() -> None:
+    """The owner of band 0 logs x1, x3, x2, so the chain of copies is (x1, x3), (x3, x2); arrivals are x1, x2, x3."""
+    world = LinkWorld()
+    world.arrive(("x1", "x", 0), ("x2", "x", 1), ("x3", "x", 2))
+    world.link([("x1", "x3", 1.0), ("x3", "x2", 1.0)], (0, 3))
+    assert world.turns().verdicts() == ["x1 original", "x2 duplicate x1", "x3 duplicate x1"]
+
+
+def test_3_a_pair_that_the_matcher_never_logged_is_known_by_content() -> None:
+    """Arrivals y, x1, x2; the owner of the pair logs x2, y, x1: there is (x2, y), and no (y, x1)."""
+    world = LinkWorld()
+    world.arrive(("y", "y", 0), ("x1", "x", 1), ("x2", "x", 2))
+    world.link([("x2", "y", 0.9), ("x2", "x1", 1.0)], (0, 3))
+    assert world.turns().verdicts() == ["y original", "x1 duplicate y", "x2 duplicate y"]
+
+
+def test_4_a_document_is_no_duplicate_of_one_that_arrived_later() -> None:
+    """A matcher logs e before d; arrivals are d, e."""
+    world = LinkWorld()
+    world.arrive(("d", "d", 0), ("e", "e", 1))
+    world.link([("e", "d", 0.9)], (0, 2))
+    assert world.turns().verdicts() == ["d original", "e duplicate d"]
+
+
+def test_5_a_pair_with_what_has_left_the_window_is_ignored_and_counted() -> None:
+    """A matcher with few documents still holds what the linker has let go."""
+    world = LinkWorld()
+    world.arrive(("old", "o", 0), ("new", "n", 1_000), ("late", "l", 950))
+    world.link([("old", "late", 0.9)], (0, 3))
+    assert world.turns().verdicts() == ["old original", "new original", "late original"]
+    assert world.metrics.value("ignored") == 1
+
+
+@pytest.mark.parametrize("removed_first", [True, False])
+def test_10_an_original_is_removed_while_a_pair_with_it_is_on_its_way(removed_first: bool) -> None:
+    """The order of arrivals decides: what arrived after the removal is an original."""
+    world = LinkWorld()
+    rows = [("-x", "", 0.0), ("y", "y", 1.0)]
+    world.arrive(("x", "x", 0.0), *(rows if removed_first else rows[::-1]))
+    world.link([("x", "y", 0.9)])
+    world.link(done=(0, 3))
+    verdicts = world.turns().verdicts()
+    assert sorted(verdicts) == sorted(["x original", "x removed", "y original" if removed_first else "y duplicate x"])
+
+
+def test_11_a_matcher_commits_between_the_messages_of_a_step() -> None:
+    """Only the last message carries progress, so no document is decided before its last pair is there."""
+    cluster = Whole(bands=1, message_bytes=100, step_pairs=1)
+    with cluster.limits():
+        for i in range(6):
+            cluster.feed.document(f"fox {i}", FOX if i % 2 else NEAR_FOX)
+        cluster.go_on(cluster.signer)
+        assert len(cluster.memory.records(cluster.topics.bands)) > 3
+        cluster.turn(cluster.matcher, 1)
+        cluster.turn(cluster.matcher, 1)
+        cluster.go_on(cluster.linker)
+        assert cluster.verdicts() == []
+        verdicts = cluster.judged()
+        assert verdicts[0] == "fox 0 original"
+        assert [line.split(" ", 2)[2] for line in verdicts[1:]] == ["duplicate fox 0"] * 5
+
+
+def test_12_a_linker_restarts_while_a_partition_of_bands_is_idle() -> None:
+    """What is decided counts as known of every partition, and the idle one reports the next step like the others."""
+    cluster = Whole(bands=8)
+    with cluster.limits():
+        cluster.feed.document("fox", FOX)
+        cluster.go_on()
+        cluster.trim(cluster.linker)
+        cluster.crash(cluster.linker)
+        cluster.feed.document("near fox", NEAR_FOX)
+        cluster.feed.document("owl", OWL)
+        assert cluster.judged() == ["fox original", "near fox duplicate fox", "owl original"]
+
+
+def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> None:
+    """Arrivals are not read beyond ``undecided_max``, nor links far ahead; the slowest partition is always read."""
+    world = LinkWorld(bands=2, undecided_max=10)
+    for step in range(50):
+        world.arrive(*((f"d{step}-{i}", "", float(step)) for i in range(4)))
+        world.link(done=(4 * step, 4 * step + 4))
+    world.turns(60)
+    assert world.verdicts() == []
+    assert world.linker.state.undecided <= 10 + 400
+    lag = world.linker.consumer.lag()[0]
+    assert world.metrics.value("verdicts", "original") == 0
+    world.cluster.advance(3_600.0)
+    world.linker.observe()
+    assert world.metrics.value("watermark_lag_seconds", "1") == 3_600.0
+    assert world.metrics.value("watermark_lag_seconds", "0") == 0.0
+    for step in range(50):
+        world.link(done=(4 * step, 4 * step + 4), bands=1)
+    world.turns(60)
+    assert len(world.verdicts()) == 200
+    assert lag >= 0
+
+
+def test_14_two_generations_stand_side_by_side() -> None:
+    """Each has arrivals, links, verdicts and clusters of its own, so neither sees the other's pairs or places."""
+    one, other = LinkWorld(bands=1), LinkWorld(bands=2)
+    names = [set(world.topics[4:8]) for world in (one, other)]
+    assert not names[0] & names[1]
+    assert one.topics.unique == other.topics.unique
+
+
+def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
+    """No matcher reports what it found of offsets 2 to 4: with ``allow_gap`` their verdicts are marked."""
+    world = LinkWorld()
+    world.arrive(*((f"d{i}", "", float(i)) for i in range(6)))
+    world.link(done=(0, 2))
+    world.turns()
+    world.link(done=(4, 6))
+    with pytest.raises(OffsetGoneError, match=r"offsets 2 to 4 .* accept that with --allow-gap"):
+        world.turns()
+    world.plan = world.plan._replace(allow_gap=True)
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.turns()
+    lines = [line for record in world.cluster.records(world.topics.verdicts) for line in parse_run(record.value)]
+    assert [line.get("incomplete", False) for line in lines] == [False, False, True, True, False, False]
+    assert world.metrics.value("incomplete") == 2
+
+
+def test_documents_of_a_partition_without_verdicts_are_refused_by_name() -> None:
+    """``verdicts`` and ``documents.unique`` get their partitions before ``documents`` does."""
+    world = LinkWorld()
+    world.sent = 2 << 48
+    world.arrive(("x", "x", 0.0))
+    with pytest.raises(UnknownTopicError, match="has 2 partitions, but documents come from partition 2"):
+        world.turns()
+
+
+def test_a_linker_restores_what_trimming_left() -> None:
+    """Marks move on with the window: a restart reads the verdicts that may still matter, and no older ones."""
+    world = LinkWorld()
+    for step in range(6):
+        world.arrive((f"x{step}", "x", 40.0 * step))
+        world.link(done=(step, step + 1))
+        world.turns()
+        world.linker.trim()
+    assert world.cluster.log(world.topics.arrivals, 0).first == 6
+    committed = world.cluster.offsets("linkers", world.topics.verdicts)[0]
+    assert committed.offset > 0
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("x6", "x", 240.0))
+    world.link(done=(6, 7))
+    assert world.turns().verdicts() == [
+        "x0 original", "x1 duplicate x0", "x2 duplicate x0", "x3 original", "x4 duplicate x3", "x5 duplicate x3",
+        "x6 original",
+    ]  # fmt: skip

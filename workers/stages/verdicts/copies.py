@@ -1,0 +1,131 @@
+"""Pairs that count for a copy of the document that they name.
+
+A matcher links a copy to the copy before it, in the order of its own log, and pairs only the newest copy with other
+contents. If arrivals are y, x1, x2 (two copies) and the log is x2, y, x1, then the pair is (x2, y), and none says that
+x1 is near y. But pairs are pairs of contents: (x2, y) counts for x1 as well.
+
+A pair counts for a copy that arrived before one of its two documents, if the matcher found the pair before it passed
+the copy. So a verdict depends on the logs alone, and not on how far they have been read, nor on steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.verdicts.decisions import Decisions, Found
+from workers.stages.verdicts.columns import RowsByPlace
+from workers.stages.verdicts.watermarks import Watermarks
+from workers.topics.arrivals import ArrivalRows
+from workers.topics.links import SIMILARITY_STEPS, Links, join_links
+from workers.topics.places import offsets_of, partitions_of
+
+_Longs = npt.NDArray[np.int64]
+
+
+class Pool(NamedTuple):
+    """m pairs that wait, with the partition and the offset in ``links`` of the record that each came in
+    (``int64[m]``)."""
+
+    links: Links
+    bands: _Longs
+    offsets: _Longs
+
+    def at(self, rows: npt.NDArray[np.generic]) -> Pool:
+        """Return some pairs: their numbers, or which of all."""
+        return Pool(self.links.at(rows), self.bands[rows], self.offsets[rows])
+
+
+def join_pools(parts: list[Pool]) -> Pool:
+    """Return the pairs of all parts, one after the other; at least one part."""
+    if len(parts) == 1:
+        return parts[0]
+    links, bands, offsets = zip(*parts, strict=True)
+    return Pool(join_links(list(links)), np.concatenate(bands), np.concatenate(offsets))
+
+
+def join_found(one: Found, other: Found) -> Found:
+    """Return the pairs of both, in order of the arrivals."""
+    if not len(other.rows):
+        return one
+    rows = np.concatenate([one.rows, other.rows])
+    order = np.argsort(rows, kind="stable")
+    numbers = np.concatenate([one.numbers, other.numbers])
+    similarities = np.concatenate([one.similarities, other.similarities])
+    return Found(rows[order], numbers[order], similarities[order])
+
+
+def found_by_copies(
+    pool: Pool,
+    rows: ArrivalRows,
+    numbers: _Longs,
+    by_place: RowsByPlace,
+    decisions: Decisions,
+    watermarks: Watermarks,
+) -> Found:
+    """Find the pairs of a step that name a copy of one of its documents.
+
+    Args:
+        pool: the pairs that waited before the step.
+        rows: the arrivals of the step.
+        numbers: ``int64[n]``, the number that each arrival gets as a row, -1 for what is no document.
+        by_place: the rows by place, those of the step included.
+        decisions: what was decided before the step.
+        watermarks: where each partition of ``bands`` has passed the documents of the step.
+
+    Returns:
+        The pairs, with the number of the newest row that was decided before and has the other content; that of the
+        named document if it was.
+    """
+    documents = np.flatnonzero(numbers >= 0)
+    documents = documents[np.argsort(rows.contents[documents], kind="stable")]
+    contents = rows.contents[documents]
+    out: list[tuple[int, int, float]] = []
+    links = pool.links
+    for place, content, other, other_content in (
+        (links.ones, links.one_contents, links.others, links.other_contents),
+        (links.others, links.other_contents, links.ones, links.one_contents),
+    ):
+        first, end = np.searchsorted(contents, content, "left"), np.searchsorted(contents, content, "right")
+        waiting = np.flatnonzero((end > first) & (content != other_content))
+        named, others = by_place.find(place[waiting]), by_place.find(other[waiting])
+        for i, number, other_number in zip(waiting.tolist(), named.tolist(), others.tolist(), strict=True):
+            for row in documents[first[i] : end[i]].tolist():
+                copy = int(numbers[row])
+                if copy == number or (min(number, other_number) >= 0 and copy > max(number, other_number)):
+                    continue
+                if not _is_passed_later(watermarks, pool, i, int(rows.places[row])):
+                    continue
+                near = other_number
+                if not 0 <= near < copy:
+                    near = _newest(other_content[i], row, numbers, contents, documents, decisions)
+                if near >= 0:
+                    out.append((row, near, int(links.similarities[i]) / SIMILARITY_STEPS))
+    out.sort()
+    found = np.array(out, np.float64).reshape(-1, 3)
+    return Found(found[:, 0].astype(np.int64), found[:, 1].astype(np.int64), found[:, 2].astype(np.float32))
+
+
+def _is_passed_later(watermarks: Watermarks, pool: Pool, i: int, place: int) -> bool:
+    """Whether the matcher found pair ``i`` before it passed a document."""
+    places = np.array([place])
+    record = watermarks.passed_at(int(pool.bands[i]), int(partitions_of(places)[0]), int(offsets_of(places)[0]))
+    return record >= int(pool.offsets[i])
+
+
+def _newest(
+    content: np.uint64,
+    row: int,
+    numbers: _Longs,
+    contents: npt.NDArray[np.uint64],
+    documents: _Longs,
+    decisions: Decisions,
+) -> int:
+    """The newest row of a content that was decided before a row of the step, -1 for none."""
+    first, end = np.searchsorted(contents, content, "left"), np.searchsorted(contents, content, "right")
+    before = documents[first:end][documents[first:end] < row]
+    if len(before):
+        return int(numbers[before[-1]])
+    return int(decisions.newest(np.array([content]))[0])
