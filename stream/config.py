@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import mmh3
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -61,7 +61,7 @@ class Config(Parameters):
             except ValidationError as error:
                 raise ConfigError(_sentences(error, type(self).model_fields)) from None
 
-    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Config:
+    def model_copy(self, *, update: Mapping[str, object] | None = None, deep: bool = False) -> Self:
         """Return the configuration with other values: validated, with its own tuning and fingerprints."""
         del deep  # every value is immutable
         return type(self)(**{**self.model_dump(exclude_unset=True), **(update or {})})

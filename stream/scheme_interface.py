@@ -161,6 +161,12 @@ class Scheme(NamedTuple, Generic[PlanT]):
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
     # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
     probe_candidates_max: int | None = None
+    # whether each key has a payload: a position and a suffix length, see ``stream.table.admit``
+    has_payloads: bool = False
+    # whether an item may lack the keys of some bands, so that its recall is lower
+    partial: bool = False
+    # a document that only probes, changed so that it can be compared; None: it is compared as it is
+    query: Callable[[Document, PlanT], Document] | None = None
 
 
 # A row of ``SCHEMES``: the rows have plans of different types, and no type says "the plan that this row made". The type

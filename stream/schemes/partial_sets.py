@@ -9,9 +9,11 @@ Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
+import numpy.typing as npt
 
 from stream.documents import Features
 from stream.parameters import Parameters
@@ -19,7 +21,8 @@ from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, sign_fe
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding
-from stream.theory.tuning import SKETCH_BITS
+from stream.theory.curves import candidate_probability
+from stream.theory.tuning import SKETCH_BITS, Tuning
 
 
 def plan(parameters: Parameters) -> SetPlan:
@@ -66,12 +69,34 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
     return Common(found.first_key, found.bands, np.ones(len(similarity), np.bool_), similarity)
 
 
+def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
+    """The recall at the threshold, if ``bands_with_keys[k]`` documents have keys of k bands (``int64[b + 1]``).
+
+    A pair is taken to lack the same bands on both sides, so it is an upper bound. Not a number without documents.
+
+    >>> from stream import Config
+    >>> tuning = Config(scheme="grouped").tuning
+    >>> whole, half = np.zeros((2, tuning.bands + 1), np.int64)
+    >>> whole[tuning.bands] = half[tuning.bands // 2] = 7
+    >>> recall_of(tuning, whole) == tuning.recall, round(recall_of(tuning, half), 2)
+    (True, 0.85)
+    """
+    bands = np.flatnonzero(bands_with_keys)
+    shape = tuning.rows, tuning.sketch_bits, tuning.agreement, tuning.bands_min
+    met = [float(candidate_probability(tuning.threshold, int(k), *shape)) if k else 0.0 for k in bands]
+    documents = bands_with_keys[bands]
+    if not documents.sum():
+        return math.nan
+    return float(np.average(met, weights=documents)) * tuning.pass_probability
+
+
 EXAMPLES: tuple[Mapping[str, object], ...] = tuple({"sketch_bits": bits} for bits in SKETCH_BITS)
 SCHEME = sets.SCHEME._replace(
     plan=plan,
     evidence=evidence,
     keys=keys,
     common=common,
+    partial=True,
     sign=sign_features,
     guarantee=sets.S_CURVE
     + "; for sets so large that few of their rows are infinite, since a band with one has no key: "

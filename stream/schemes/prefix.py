@@ -3,7 +3,7 @@
 A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so the rarest come first. The
 string is the evidence. Its keys are hashes of its first p tokens, p = floor((1 - J) L) + 1 for L tokens. Each key has a
 payload: position and suffix length of the token. By these the table passes over sets that cannot reach J, whatever
-follows (``stream.table.admit``). Sets that meet are compared in full.
+follows, and sets that share too few tokens of their prefixes (``stream.table.admit``). The rest is compared in full.
 
 Both sides probe and add the same prefix. A shorter prefix suffices to be found by longer sets, but it is complete only
 if sets arrive in order of size, which no stream promises.
@@ -173,6 +173,7 @@ SCHEME = Scheme(
     plan, features, sets.bag_contents, evidence, keys, common, signing,
     by_content=True,
     exact=True,
+    has_payloads=True,
     guarantee="every pair of sets with a Jaccard similarity at or above the threshold, and no other",
     sample=lambda text, plan: sets.sample(text, plan.reading),
     examples=tuple({"shingles": shingles, "threshold": 0.6} for shingles in SHINGLES),

@@ -111,6 +111,7 @@ class BandTable:
             seen=np.empty(0, np.uint32),
             fixed=np.empty((0, width), np.uint8),
             ragged_lengths=np.empty(0, np.uint32),
+            noted=np.empty(0, np.uint32),
             links=np.empty(0, np.uint32),
             payloads=np.empty(0, np.uint64),
             groups=np.empty(0, np.uint32),
@@ -310,7 +311,7 @@ class BandTable:
             a.nbytes for a in (*store, *store.heads, *self._journal, *self._found) if isinstance(a, np.ndarray)
         )
         per_slot = sum(a.itemsize for a in _slot_arrays(store)[:-1]) + store.fixed.shape[1]
-        per_slot += 4 * (len(store.ragged_lengths) > 0)
+        per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0)
         per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
         pages = len(store.heads.entries) - 256 * int(store.heads.free_count[0])
@@ -343,6 +344,7 @@ class BandTable:
         grow(self._store.links, self._postings.physical_pages << POSTING_PAGE_BITS)
         if len(items.payloads) or len(self._store.payloads):
             grow(self._store.payloads, self._postings.physical_pages << POSTING_PAGE_BITS)
+            grow(self._store.noted, self._slots.physical_pages << SLOT_PAGE_BITS)
         if len(items.ragged) or len(self._store.ragged_lengths):
             grow(self._store.ragged_lengths, self._slots.physical_pages << SLOT_PAGE_BITS)
         grow(self._store.groups, self._postings.physical_pages << (POSTING_PAGE_BITS - GROUP_BITS))
@@ -362,7 +364,7 @@ class BandTable:
 
     def _drain(self, end: int, longest: int) -> Candidates:
         count = int(self._found.length[0])
-        items, slots, identical, _ = self._found
+        items, slots, identical, *_ = self._found
         found = Candidates(items[:count].copy(), slots[:count].copy(), identical[:count].copy(), end)
         self._found.length[0] = 0
         most = min(longest * self.limits.bucket_candidates, self.documents) + 1

@@ -74,6 +74,7 @@ class Store(NamedTuple):
     seen: npt.NDArray[np.uint32]  # the number of the last probe that found this slot
     fixed: npt.NDArray[np.uint8]  # [slot, width], the fixed part of the evidence
     ragged_lengths: npt.NDArray[np.uint32]  # bytes of the ragged part, which follows the id; empty if there is none
+    noted: npt.NDArray[np.uint32]  # where the last probe noted this slot in its buffer; empty if there are no payloads
     links: npt.NDArray[np.uint32]
     payloads: npt.NDArray[np.uint64]  # one for each link; empty if postings have none
     groups: npt.NDArray[np.uint32]  # the slot, modulo 2**32, of the first posting of each group
@@ -84,7 +85,8 @@ class Store(NamedTuple):
 class Limits(NamedTuple):
     """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
     copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether the buckets of
-    an item that has a copy are probed, too."""
+    an item that has a copy are probed, too. ``counted``: the table has every key of an item, so that a candidate must
+    share as many keys as two payloads demand (``common_min``)."""
 
     window: int
     lateness: int
@@ -95,6 +97,7 @@ class Limits(NamedTuple):
     by_content: bool
     admit_ratio: float
     ranking: bool = False
+    counted: bool = False
 
 
 class Items(NamedTuple):
@@ -126,11 +129,13 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """Candidates that a run has found: the item (place in the batch), the slot, and whether the contents are equal."""
+    """Candidates that a run has found: the item (place in the batch), the slot, whether the contents are equal, and how
+    many common keys are still missing."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
     identical: npt.NDArray[np.bool_]
+    missing: npt.NDArray[np.int32]
     length: npt.NDArray[np.int64]
 
 
@@ -183,8 +188,9 @@ def new_journal(size: int) -> Journal:
 def new_buffer(size: int) -> CandidateBuffer:
     """Return an empty buffer with room for ``size`` candidates."""
     return CandidateBuffer(
-        np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.zeros(1, np.int64)
-    )
+        np.empty(size, np.int32), np.empty(size, np.int64), np.empty(size, np.bool_), np.empty(size, np.int32),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
 
 
 def new_scratch(keys: int) -> Scratch:

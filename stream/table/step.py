@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream.kernels.compile import inlined, raw_kernel
-from stream.table.admit import admits
+from stream.table.admit import admits, common_min
+from stream.table.buffer import count_common, drop_short, expect, note
 from stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
@@ -231,18 +232,24 @@ def walk(store, limits, items, item, top, options, work):
                         state[CUTS] += 1
                         break
                     visited += 1
-                    if store.seen[place] != epoch and (
-                        len(items.payloads) == 0
-                        or admits(
-                            items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
-                        )
+                    if store.seen[place] == epoch:
+                        if limits.counted:
+                            count_common(store, found, place)
+                    elif len(items.payloads) == 0 or admits(
+                        items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
                     ):
                         store.seen[place] = epoch
                         candidate = eligible_copy(store, limits, slot, items, item, base)
+                        if limits.counted:
+                            at = posting_place(store, posting)
+                            least = common_min(items.payloads[first + j], store.payloads[at], limits.admit_ratio)
+                            expect(store, found, place, candidate, least)
                         if candidate != NONE:
                             note(found, item.place, candidate, False)
-                            state[CANDIDATES] += 1
             posting = following
+    if limits.counted:
+        drop_short(found, begun)
+    state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
 
 
@@ -333,16 +340,6 @@ def append_bytes(store, place, items, i):
             first += part
             at += part
     store.state[BYTE_END] = at
-
-
-@inlined
-def note(found, i, slot, identical):
-    """Note one candidate; ``run`` has made room."""
-    n = found.length[0]
-    found.items[n] = np.int32(i)
-    found.slots[n] = slot
-    found.identical[n] = identical
-    found.length[0] = n + 1
 
 
 @inlined

@@ -22,8 +22,8 @@ from stream.kernels.hashing import GOLDEN, mix64
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
 
-# Elements of one bucket from which insertion would cost too much.
-_CROWD = 32
+# From so many squares of bucket sizes for each element on, insertion takes as long as a comparison sort.
+_CROWD = 128
 
 
 def sorted_bags(values: Elements, starts: Starts) -> Elements:
@@ -83,11 +83,12 @@ def _sort_one(bag, counts, into):
     places[:] = 0
     for j in range(n):
         places[np.int64(bag[j] >> shift)] += 1
-    fullest, first = places.max(), np.int64(n)
+    squares, first = np.int64(0), np.int64(n)
     for bucket in range(buckets - 1, -1, -1):
+        squares += places[bucket] * places[bucket]
         first -= places[bucket]
         places[bucket] = first
-    if fullest > _CROWD:
+    if squares > _CROWD * n:
         into[:] = np.sort(bag)
         return
     for j in range(n):

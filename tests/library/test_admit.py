@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from stream.kernels.compile import kernel
-from stream.table.admit import admits, payload_of
+from stream.schemes.prefix import prefix_lengths
+from stream.table.admit import admits, common_min, payload_of
 
 
 @kernel
@@ -80,3 +81,38 @@ def test_a_quotient_is_never_refused_at_its_own_value() -> None:
     none, quotients = np.zeros_like(shorter), shorter / longer
     assert admit_all(np.column_stack([none, shorter, none, longer]), quotients).all()
     assert admit_all(np.column_stack([none, longer, none, shorter]), quotients).all()
+
+
+@kernel
+def least_common(sizes_a, sizes_b, ratios, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        out[i] = common_min(payload_of(0, sizes_a[i]), payload_of(1, sizes_b[i] - 1), ratios[i])
+
+
+def test_no_pair_shares_fewer_tokens_of_its_prefixes_than_demanded() -> None:
+    """For sets of any sizes and any common tokens, also where the similarity is equal to the ratio."""
+    rng = np.random.default_rng(3)
+    sizes, shared, ratios = [], [], []
+    for _ in range(3000):
+        a, b = rng.integers(2, 60, 2).tolist()
+        common = int(rng.integers(1, min(a, b) + 1))
+        ratio = common / (a + b - common) * (1.0 if rng.random() < 0.5 else float(rng.uniform(0.7, 1.0)))
+        own = rng.permutation(a + b - common)
+        sets = np.sort(own[:a]), np.sort(np.concatenate([own[:common], own[a:]]))
+        ends = prefix_lengths(np.array([a, b]), ratio).tolist()
+        prefixes = [set(one[:end].tolist()) for one, end in zip(sets, ends, strict=True)]
+        sizes.append((a, b))
+        shared.append(len(prefixes[0] & prefixes[1]))
+        ratios.append(ratio)
+    out = np.empty(len(sizes), np.int64)
+    least_common(*np.array(sizes).T.copy(), np.array(ratios), out)
+    assert (out <= np.array(shared)).all()
+    assert (out == np.array(shared)).sum() > 300
+
+
+def test_two_sets_of_a_thousand_tokens_must_share_ninety_of_their_prefixes_at_eight_tenths() -> None:
+    """Of the 201 tokens that are keys; sets of 1,000 and 1,250 need one."""
+    out = np.empty(2, np.int64)
+    least_common(np.array([1000, 1000]), np.array([1000, 1250]), np.array([0.8, 0.8]), out)
+    assert abs(int(out[0]) - 90) <= 1
+    assert out[1] == 1

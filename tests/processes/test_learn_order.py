@@ -11,7 +11,7 @@ from stream.schemes import SCHEMES
 from workers.commands import learn_order as order
 from workers.process.exits import Exit, Failure
 from workers.process.stop import Stop
-from workers.settings.load import load
+from workers.settings.load import load, load_stream
 from workers.settings.order_file import read_order, written_order
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
@@ -131,3 +131,39 @@ def test_counting_in_parts_is_counting_at_once(monkeypatch, sample, tmp_path):
         found.append(read_order(output).tokens.tolist())
     assert found[0] == found[1]
     assert len(found[0]) == 7
+
+
+@pytest.fixture
+def templates(tmp_path):
+    """Sixty texts that share half of their words, and two that are nearly the same."""
+    shared = " ".join(f"frame{n}" for n in range(30))
+    texts = [f"{shared} {' '.join(f'own{i}x{n}' for n in range(30))}" for i in range(60)]
+    texts.append(texts[7] + " more")
+    path = tmp_path / "templates.jsonl"
+    path.write_text("".join(json.dumps({"id": f"t{n}", "text": text}) + "\n" for n, text in enumerate(texts)))
+    return path
+
+
+@pytest.mark.parametrize("command", ["run", "batch"])
+def test_a_run_without_an_order_learns_one_from_its_first_documents_and_says_so(neardup, templates, command):
+    """It finds the pairs that it finds with the order of the hashes, and the summary names the order."""
+    done = neardup(command, templates, "--scheme", "prefix")
+    assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["t60"]
+    assert b"learned from the first 61 documents" in done.stderr
+    kept = neardup(command, templates, "--scheme", "prefix", "--keep", "window")
+    assert [json.loads(line)["newer"] for line in kept.stdout.splitlines()] == ["t60"]
+    assert b"indexes by the hashes of tokens" in kept.stderr
+
+
+def test_a_learned_order_is_read_from_a_pipe_too(neardup, templates):
+    """What was read ahead is matched like the rest."""
+    done = neardup("run", "--scheme", "prefix", "-", stdin=templates.read_bytes())
+    assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["t60"]
+    assert b"documents: 61\n" in done.stderr
+
+
+def test_workers_refuse_to_start_without_an_order():
+    """The sentence names the command that makes one."""
+    with pytest.raises(ConfigError, match="make one with neardup learn-order"):
+        load_stream({"scheme": "prefix", "window_seconds": 60.0})
+    assert load_stream({"scheme": "prefix"}, window=False).scheme == "prefix"

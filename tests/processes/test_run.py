@@ -48,7 +48,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     done = neardup("run", "in.jsonl", "--rejects", "bad", "--summary-json", "summary.json")
     assert done.returncode == Exit.SUCCESS
     assert done.stdout == (
-        b'{"older":"a","newer":"b","similarity":0.9363,"buckets":10}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
+        b'{"older":"a","newer":"b","similarity":0.9602,"buckets":14}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
     )
     messages = done.stderr.decode().splitlines()
     assert messages[:3] == [
@@ -324,9 +324,20 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
     assert len(warnings) == 1
-    assert "documents had more candidates than bucket_candidates_max (2) allows" in warnings[0]
+    assert (
+        "documents had more candidates than bucket_candidates_max (2) or probe_candidates_max (128) allows"
+        in warnings[0]
+    )
     assert "new versions of ids in the window: 2" in done.stderr.decode().splitlines()
     assert b"warning" not in neardup("run", stdin=stdin).stderr
+
+
+def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
+    """With the recall that their sizes allow; the default scheme has none to warn of."""
+    stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)))
+    warned = neardup("run", "--scheme", "grouped", stdin=stdin).stderr.decode()
+    assert "documents are too small for scheme grouped, so the recall at the threshold is 0." in warned
+    assert b"too small" not in neardup("run", stdin=stdin).stderr
 
 
 def test_no_document_is_late_where_there_is_no_window(neardup):

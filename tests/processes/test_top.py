@@ -47,17 +47,17 @@ def nearest_of(done):
 
 def test_run_ranks_earlier_documents_and_batch_all(neardup, news):  # noqa: F811
     """Each document stands on a line of its own, also one without a neighbour; a content is one neighbour."""
-    run = nearest_of(neardup("run", "--top", 2, "--threshold", "0.6", news))
+    run = nearest_of(neardup("run", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
     assert run == {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["b", "a"], "e": []}
-    batch = nearest_of(neardup("batch", "--top", 2, "--threshold", "0.6", news))
+    batch = nearest_of(neardup("batch", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
     assert batch == {"a": ["d", "c"], "b": ["d", "a"], "c": ["d", "a"], "d": ["b", "a"], "e": []}
 
 
 def test_probe_ranks_the_documents_of_an_index(neardup, news, tmp_path):  # noqa: F811
     """Best first, at most K of them."""
     query = tmp_path / "query.jsonl"
-    query.write_text(json.dumps({"id": "q", "text": story(0, 1)}) + "\n")
-    found = nearest_of(neardup("probe", "--index", news, "--top", 1, "--threshold", "0.6", query))
+    query.write_text(json.dumps({"id": "q", "text": story(0, 0) + " more"}) + "\n")
+    found = nearest_of(neardup("probe", "--index", news, "--top", 1, "--threshold", "0.6", "--verify", "exact", query))
     assert found == {"q": ["a"]}
 
 

@@ -1,6 +1,7 @@
 """``neardup tune --sample``: files of documents in, the length of shingles out."""
 
 import json
+import random
 
 import pytest
 from typer.testing import CliRunner
@@ -77,3 +78,17 @@ def test_what_gives_no_advice_is_refused(mails, tmp_path):
     assert "no-such" in refused_with("--sample", tmp_path / "no-such")
     assert "the sample holds no text" in refused_with("--sample", mails)
     assert "leave out --family and --plot" in refused_with("--sample", mails, "--plot", "x.svg")
+
+
+@pytest.mark.parametrize("words", [20, 2000])
+def test_the_recall_of_grouped_signatures_is_measured_on_the_sizes_of_a_sample(tmp_path, words):
+    """Small documents leave most bands without a key; those of some thousand shingles keep the promise."""
+    path = tmp_path / "texts.jsonl"
+    rng = random.Random(1)
+    texts = [" ".join(f"{rng.randrange(10**5)}" for _ in range(words)) for _ in range(20)]
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    arguments = ("--sample", path, "--scheme", "grouped")
+    recall = json.loads(shown_by(*arguments, "--json"))["recall_at_threshold"]
+    assert ("one_permutation" in shown_by(*arguments)) == (words == 20)
+    assert (recall >= 0.95) == (words == 2000)
+    assert "recall_at_threshold" not in json.loads(shown_by("--sample", path, "--json"))

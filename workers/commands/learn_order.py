@@ -14,9 +14,11 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import field_validator
 
+from stream.batches import wrong_values
+from stream.documents import Document
 from stream.schemes import SCHEMES
 from stream.tokens.bags import sorted_sets
-from stream.tokens.token_order import NO_FREQUENCIES, counted, most_frequent
+from stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
 from workers.commands.session import Session, SessionOptions
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
@@ -25,6 +27,10 @@ from workers.settings.order_file import written_order
 # Tokens counted at once, each time with a merge of all counters: in 32 MiB.
 _TOKENS_A_MERGE = 1 << 22
 _COUNTERS_EACH = 16
+# What a run without an order learns one from: the tokens that a thousandth of the documents have, or more, are then
+# known, and learning takes a second or two.
+_AHEAD_DOCUMENTS_MAX, _AHEAD_CHARACTERS_MAX = 2_000, 8_000_000
+_AHEAD_TOKENS = 1 << 16
 
 
 class OrderSettings(Settings):
@@ -55,6 +61,41 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
             f"{session.report.refused.total():,} refused"
         )
     return session.ended
+
+
+def with_order(
+    session: Session, paths: Sequence[str], settings: Settings, *, follow: bool = False, window_files: bool = False
+) -> Settings:
+    """The settings with an order of tokens, learned from the first documents of ``paths`` if scheme prefix has none.
+
+    It reads ahead at most ``_AHEAD_DOCUMENTS_MAX`` documents or ``_AHEAD_CHARACTERS_MAX`` characters, and not beyond
+    what is there right now. With ``window_files`` the order of the hashes stays: a window is read with the order that
+    it was written with.
+    """
+    if settings.scheme != "prefix" or settings.token_order is not None:
+        return settings
+    if window_files:
+        session.notes.append(
+            "scheme prefix indexes by the hashes of tokens, because a window file needs one order for all runs: "
+            "--token-order with a file of neardup learn-order is many times as fast"
+        )
+        return settings
+    documents: list[Document] = []
+    characters = 0
+    for chunk in session.look_ahead(paths, follow=follow):
+        documents += chunk.documents if chunk is not None else []
+        characters += sum(len(document.text) for document in chunk.documents) if chunk is not None else 0
+        enough = len(documents) >= _AHEAD_DOCUMENTS_MAX or characters >= _AHEAD_CHARACTERS_MAX
+        if enough or (chunk is None and documents):
+            break
+    good = [one for place, one in enumerate(documents) if place not in wrong_values(documents, settings.plan.kind)]
+    sets = sorted_sets(*SCHEMES["prefix"].features(good, settings.plan).features)[0]
+    tokens = _frequent(iter([sets]), _AHEAD_TOKENS)
+    session.notes.append(
+        f"scheme prefix indexes by an order of {len(tokens):,} tokens, learned from the first {len(good):,} documents; "
+        "--token-order takes one that neardup learn-order made"
+    )
+    return settings.model_copy(update={"token_order": TokenOrder(tokens)})
 
 
 def _frequent(sets: Iterator[npt.NDArray[np.uint64]], tokens_max: int) -> npt.NDArray[np.uint64]:

@@ -18,6 +18,7 @@ from stream.batches import Batch
 from stream.json_lines import encode_matches, encode_nearest
 from stream.neighbours.nearest import ranked
 from stream.pipeline import Matcher, Signer, match_steps, step
+from workers.commands.learn_order import with_order
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
 from workers.commands.session import Session, SessionOptions, check_top
@@ -60,6 +61,9 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
         sys.setswitchinterval(SWITCH_SECONDS)
+        window_files = options.keep is not None or options.window_from is not None
+        first = options.index or options.paths
+        settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
@@ -69,7 +73,8 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             compiler.wait()
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
-        for signed in session.signed(options.paths, signer, follow=options.follow):
+        asking = Signer(settings, queries=True) if options.probe else signer
+        for signed in session.signed(options.paths, asking, follow=options.follow):
             compiler.wait()
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs

@@ -16,12 +16,18 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import chain
 from types import TracebackType
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from stream.batches import Batch
 from stream.documents import Document
 from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from stream.schemes import SCHEMES
+from stream.schemes.partial_sets import recall_of
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
@@ -30,6 +36,9 @@ from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
 from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
+
+# A recall that is this much lower than promised is worth a warning.
+_RECALL_SLACK = 0.02
 
 
 @dataclass(frozen=True)
@@ -47,6 +56,14 @@ class Chunk(NamedTuple):
 
     entries: list[Entry]
     documents: list[Document]
+
+
+class Ahead(NamedTuple):
+    """What was read of paths before it was needed, and the rest of them."""
+
+    paths: Sequence[str]
+    seen: list[Chunk | None]
+    rest: Iterator[Chunk | None]
 
 
 class Session:
@@ -74,6 +91,9 @@ class Session:
         self.rejects = Rejects(options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
+        self._ahead: Ahead | None = None
+        self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by bands that have a key
+        self.notes: list[str] = []  # sentences for the end of the summary
         bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
         self.report = Report(
@@ -115,8 +135,21 @@ class Session:
         return self.reader.read(paths, follow=follow)
 
     def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
-        """The same in chunks of the size that the library signs; ``None`` ends a chunk early."""
-        return chunked(self.entries(paths, follow=follow))
+        """The same in chunks of the size that the library signs; ``None`` ends a chunk early.
+
+        What ``look_ahead`` has read of the same paths is given again.
+        """
+        if self._ahead is None or self._ahead.paths != paths:
+            return chunked(self.entries(paths, follow=follow))
+        ahead, self._ahead = self._ahead, None
+        return chain(ahead.seen, ahead.rest)
+
+    def look_ahead(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
+        """The first chunks of paths, as far as the caller reads them; ``chunks`` gives all of them afterwards."""
+        ahead = self._ahead = Ahead(paths, [], chunked(self.entries(paths, follow=follow)))
+        for chunk in ahead.rest:
+            ahead.seen.append(chunk)
+            yield chunk
 
     def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
         """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
@@ -130,8 +163,25 @@ class Session:
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
             self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
             self.report.documents += signed.batch.size
+            self._count_bands(signed.batch)
             yield chunk, signed
             self.report.advance(self.reader.bytes_read)
+
+    def _count_bands(self, batch: Batch) -> None:
+        """Count documents by the number of bands that have a key, if the scheme leaves out bands of small documents."""
+        scheme = SCHEMES[self.settings.scheme]
+        if scheme.partial:
+            keys = np.diff(scheme.keys(batch.evidence, self.settings.plan).starts)
+            self._bands += np.bincount(keys, minlength=len(self._bands))
+
+    def _warn_of_small_documents(self) -> None:
+        """Say that the recall is less than promised, because documents are too small for the scheme."""
+        recall = recall_of(self.settings.tuning, self._bands)
+        if recall < self.settings.recall - _RECALL_SLACK:
+            self.report.say(
+                f"warning: pairs are missing: the documents are too small for scheme {self.settings.scheme}, so the "
+                f"recall at the threshold is {recall:.3f} at most, not {self.settings.recall:g}; use one_permutation"
+            )
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
         """Report and keep the refused entries of a chunk, in the order of the input.
@@ -172,12 +222,18 @@ class Session:
             found,
         )  # fmt: skip
         self.report.tell(summary)
-        if counts["truncated"]:
-            limits = {name: getattr(self.settings, name) for name in ("bucket_candidates_max", "probe_candidates_max")}
-            named = " or ".join(f"{name} ({value:,})" for name, value in limits.items() if value)
+        self._warn_of_small_documents()
+        for note in self.notes:
+            self.report.say(note)
+        if counts["truncated"] or counts["cuts"]:
+            truncated, probe = counts["truncated"], self.settings.probe_limit
+            named = f"bucket_candidates_max ({self.settings.bucket_candidates_max:,})"
+            if truncated and probe is not None:
+                named += f" or probe_candidates_max ({probe:,})"
+            what = f"{truncated:,} documents" if truncated else f"a bucket, {counts['cuts']:,} times,"
             self.report.say(
-                f"warning: pairs may be missing: {counts['truncated']:,} documents had more candidates than {named} "
-                "allows; a higher limit finds more and takes longer"
+                f"warning: pairs may be missing: {what} had more candidates than {named} allows; a higher limit finds "
+                "more and takes longer"
             )
         write_summary(self.options.summary_json, summary)
         return ended
@@ -221,9 +277,9 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
             yield first, signed.result()
 
 
-def check_top(top: int, settings: Settings, *, candidates: bool, overview: bool = False) -> None:
-    """Raise ``Failure`` for options that mean nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
-    for name, given in (("--candidates", candidates), ("--overview", overview)):
-        if given:
-            raise Failure(Exit.USAGE, f"{name} is about pairs, but --top names neighbours: leave one of them out")
+def check_top(top: int, settings: Settings, **given: object) -> None:
+    """Raise ``Failure`` for an option that means nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
+    for name, value in given.items():
+        if value:
+            raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
     check_ranks(settings, top)

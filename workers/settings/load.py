@@ -62,6 +62,11 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
             "window_seconds is not set, but workers on Kafka restore the window from the log, so it needs an end: "
             "set how far apart in time two documents may be, for instance --window-seconds 86400"
         )
+    if window and settings.scheme == "prefix" and settings.token_order is None:
+        raise ConfigError(
+            "token_order is not set, but without one scheme prefix compares nearly every document with every other on "
+            "Kafka, where no worker sees all tokens: make one with neardup learn-order, and set --token-order"
+        )
     return settings
 
 

@@ -34,6 +34,7 @@ from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from stream.verdicts.decisions import VerdictLimits, Verdicts
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
+from workers.commands.learn_order import with_order
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
@@ -79,7 +80,8 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     with Session(settings, options) as session:
         output = standard_output()
         if options.top is not None:
-            check_top(options.top, settings, candidates=options.candidates)
+            check_top(options.top, settings, candidates=options.candidates, verdicts=options.verdicts)
+        settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         try:
             with (
                 _folder(options) as folder,

@@ -81,19 +81,27 @@ DROP TABLE postings;
 # before, so that the work is linear in a bucket, however long.
 _CANDIDATES = """
 CREATE TABLE candidates AS
-SELECT DISTINCT a.content AS earlier, b.content AS later
+SELECT a.content AS earlier, b.content AS later
 FROM (SELECT *, place // {cap} AS block FROM shared
       UNION ALL SELECT *, place // {cap} + 1 AS block FROM shared
       WHERE key IN (SELECT key FROM shared WHERE place >= {cap})) a
 JOIN (SELECT *, place // {cap} AS block FROM shared) b
 ON a.key = b.key AND a.block = b.block AND a.place < b.place AND b.place - a.place <= {cap}
-WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {window} {admits};
+WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {window}
+GROUP BY a.content, b.content {admits};
 DROP TABLE shared;
 """
 # ``stream.table.admit.admits`` of two payloads.
 _ADMITS = """
-AND least(a.payload & 4294967295, b.payload & 4294967295)::DOUBLE >= {ratio}::DOUBLE * ((a.payload >> 32)
+least(a.payload & 4294967295, b.payload & 4294967295)::DOUBLE >= {ratio}::DOUBLE * ((a.payload >> 32)
 + (b.payload >> 32) + greatest(a.payload & 4294967295, b.payload & 4294967295))::DOUBLE * (1 - pow(2, -50))
+"""
+# The same predicate of any common key, and ``stream.table.admit.common_min`` of the number of common keys.
+_HAVING = """
+HAVING bool_or({admits}) AND count(*) >= {ratio}::DOUBLE / (1 + {ratio}::DOUBLE)
+* (any_value((a.payload >> 32) + (a.payload & 4294967295)) + any_value((b.payload >> 32) + (b.payload & 4294967295)))
+* (1 - pow(2, -50)) - floor({ratio}::DOUBLE * greatest(any_value((a.payload >> 32) + (a.payload & 4294967295)),
+any_value((b.payload >> 32) + (b.payload & 4294967295))))
 """
 _PROBES_ASKED = """
 CREATE TABLE asked AS
@@ -176,7 +184,8 @@ def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], pay
 
 def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
     """Find what meets: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
-    admits = "" if admit_ratio is None else _ADMITS.format(ratio=repr(admit_ratio))
+    ratio = repr(admit_ratio)
+    admits = "" if admit_ratio is None else _HAVING.format(admits=_ADMITS.format(ratio=ratio), ratio=ratio)
     database.execute(_LINKS_ASKED)
     database.execute(_ANSWERED.format(window=window, identical=True))
     database.execute(_SHARED)

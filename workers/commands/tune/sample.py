@@ -5,9 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from rich.table import Table
 
 from stream.documents import Document
+from stream.pipeline import Signer
+from stream.schemes import SCHEMES
+from stream.schemes.partial_sets import recall_of
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
 from workers.commands.session import Session, SessionOptions
@@ -27,12 +31,19 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
         )
-    codes = _codes(settings, paths)
+    documents = list(_documents(settings, paths))
+    codes = _codes(settings, documents)
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
     found = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
-    values = summary(sample, found)
-    tell(values, [_advice(sample), _lengths(sample, found)], None, None, as_json)
+    values, tables = summary(sample, found), [_advice(sample), _lengths(sample, found)]
+    if SCHEMES[settings.scheme].partial:
+        recall = _recall(settings, documents)
+        values["recall_at_threshold"] = recall
+        remedy = "" if recall >= settings.recall else f"; not {settings.recall:g}: use one_permutation"
+        row = "recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"
+        tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", [row]))
+    tell(values, tables, None, None, as_json)
 
 
 def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
@@ -48,10 +59,17 @@ def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
     }
 
 
-def _codes(settings: Settings, paths: Sequence[str]) -> CodePoints:
-    """The normalised texts of the first documents."""
+def _recall(settings: Settings, documents: Sequence[Document]) -> float:
+    """The recall of a partial scheme among documents of these sizes."""
+    batch = Signer(settings).sign(documents).batch
+    keys = SCHEMES[settings.scheme].keys(batch.evidence, settings.plan)
+    return recall_of(settings.tuning, np.bincount(np.diff(keys.starts), minlength=settings.tuning.bands + 1))
+
+
+def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
+    """The normalised texts of documents."""
     form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
-    return code_points([document.text for document in _documents(settings, paths)], form)
+    return code_points([document.text for document in documents], form)
 
 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
