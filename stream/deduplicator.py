@@ -46,6 +46,7 @@ class Deduplicator:
     def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:
         self.config = config or Config()
         self.signer = Signer(self.config)
+        self._query_signer = Signer(self.config, queries=True)
         self.matcher = Matcher(self.config, candidates=candidates)
         self.refusals: list[Refusal] = []
         self.refused = 0
@@ -104,7 +105,7 @@ class Deduplicator:
         refusals: list[Refusal] = []
         try:
             for chunk in chunks(documents):
-                signed = self.signer.sign(chunk)
+                signed = self._query_signer.sign(chunk)
                 refusals += [refusal._replace(place=len(found) + refusal.place) for refusal in signed.refusals]
                 refused = {refusal.place for refusal in signed.refusals}
                 with self._lock:
@@ -201,7 +202,7 @@ class Deduplicator:
         first = 0
         try:
             for chunk in chunks(documents):
-                signed = self.signer.sign(chunk)
+                signed = (self.signer if add else self._query_signer).sign(chunk)
                 refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
                 first += len(chunk)
                 with self._lock:

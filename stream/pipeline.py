@@ -62,6 +62,7 @@ class Signer:
     Args:
         config: the settings; ``config.signing_fingerprint`` names everything that decides a batch.
         item_bytes_max: bytes of a signed document at most, by default ``evidence_bytes_max``; larger ones are refused.
+        queries: the documents only probe; by dot product those longer than ``norm_max`` are scaled to it.
 
     Example:
         >>> signed = Signer(Config()).sign([Document("a", "some text"), Document("b", "")])
@@ -69,13 +70,17 @@ class Signer:
         (1, [Refusal(place=1, id='b', reason='empty')])
     """
 
-    def __init__(self, config: Config, item_bytes_max: int | None = None) -> None:
+    def __init__(self, config: Config, item_bytes_max: int | None = None, *, queries: bool = False) -> None:
         self.config = config
+        self._queries = queries
         self._item_bytes_max = item_bytes_max or config.evidence_bytes_max
         self._scheme = SCHEMES[config.scheme]
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        query = self._scheme.query
+        if self._queries and query is not None:
+            documents = [query(document, self.config.plan) for document in documents]
         wrong = wrong_values(documents, self.config.plan.kind)
         if not wrong:
             return self._sign(documents)

@@ -209,6 +209,22 @@ def sample(text: str, plan: VectorPlan) -> Document:
     return Document("", vector=[bit * length for bit in bits])
 
 
+def shortened(document: Document, plan: VectorPlan) -> Document:
+    """A query whose vector is longer than ``norm_max``, scaled to that length: the order of its neighbours is the same.
+
+    Its similarities are those of the scaled vector. What is no vector stays, to be refused where it is read.
+    """
+    vector = document.vector
+    try:
+        values = np.frombuffer(vector, "<f4") if isinstance(vector, bytes) else np.asarray(vector, np.float64)
+    except (TypeError, ValueError):
+        return document
+    length = float(np.linalg.norm(values)) if values.ndim == 1 else 0.0
+    if not plan.scale < length < np.inf:
+        return document
+    return document._replace(vector=np.asarray(values * (plan.scale / length), np.float64))
+
+
 _DIMENSION = {"dimension": 24}
 _Q = "candidate with probability 1 - (1 - q^r)^b, where q "
 _EMITTED = "; emitted if its similarity is at or above the threshold"
@@ -227,6 +243,7 @@ HYPERPLANE = Scheme(
 # The dot product of a vector with itself is the square of its length, so a copy is compared like any other.
 HYPERPLANE_DOT = HYPERPLANE._replace(
     plan=plan_of("dot"),
+    query=shortened,
     by_content=False,
     guarantee="candidate with at least the probability of hyperplanes, of the angle whose cosine is the similarity",
     examples=({**_DIMENSION, "norm_max": 10.0, "threshold": 0.05},),

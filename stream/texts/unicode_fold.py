@@ -1,6 +1,7 @@
 """Normalisation of code points by table (``stream.texts.unicode_table``), compiled.
 
 A text is read in blocks. A block without an interaction between code points is one table look-up each, in vector code.
+As long as no code point could interact with any other, that is not even examined.
 Other blocks are read code point by code point:
 
 - an expanding code point is replaced by its expansion;
@@ -140,12 +141,15 @@ def _fold_text(codes, table, out, stretches, count, text):
     n = np.int64(len(codes))
     entries = table.entries
     before = _NOTHING  # the entry of the last code point of the output
+    plain = True  # so far; most scripts have no code point that can interact, the others have many
     i, j = _ZERO, _ZERO
     while i < n:
         end = min(i + _BLOCK, n)
         if j + n - i > len(out):
             return NO_ROOM, count
-        if _fold_block(codes[i:end], before, entries, out[j : j + end - i]):
+        block, into = codes[i:end], out[j : j + end - i]
+        plain = plain and _fold_plain(block, entries, into)
+        if plain or _fold_block(block, before, entries, into):
             before = entries[codes[end - 1]]
             i, j = end, j + end - i
             continue
@@ -180,6 +184,18 @@ def _interacts(before, entry):
     after_mark = before & MARK
     disorder = np.uint32((before & _RANK) > (entry & _RANK))
     return entry & (SPECIAL | (before >> _ONE | after_mark << _ONE) & SECOND | after_mark * disorder)
+
+
+@raw_inner
+def _fold_plain(codes, entries, out):
+    """Map a block; returns whether nothing in it can interact, whatever stands before it. Otherwise ``out`` is of no
+    use. Vector code."""
+    found = _NOTHING
+    for p in range(len(codes)):
+        entry = entries[codes[p]]
+        found |= entry
+        out[p] = entry & PAYLOAD
+    return found & _INTERACTS == _NOTHING
 
 
 @raw_inner

@@ -246,3 +246,26 @@ def test_evidence_has_a_known_answer() -> None:
 
 
 KNOWN = [12, 0, 136, 186, 136, 182, 0, 0, 136, 54]
+
+
+@pytest.mark.parametrize("form", [list, np.array, lambda vector: np.array(vector, "<f4").tobytes()])
+def test_a_query_longer_than_norm_max_is_answered(form) -> None:  # type: ignore[no-untyped-def]
+    """Probed, it is scaled to the greatest length; added, it is refused as before."""
+    dedup = Deduplicator(Config(scheme="hyperplane_dot", dimension=3, norm_max=2.0, threshold=0.3))
+    dedup.process([Document("near", vector=[1.9, 0.1, 0.0]), Document("far", vector=[1.5, 1.2, 0.0])])
+    query = Document("query", vector=form([100.0, 0.0, 0.0]))
+    near, far = dedup.nearest([query], 2)[0]
+    assert (near.id, far.id) == ("near", "far")
+    assert near.similarity == pytest.approx(1.9 / 2)
+    assert {pair.older for pair in dedup.probe([query])} == {"near", "far"}
+    assert dedup.refusals == []
+    assert dedup.process([query]) == []
+    assert [refusal.reason for refusal in dedup.refusals] == ["vector_norm"]
+
+
+def test_a_query_that_is_no_vector_is_refused() -> None:
+    """With its reason, and not by an exception."""
+    dedup = Deduplicator(Config(scheme="hyperplane_dot", dimension=3, norm_max=2.0, threshold=0.3))
+    queries = [Document("", vector=vector) for vector in ([1.0, float("nan"), 0.0], b"12345", [[1.0]], None)]
+    assert dedup.nearest(queries, 1) == [[]] * 4
+    assert len(dedup.refusals) == 4

@@ -48,7 +48,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
     done = neardup("run", "in.jsonl", "--rejects", "bad", "--summary-json", "summary.json")
     assert done.returncode == Exit.SUCCESS
     assert done.stdout == (
-        b'{"older":"a","newer":"b","similarity":0.9363,"buckets":10}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
+        b'{"older":"a","newer":"b","similarity":0.9602,"buckets":14}\n{"older":"a","newer":"d","similarity":1.0,"buckets":18}\n'
     )
     messages = done.stderr.decode().splitlines()
     assert messages[:3] == [

@@ -27,6 +27,7 @@ from workers.cli.arguments import (
     or_stdin,
 )
 from workers.cli.dedup import dedup_command
+from workers.cli.evaluate import evaluate_command
 from workers.cli.kafka import register
 from workers.cli.options import HelpCommand, SettingsCommand, given
 from workers.process.exits import Exit, Failure, exit_codes_help
@@ -246,42 +247,7 @@ def calibrate_command(
     run(options, as_json=as_json)
 
 
-@app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)
-def evaluate_command(
-    ctx: typer.Context,
-    pairs: Annotated[
-        str,
-        typer.Argument(metavar="PAIRS", help="what run or probe wrote, or - for standard input", show_default=False),
-    ],
-    truth: Annotated[
-        str, typer.Option("--truth", metavar="FILE", help="the known pairs: CSV with a header, or JSON Lines")
-    ],
-    documents: Annotated[
-        int | None, typer.Option("--documents", metavar="N", min=2, help="how many documents there were")
-    ] = None,
-    truth_min: Annotated[
-        float | None,
-        typer.Option("--truth-min", min=0, max=1, help="similarity of a true pair; by default the threshold"),
-    ] = None,
-    bins: Annotated[int, typer.Option("--bins", min=1, max=1000, help="bins of similarity between 0 and 1")] = 20,
-    each: Annotated[
-        bool, typer.Option("--each", help="count pairs of documents, not of contents that copies share")
-    ] = False,
-    candidates: Annotated[
-        bool, typer.Option("--candidates", help="the pairs were written with --candidates: show the S-curve")
-    ] = False,
-    plot: Annotated[
-        str | None, typer.Option("--plot", metavar="FILE", help="draw the curves to a file that ends in .svg or .png")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="print one JSON object and no picture")] = False,
-    config: SettingsFile = None,
-) -> None:
-    """Compare pairs with those that are known: confusion matrix, precision, recall, and the S-curve as it came out."""
-    from workers.commands.evaluate import EvaluateOptions, run
-    from workers.settings.load import load
-
-    options = EvaluateOptions(pairs, truth, documents, truth_min, bins, each, candidates)
-    run(options, load(given(ctx), config), plot=plot, as_json=as_json)
+app.command("evaluate", cls=SettingsCommand, epilog=_EPILOG)(evaluate_command)
 
 
 @app.command("learn-order", cls=SettingsCommand, epilog=_EPILOG)

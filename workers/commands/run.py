@@ -73,7 +73,8 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             compiler.wait()
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
-        for signed in session.signed(options.paths, signer, follow=options.follow):
+        asking = Signer(settings, queries=True) if options.probe else signer
+        for signed in session.signed(options.paths, asking, follow=options.follow):
             compiler.wait()
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs

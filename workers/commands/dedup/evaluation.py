@@ -1,0 +1,222 @@
+"""``neardup evaluate --clusters``: the clusters of verdicts against labels, or against known pairs.
+
+Documents are those of the verdicts that are not refused; of the versions of an id the first one counts. Labels say
+which class a document belongs to. Known pairs are those of an exact join: two documents belong together if their
+similarity reaches ``--truth-min``. From such pairs follow the least similarity inside a cluster, and how many dropped
+documents are *unsupported*: no kept document is similar enough to them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
+from stream.evaluation.judging import Proportion, proportion
+from workers.commands.dedup.clusters import LARGEST
+from workers.commands.evaluate import read_truth
+from workers.commands.tune.pictures import COLUMNS, Curve, Mark, Picture, in_characters, save
+from workers.process.exits import Exit, Failure
+from workers.sources.objects import json_objects
+
+# Measure -> its name in a table.
+_NAMES = {
+    "precision": "precision of pairs", "recall": "recall of pairs", "f1": "F1 of pairs",
+    "b3_precision": "B-cubed precision", "b3_recall": "B-cubed recall", "b3_f1": "B-cubed F1",
+    "adjusted_rand": "adjusted Rand index",
+}  # fmt: skip
+Ints = npt.NDArray[np.int64]
+
+
+class ClusterOptions(NamedTuple):
+    """What an evaluation of clusters is asked for: against ``labels`` if given, else against the pairs of ``truth``."""
+
+    verdicts: str
+    labels: str | None
+    label_field: str
+    truth: str | None
+    truth_min: float
+
+
+class Documents(NamedTuple):
+    """n documents: their ids, their clusters as small numbers (``int64[n]``), which are kept (``bool[n]``)."""
+
+    ids: list[str]
+    clusters: Ints
+    kept: npt.NDArray[np.bool_]
+
+
+class Largest(NamedTuple):
+    """A cluster: the id of its first document, its size, the least similarity inside (NaN: below every known one)."""
+
+    id: str
+    size: int
+    lowest_similarity: float | None
+
+
+class ClusterEvaluation(NamedTuple):
+    """The measures, the largest clusters, the sizes of clusters and of what belongs together, what was left out."""
+
+    quality: Quality
+    largest: list[Largest]
+    unsupported: Proportion | None
+    sizes: dict[str, Ints]
+    left_out: dict[str, int]
+
+
+def run(options: ClusterOptions, *, plot: str | None, as_json: bool) -> None:
+    """Evaluate and print. Raises ``Failure`` for files that cannot be read or used."""
+    found = evaluate(options)
+    drawn = picture(found)
+    if plot is not None:
+        save(drawn, plot)
+    if as_json:
+        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
+        return
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
+    for table in _tables(found):
+        console.print(table)
+    typer.echo(in_characters(drawn, colour=False))
+    for reason, count in found.left_out.items():
+        typer.echo(f"left out: {count:,} {reason}")
+
+
+def evaluate(options: ClusterOptions) -> ClusterEvaluation:
+    """Compare clusters with labels or pairs."""
+    left_out = Counter[str]()
+    documents = _documents(options.verdicts, left_out)
+    number = {id_: n for n, id_ in enumerate(documents.ids)}
+    lowest = unsupported = None
+    if options.truth is not None:
+        a, b, similarity = _pairs(options.truth, number, left_out)
+        true = np.ones(len(a), np.bool_) if similarity is None else similarity >= options.truth_min
+        counts = counts_of_pairs(documents.clusters, a[true], b[true])
+        unsupported = _unsupported(documents.kept, a[true], b[true])
+        if similarity is not None:
+            lowest = lowest_similarities(documents.clusters, a, b, similarity)
+    if options.labels is not None:
+        named, labels = _labels(options.labels, options.label_field, number, left_out)
+        counts = counts_of_labels(documents.clusters[named], labels)
+    names, sizes = np.unique(documents.clusters, return_counts=True)
+    first = np.unique(documents.clusters, return_index=True)[1]
+    order = np.lexsort((first, -sizes))[:LARGEST].tolist()
+    largest = [
+        Largest(documents.ids[first[n]], int(sizes[n]), None if lowest is None else float(lowest[names[n]]))
+        for n in order
+    ]
+    sizes_of = {"found": counts.clustered, "true": counts.true}
+    return ClusterEvaluation(quality(counts), largest, unsupported, sizes_of, dict(left_out))
+
+
+def _documents(path: str, left_out: Counter[str]) -> Documents:
+    clusters: dict[str, int] = {}
+    kept: list[bool] = []
+    for verdict in json_objects(path, left_out):
+        id_, cluster, status = verdict.get("id"), verdict.get("cluster"), verdict.get("status")
+        if status == "refused":
+            left_out["refused documents"] += 1
+        elif not isinstance(id_, str) or not isinstance(cluster, int) or not isinstance(status, str):
+            left_out["lines that are no verdict"] += 1
+        elif id_ in clusters:
+            left_out["later versions of an id"] += 1
+        else:
+            clusters[id_] = cluster
+            kept.append(status == "original")
+    if not clusters:
+        raise Failure(Exit.INPUT, f"{path} holds no verdict: give what dedup or batch wrote with --verdicts")
+    numbered = np.unique(np.array(list(clusters.values()), np.int64), return_inverse=True)[1]
+    return Documents(list(clusters), np.asarray(numbered, np.int64), np.array(kept))
+
+
+def _pairs(
+    path: str, number: dict[str, int], left_out: Counter[str]
+) -> tuple[Ints, Ints, npt.NDArray[np.float64] | None]:
+    """Known pairs between documents, each once."""
+    known = read_truth(path, left_out)
+    rows: dict[tuple[int, int], int] = {}
+    for n, (one, other) in enumerate(known.pairs):
+        if one not in number or other not in number:
+            left_out["known pairs with an id that has no verdict"] += 1
+            continue
+        rows[min(number[one], number[other]), max(number[one], number[other])] = n
+    a, b = np.array(list(rows), np.int64).reshape(-1, 2).T
+    return a, b, None if known.similarity is None else known.similarity[list(rows.values())]
+
+
+def _labels(path: str, field: str, number: dict[str, int], left_out: Counter[str]) -> tuple[Ints, Ints]:
+    """The documents that have a label, and their labels as numbers."""
+    label_of: dict[int, str] = {}
+    for row in json_objects(path, left_out):
+        id_, label = row.get("id"), row.get(field)
+        if id_ is None or label is None:
+            left_out[f"labels without id and {field}"] += 1
+        elif str(id_) not in number:
+            left_out["labels of ids without a verdict"] += 1
+        else:
+            label_of[number[str(id_)]] = str(label)
+    if not label_of:
+        raise Failure(Exit.INPUT, f"{path} labels no document: give rows with id and {field}, or set --label-field")
+    left_out["documents without a label"] += len(number) - len(label_of)
+    labels = np.unique(np.array(list(label_of.values())), return_inverse=True)[1]
+    return np.array(list(label_of), np.int64), np.asarray(labels, np.int64)
+
+
+def _unsupported(kept: npt.NDArray[np.bool_], a: Ints, b: Ints) -> Proportion:
+    supported = np.zeros(len(kept), np.bool_)
+    supported[a[kept[b]]] = True
+    supported[b[kept[a]]] = True
+    return proportion(int((~kept & ~supported).sum()), int((~kept).sum()))
+
+
+def picture(found: ClusterEvaluation) -> Picture:
+    """Which fraction of the documents is in clusters of a size at most."""
+    largest = max(int(sizes.max(initial=1)) for sizes in found.sizes.values())
+    curves = []
+    for (label, sizes), marker in zip(found.sizes.items(), ("hd", "braille"), strict=True):
+        steps = np.unique(np.append(sizes, (1, largest)))
+        below = np.searchsorted(np.sort(sizes), steps, side="right") / max(1, len(sizes))
+        curves.append(Curve(label, np.log10(steps).tolist(), below.tolist(), marker))
+    return Picture(
+        title="fraction of the documents in clusters up to a size",
+        x_label="size of the cluster, logarithm to base 10",
+        x_limits=(0.0, float(np.log10(max(largest, 2)))),
+        curves=curves,
+        marks=[Mark(f"largest found {int(found.sizes['found'].max(initial=1)):,}",
+                    float(np.log10(found.sizes["found"].max(initial=1))), ":")],
+        areas=[],
+    )  # fmt: skip
+
+
+def _tables(found: ClusterEvaluation) -> list[Table]:
+    measures = Table(title="Clusters, with intervals of 95%")
+    for heading in ("", "value", "from", "to"):
+        measures.add_column(heading, justify="right")
+    for name, label in _NAMES.items():
+        measures.add_row(label, *(f"{x:.4f}" for x in getattr(found.quality, name)))
+    if found.unsupported is not None:
+        measures.add_row("dropped without support", *(f"{x:.4f}" for x in found.unsupported))
+    largest = Table(title="Largest clusters")
+    for heading in ("original", "size", "lowest similarity inside"):
+        largest.add_column(heading, justify="right", overflow="fold")
+    for one in found.largest:
+        lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.3f}"
+        largest.add_row(one.id, f"{one.size:,}", "below every known" if lowest == "nan" else lowest)
+    return [measures, largest]
+
+
+def _summary(found: ClusterEvaluation) -> dict[str, Any]:
+    """Plain values; a value that is unknown is null."""
+    return {
+        **{name: getattr(found.quality, name)._asdict() for name in _NAMES},
+        "unsupported": None if found.unsupported is None else found.unsupported._asdict(),
+        "largest": [one._asdict() for one in found.largest],
+        "left_out": found.left_out,
+    }
