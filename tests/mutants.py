@@ -81,11 +81,6 @@ MUTANTS = (
         (SEQUENCES,),
     ),
     Mutant(
-        "an undone step leaves its rows", "simulation", LINK_STATE,
-        "        self._rows.cut(self.decisions.end)\n", "",
-        (SCHEDULES,),
-    ),
-    Mutant(
         "a filter begins a record of verdicts again", "simulation", FILTER,
         "        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0\n",
         "        skipped = 0\n",
