@@ -2,7 +2,7 @@
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
-from stream.documents import Column, Document, Neighbour, Pair, Refusal, Verdict
+from stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
 from stream.errors import CapacityError, ConfigError, NeardupError
 from stream.pipeline import Matcher, Signer
 
@@ -13,6 +13,7 @@ __all__ = [
     "ConfigError",
     "Deduplicator",
     "Document",
+    "Explanation",
     "Matcher",
     "NeardupError",
     "Neighbour",

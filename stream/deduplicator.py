@@ -11,7 +11,8 @@ import numpy as np
 from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
-from stream.documents import Document, Neighbour, Pair, Refusal, Verdict
+from stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict
+from stream.explanations.explain import explain
 from stream.neighbours.nearest import check_ranks, ranked
 from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
@@ -158,9 +159,30 @@ class Deduplicator:
         """Remove every version of an id: it is never reported again. Returns how many versions there were."""
         # An id with a lone surrogate was never added, so its bytes are those of no id.
         id_bytes = id_.encode("utf-8", "surrogatepass")
-        with self._lock, step(self.matcher.table):
-            self._decider.remove(id_bytes)
-            return self.matcher.remove(id_bytes)
+        with self._lock:
+            return self._decider.remove(id_bytes)
+
+    def explain(self, a: str | Document, b: str | Document) -> Explanation:
+        """Why two documents are a pair, or why not; changes nothing.
+
+        Args:
+            a: an id, which stands for its latest version in the window; or a document, which is looked at as if it
+                came now.
+            b: another one, in any order.
+
+        Returns:
+            The reason, similarity, common buckets, and how likely a pair of that similarity is found. With two
+            documents that have texts also the passages that they share and in which they differ. Buckets are read as
+            they are now: ``truncated`` means that the pair would not be found today.
+
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> pairs = dedup.process([Document("a", text), Document("b", text + "!"), Document("c", "Other words")])
+        >>> dedup.explain("a", "b").reason, dedup.explain("a", "c").reason, dedup.explain("a", "z").reason
+        ('pair', 'no_bucket', 'unknown')
+        """
+        with self._lock:
+            return explain(self.matcher, self.signer, a, b)
 
     def counts(self) -> dict[str, int]:
         """What has happened so far, by the names of ``stream.table.COUNTERS``, and ``refused``."""
@@ -263,9 +285,7 @@ def fill(
         elif decide and decider is not None and not decisions:
             decider.decide_columns(np.ones(part.batch.size, np.bool_), Signed(part.batch, [], 0, 0))
             for id_ in part.removed:
-                with step(matcher.table):
-                    decider.remove(id_)
-                    matcher.remove(id_)
+                decider.remove(id_)
         else:
             with step(matcher.table):
                 matcher.match(part.batch, probe=False)

@@ -147,6 +147,57 @@ class Verdict(NamedTuple):
     previous: int | None = None
 
 
+class Passage(NamedTuple):
+    """A passage of two texts: ``kind`` is ``both`` for what they share, ``first`` or ``second`` for what one has."""
+
+    kind: str
+    text: str
+
+
+class Explanation(NamedTuple):
+    """Why two documents are a pair, or why not.
+
+    Attributes:
+        older, newer: ids in order of arrival.
+        reason: a key of ``EXPLANATIONS``, which has a sentence for each; ``pair`` if they are a pair.
+        about: the id that the reason is about, where it names one: the document that is unknown, removed or refused,
+            or the copy that makes the pair instead.
+        similarity: in [0, 1], as a pair would have it; ``None`` without the evidence of both.
+        buckets: number of common bucket keys; ``None`` without the evidence of both.
+        candidate_probability: of a pair of this similarity, to share enough buckets. ``None`` where the scheme does
+            not say.
+        pair_probability: of a pair of this similarity, to be emitted. ``None`` where the scheme does not say.
+        passages: what the texts share and in what they differ, if both documents were given with their texts.
+    """
+
+    older: str
+    newer: str
+    reason: str
+    about: str | None = None
+    similarity: float | None = None
+    buckets: int | None = None
+    candidate_probability: float | None = None
+    pair_probability: float | None = None
+    passages: tuple[Passage, ...] = ()
+
+
+# Every reason of an explanation, and its sentence.
+EXPLANATIONS: dict[str, str] = {
+    "pair": "they are a pair",
+    "unknown": "no version of the id is in the window: it was never added, or has left the window",
+    "removed": "the id was removed",
+    "refused": "the document cannot be used",
+    "same_id": "versions of one id are no pair",
+    "window": "their times differ by more than window_seconds",
+    "no_bucket": "they share no bucket",
+    "few_buckets": "they share fewer buckets than buckets_shared_min",
+    "conditions": "a condition of the scheme does not hold",
+    "score": "their similarity is below the least score of a pair",
+    "copy": "one of them has a copy in the window, which makes the pair in its place",
+    "truncated": "the probe of the newer one reached a limit of candidates before it came to the older one",
+}
+
+
 class Refusal(NamedTuple):
     """A document that cannot be used.
 

@@ -7,7 +7,7 @@ decisions forget before the next step.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -17,10 +17,11 @@ import numpy.typing as npt
 from stream.batches import id_columns, id_hashes
 from stream.documents import Document, Verdict
 from stream.errors import ConfigError
-from stream.pipeline import Matcher, Signed, step
+from stream.pipeline import Matcher, Signed, Slice, step
 from stream.table import NO_TIME
 from stream.verdicts import saved
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from stream.verdicts.restoring import Decided as Restored
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
 # Which half of the hash of a content names it: the one that a table holds whole, so that a kept window has it too.
@@ -53,6 +54,35 @@ class Decider:
         self.decisions = Decisions(VerdictLimits(limits.window, limits.lateness, limits.items, limits.by_content))
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
+        self._open = False
+
+    @property
+    def places(self) -> int:
+        """The place that the next document will have."""
+        return self._places
+
+    @contextmanager
+    def step(self) -> Iterator[None]:
+        """A step of the table and of the decisions: committed at the end, undone on any exception.
+
+        The calls of ``decide_columns`` and ``remove`` inside belong to it; without it each is a step of its own.
+        """
+        if self._open:
+            yield
+            return
+        before = self._places, self._first_slot
+        self._open = True
+        try:
+            with step(self._matcher.table):
+                if self._first_slot is not None:
+                    self.decisions.forget(self._matcher.table.oldest - self._first_slot)
+                with _step(self.decisions):
+                    yield
+        except BaseException:
+            self._places, self._first_slot = before
+            raise
+        finally:
+            self._open = False
 
     def decide(self, documents: Sequence[Document], signed: Signed) -> Iterator[Verdict]:
         """Match and decide documents.
@@ -72,12 +102,15 @@ class Decider:
         decided = self.decide_columns(accepted, signed)
         return _verdicts(documents, decided.verdicts, iter(decided.ids))
 
-    def decide_columns(self, accepted: npt.NDArray[np.bool_], signed: Signed) -> Decided:
+    def decide_columns(
+        self, accepted: npt.NDArray[np.bool_], signed: Signed, seen: Callable[[Slice], None] | None = None
+    ) -> Decided:
         """Match and decide arrivals, without an object for each.
 
         Args:
             accepted: ``bool[n]``, of each arrival whether it is a document of ``signed.batch`` or refused.
             signed: what the signer made of the documents among them.
+            seen: called with each slice of the batch, which holds the pairs of its documents.
 
         Raises:
             ConfigError: the table holds documents that were added in another way since the first decision, or the
@@ -85,24 +118,21 @@ class Decider:
         """
         table, decisions, first_place = self._matcher.table, self.decisions, self._places
         offset = self._offset()
-        with step(table):
-            decisions.forget(table.oldest - offset)
-            with _step(decisions):
-                parts = list(self._decide(accepted, signed, offset))
-                verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
-                ids = table.ids(verdicts.originals[verdicts.originals >= 0] + offset)
-        self._places += len(accepted)
+        with self.step():
+            parts = list(self._decide(accepted, signed, offset, seen))
+            verdicts = parts[0] if len(parts) == 1 else Verdicts(*map(np.concatenate, zip(*parts, strict=True)))
+            ids = table.ids(verdicts.originals[verdicts.originals >= 0] + offset)
+            self._places += len(accepted)
         return Decided(verdicts, first_place, decisions.end - signed.batch.size, ids)
 
-    def remove(self, id_: bytes) -> None:
-        """Note that all versions of an id (UTF-8) are removed."""
-        if self._first_slot is None:
-            return
+    def remove(self, id_: bytes) -> int:
+        """Remove all versions of an id (UTF-8); returns how many there were."""
         hashes = id_hashes(*id_columns([id_]))
         none, no_time = np.zeros(1, np.uint64), np.array([NO_TIME])
         arrivals = Arrivals(no_time, np.array([REMOVAL], np.uint8), hashes, no_time, none)
-        with _step(self.decisions):
+        with self.step():
             self.decisions.decide(arrivals, _NOTHING_FOUND)
+            return self._matcher.remove(id_)
 
     def save(self) -> Iterator[bytes]:
         """The decisions about what the table holds, in parts; none if it holds documents without a decision."""
@@ -119,6 +149,18 @@ class Decider:
         self._places = resumed.places
         self._first_slot = self._matcher.table.slot_end - self.decisions.end
 
+    def restore(self, arrivals: Arrivals, decided: Restored, places: int) -> None:
+        """Continue from documents that were decided before, after the table holds them; before the first step.
+
+        Args:
+            arrivals: all that the table holds, in order, and after them the removals of ids.
+            decided: what was decided of them.
+            places: how many places were given.
+        """
+        self.decisions.restore(arrivals, decided, self._matcher.table.stream_time)
+        self._places = places
+        self._first_slot = self._matcher.table.slot_end - self.decisions.end
+
     def _offset(self) -> int:
         """What to add to a row number to get the slot."""
         end = self._matcher.table.slot_end
@@ -133,7 +175,13 @@ class Decider:
             raise ConfigError("candidates is on, so pairs below the least score would drop documents: leave it off")
         return self._first_slot
 
-    def _decide(self, accepted: npt.NDArray[np.bool_], signed: Signed, offset: int) -> Iterator[Verdicts]:
+    def _decide(
+        self,
+        accepted: npt.NDArray[np.bool_],
+        signed: Signed,
+        offset: int,
+        seen: Callable[[Slice], None] | None,
+    ) -> Iterator[Verdicts]:
         """The verdicts of consecutive arrivals: those of a slice before the next slice is matched."""
         batch, count, rows = signed.batch, len(accepted), np.flatnonzero(accepted)
         kinds = np.where(accepted, DOCUMENT, REFUSAL).astype(np.uint8)
@@ -147,6 +195,8 @@ class Decider:
             arrivals = Arrivals._make(column[first:end] for column in columns)
             similarities = part.matches.similarity.astype(np.float32)
             yield self.decisions.decide(arrivals, Found(rows[part.items] - first, part.slots - offset, similarities))
+            if seen is not None:
+                seen(part)
             first = end
 
 

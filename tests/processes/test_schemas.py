@@ -38,6 +38,21 @@ def test_pairs_of_a_run_are_those_of_the_schema(neardup):
         validator("pair").validate(json.loads(line))
 
 
+def test_verdicts_and_clusters_are_those_of_the_schemas(neardup, tmp_path):
+    """Of every status, in lines of their own and as a key of a removed line."""
+    news = (ROOT / "docs" / "examples" / "news.jsonl").read_bytes()
+    (tmp_path / "in.jsonl").write_bytes(news + news.splitlines(keepends=True)[1])
+    neardup("dedup", "--quiet", "in.jsonl", "--verdicts", "v", "--clusters", "c", "--removed", "r", "-o", "kept")
+    verdicts = [json.loads(line) for line in (tmp_path / "v").read_bytes().splitlines()]
+    removed = [json.loads(line)["neardup"] for line in (tmp_path / "r").read_bytes().splitlines()]
+    assert {verdict["status"] for verdict in verdicts} == {"original", "duplicate", "unchanged", "refused"}
+    assert len(removed) == 3
+    for verdict in (*verdicts, *removed):
+        validator("verdict").validate(verdict)
+    (cluster,) = map(json.loads, (tmp_path / "c").read_bytes().splitlines())
+    validator("cluster").validate(cluster)
+
+
 def test_messages_of_the_topics_are_those_of_the_schemas():
     """Pairs, a removal and a dead letter, as workers write them."""
     bench = Bench()

@@ -17,6 +17,7 @@ from stream import (
     ConfigError,
     Deduplicator,
     Document,
+    Explanation,
     Matcher,
     NeardupError,
     Neighbour,
@@ -66,6 +67,10 @@ def use_one_process(config: Config) -> list[Pair]:
     assert_type(pairs, list[Pair])
     assert_type(dedup.probe(documents), list[Pair])
     assert_type(dedup.nearest(documents, 3), list[list[Neighbour]])
+    explanation = dedup.explain("a", documents[0])
+    assert_type(explanation, Explanation)
+    assert_type(explanation.similarity, float | None)
+    assert_type([passage.text for passage in explanation.passages], list[str])
     assert_type(dedup.remove("a"), int)
     assert_type(dedup.counts(), dict[str, int])
     assert_type(dedup.refusals, list[Refusal])

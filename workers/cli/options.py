@@ -24,6 +24,7 @@ COMMON = frozenset((
     "timestamp_field", "timestamp_unit", "sign_threads",
     "bootstrap_servers", "topic_prefix", "bands_partitions", "instance", "group", "health_port",
     "documents_partitions", "replication_factor", "retention_seconds",
+    "host", "port", "token_file", "durability", "keep_texts",
 ))  # fmt: skip
 # Model -> the heading of its options.
 _HEADINGS = {
@@ -32,6 +33,7 @@ _HEADINGS = {
     "ConnectionOptions": "Kafka",
     "StreamOptions": "Workers",
     "TopicOptions": "Topics",
+    "ServeOptions": "Service",
 }
 # Kind of a setting -> its type on the command line, and the word for a value in the help.
 _TYPES: dict[str, tuple[Any, str | None]] = {
@@ -86,6 +88,12 @@ class SettingsCommand(ConfigCommand):
     """A command that takes the settings of the library and of the input."""
 
     models = ("Config", "Options")
+
+
+class ServeCommand(ConfigCommand):
+    """A command that takes the settings of the service."""
+
+    models = ("Config", "Options", "ServeOptions")
 
 
 class WorkerCommand(ConfigCommand):

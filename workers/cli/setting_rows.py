@@ -42,8 +42,9 @@ def _models() -> dict[str, Any]:
     from stream.config import Config
     from workers.settings.files import Options
     from workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
+    from workers.settings.serve import ServeOptions
 
-    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions)
+    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions)
     return {model.__name__: model for model in models}
 
 

@@ -111,11 +111,18 @@ class IdsByRow:
         else:
             self._chunks.append(_Chunk(first, ids, starts))
 
-    def get(self, number: int) -> bytes:
-        """Return the id of a row in the window."""
-        chunk = self._chunks[bisect_right(self._chunks, number, key=lambda chunk: chunk.first) - 1]
-        at = number - chunk.first
-        return chunk.ids[chunk.starts[at] : chunk.starts[at + 1]].tobytes()
+    def get(self, numbers: list[int]) -> list[bytes | None]:
+        """Return the ids of rows in the window, ``None`` for a number below 0."""
+        firsts = [chunk.first for chunk in self._chunks]
+        out: list[bytes | None] = []
+        for number in numbers:
+            if number < 0:
+                out.append(None)
+                continue
+            chunk = self._chunks[bisect_right(firsts, number) - 1]
+            at = number - chunk.first
+            out.append(chunk.ids[chunk.starts[at] : chunk.starts[at + 1]].tobytes())
+        return out
 
     def cut(self, end: int) -> None:
         """Take away the rows from number ``end`` on."""

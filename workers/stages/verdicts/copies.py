@@ -90,7 +90,11 @@ def found_by_copies(
     ):
         first, end = np.searchsorted(contents, content, "left"), np.searchsorted(contents, content, "right")
         waiting = np.flatnonzero((end > first) & (content != other_content))
-        named, others = by_place.find(place[waiting]), by_place.find(other[waiting])
+        named = by_place.find(place[waiting])
+        # Most pairs name the only document of the step that has their content.
+        has_copies = (end - first)[waiting] > (named >= numbers[documents].min(initial=0))
+        waiting, named = waiting[has_copies], named[has_copies]
+        others = by_place.find(other[waiting])
         for i, number, other_number in zip(waiting.tolist(), named.tolist(), others.tolist(), strict=True):
             for row in documents[first[i] : end[i]].tolist():
                 copy = int(numbers[row])

@@ -171,7 +171,7 @@ class LinkState:
         originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
         times[kept] = self.decisions.times(verdicts.originals[kept])
-        ids = [self._ids.get(number) if number >= 0 else None for number in verdicts.originals.tolist()]
+        ids = self._ids.get(verdicts.originals.tolist())
         return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, watermarks.gaps))
 
     def commit(self) -> None:

@@ -1,0 +1,141 @@
+"""Why two documents are a pair, or why not: the steps of a document on its way to a pair, one after the other.
+
+The first step that fails is the reason: both documents are there, have different ids, lie in one window, share enough
+buckets, meet the conditions of the scheme, reach the least score, and the probe of the newer one comes to the older.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from stream.batches import Batch, bucket_keys, id_columns, make_batch, table_items
+from stream.documents import Document, Explanation
+from stream.explanations.passages import passages
+from stream.pair_rule import Judged, judge
+from stream.pipeline import Matcher, Signer
+from stream.scheme_interface import Evidence, fixed_evidence, regular_keys
+from stream.schemes import SCHEMES
+from stream.table import NO_TIME, NO_WINDOW, Items, again
+from stream.theory.tuning import probabilities
+
+# Which half of the hash of a content a table holds whole.
+_CONTENT = 1
+
+
+class _Side(NamedTuple):
+    """One of the two documents: its batch of one, where it is stored (-1: it is not), its time in microseconds; or the
+    reason why there is nothing to compare."""
+
+    id: str
+    batch: Batch | None = None
+    slot: int = -1
+    time: int = int(NO_TIME)
+    reason: str | None = None
+
+
+def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Document) -> Explanation:
+    """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is."""
+    sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x) for x in (a, b)]
+    # A document that is not stored is looked at as if it came now.
+    if sides[1].slot >= 0 and (sides[0].slot < 0 or sides[1].slot < sides[0].slot):
+        sides.reverse()
+        a, b = b, a
+    older, newer = sides
+    texts = tuple(x.text for x in (a, b) if isinstance(x, Document) and isinstance(x.text, str))
+    shared = passages(*texts) if len(texts) == 2 else ()
+    missing = next((side for side in sides if side.reason), None)
+    if missing is not None or older.batch is None or newer.batch is None:
+        side = missing or older
+        return Explanation(older.id, newer.id, side.reason or "unknown", side.id, passages=shared)
+    judged = _judged(matcher, older.batch, newer.batch)
+    reason, about = _reason(matcher, older, newer, judged)
+    similarity = float(judged.similarity[0])
+    chances = probabilities(matcher.config.tuning, np.array([similarity]))
+    candidate, emitted = (None if math.isnan(p[0]) else min(float(p[0]), 1.0) for p in chances)
+    return Explanation(older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared)
+
+
+def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:
+    """A document as if it came now."""
+    signed = signer.sign([document])
+    if signed.refusals:
+        return _Side(str(document.id), reason="refused")
+    time = int(signed.batch.times[0])
+    return _Side(document.id, signed.batch, time=matcher.table.stream_time if time == NO_TIME else time)
+
+
+def _stored(matcher: Matcher, id_: str) -> _Side:
+    """The latest version of an id in the window."""
+    table = matcher.table
+    columns = id_columns([id_.encode("utf-8", "surrogatepass")])
+    nothing = fixed_evidence(np.zeros((1, matcher.config.plan.width), np.uint8))
+    named = make_batch(*columns, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), nothing)
+    slot = again.newest_version(table, table_items(named, regular_keys(np.empty((1, 0), np.uint64))))
+    if slot < 0:
+        return _Side(id_, reason="unknown")
+    if again.removed(table, slot):
+        return _Side(id_, reason="removed")
+    slots = np.array([slot])
+    contents = np.zeros((1, 2), np.uint64)
+    contents[0, _CONTENT] = again.contents(table, slots)[0]
+    evidence = Evidence(table.fixed(slots), *table.ragged(slots))
+    time = int(again.counted_times(table, slots)[0])
+    return _Side(id_, make_batch(*columns, np.array([time]), contents, evidence), slot, time)
+
+
+def _items(matcher: Matcher, batch: Batch) -> Items:
+    return table_items(batch, bucket_keys(batch, SCHEMES[matcher.config.scheme], matcher.config.plan))
+
+
+def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
+    scheme, config = SCHEMES[matcher.config.scheme], matcher.config
+    equal = older.contents[:, _CONTENT] == newer.contents[:, _CONTENT]
+    common = scheme.common(newer.evidence, older.evidence, config.plan)
+    return judge(common, equal & scheme.by_content, config.tuning.score_min, config.buckets_shared_min)
+
+
+def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:
+    """The first step that the two do not pass, and the id that it is about."""
+    config, limits = matcher.config, matcher.table.limits
+    timed = older.time != NO_TIME and newer.time != NO_TIME
+    if older.id == newer.id:
+        return "same_id", None
+    if timed and limits.window != NO_WINDOW and abs(newer.time - older.time) > limits.window:
+        return "window", None
+    if not judged.is_pair[0]:
+        if judged.first_key[0] < 0:
+            return "no_bucket", None
+        if judged.keys[0] < config.buckets_shared_min:
+            return "few_buckets", None
+        return ("score" if judged.similarity[0] < config.tuning.score_min else "conditions"), None
+    return _met(matcher, older, newer)
+
+
+def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]:
+    """Whether the probe of the newer one comes to the older one, which its evidence makes a partner."""
+    table = matcher.table
+    assert newer.batch is not None
+    assert older.batch is not None
+    if older.slot < 0:
+        return "pair", None  # neither is stored: there is no probe
+    items = _items(matcher, newer.batch)
+    if newer.slot < 0:
+        found = table.probe_add(items, add=False).slots
+    else:
+        found = again.found_again(table, items, newer.slot)
+    if older.slot in found:
+        return "pair", None
+    contents = again.contents(table, found)
+    copies = found[contents == older.batch.contents[0, _CONTENT]]
+    if not len(copies) and len(found) == 1:
+        copies = found[contents == newer.batch.contents[0, _CONTENT]]
+    if table.limits.by_content and len(copies):
+        return "copy", table.ids(copies[:1])[0]
+    if newer.slot >= 0 and again.superseded(table, older.slot):
+        between = np.arange(older.slot + 1, newer.slot)
+        if not (again.contents(table, between) == older.batch.contents[0, _CONTENT]).any():
+            return "pair", None  # it was found: the copy that hides it came later
+    return "truncated", None

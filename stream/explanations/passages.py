@@ -1,0 +1,78 @@
+"""The passages that two texts share, and those in which they differ, in order.
+
+A text is cut into words, runs of white space and single signs; of scripts without blanks between words, into
+characters. A longest common subsequence of these parts is what both share (Myers, "An O(ND) difference algorithm and
+its variations", 1986; here by bit-parallel rows: Hyyro, "Bit-parallel LCS-length computation revisited", 2004).
+
+rapidfuzz computes it: 0.5 milliseconds for two texts of 5 kB, where difflib takes 11 and may skip frequent parts, or
+515 and skips none.
+"""
+
+from __future__ import annotations
+
+import regex
+from rapidfuzz.distance import Indel
+
+from stream.documents import Passage
+
+# Parts of a text that are compared at most: the memory is that of a bit for each pair of parts, 50 MB for two such.
+PARTS_MAX = 20_000
+_PARTS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|\w+|\s+|.", regex.DOTALL)
+# What an edit says about a part -> the kind of the passages on either side.
+_CHANGES = {"delete": ("first",), "insert": ("second",), "replace": ("first", "second"), "equal": ("both",)}
+
+
+def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passage, ...]:
+    """Return the passages of two texts in order: those that both share, those of the first, those of the second.
+
+    Args:
+        first: a text.
+        second: another one.
+        parts_max: words and signs of each text that are compared; the rest of a longer text is one passage of its own.
+
+    Returns:
+        Passages of kind ``both``, ``first`` or ``second``, none of them empty. Those of ``both`` and ``first`` joined
+        are the first text, those of ``both`` and ``second`` the second one.
+
+    >>> [tuple(passage) for passage in passages("a red house", "a blue house")]
+    [('both', 'a '), ('first', 'red'), ('second', 'blue'), ('both', ' house')]
+    """
+    parts, rests = zip(*(_parts(text, parts_max) for text in (first, second)), strict=True)
+    found: list[Passage] = []
+    for edit in Indel.opcodes(*parts):
+        spans = parts[0][edit.src_start : edit.src_end], parts[1][edit.dest_start : edit.dest_end]
+        found += [Passage(kind, "".join(spans[kind == "second"])) for kind in _CHANGES[edit.tag]]
+    if rests[0] == rests[1]:
+        found.append(Passage("both", rests[0]))
+    else:
+        found += [Passage("first", rests[0]), Passage("second", rests[1])]
+    return tuple(_joined([passage for passage in found if passage.text]))
+
+
+def _parts(text: str, parts_max: int) -> tuple[list[str], str]:
+    """The first parts of a text, and the rest of it."""
+    parts: list[str] = []
+    end = 0
+    for match in _PARTS.finditer(text):
+        if len(parts) == parts_max:
+            break
+        parts.append(match.group())
+        end = match.end()
+    return parts, text[end:]
+
+
+def _joined(found: list[Passage]) -> list[Passage]:
+    """Join neighbours of one kind; of what differs in one place, the first text's passages come first."""
+    out: list[Passage] = []
+    for passage in found:
+        if out and out[-1].kind == passage.kind:
+            out[-1] = Passage(passage.kind, out[-1].text + passage.text)
+        elif passage.kind == "first" and out and out[-1].kind == "second":
+            before = out[-2] if len(out) > 1 and out[-2].kind == "first" else None
+            if before:
+                out[-2] = Passage("first", before.text + passage.text)
+            else:
+                out.insert(-1, passage)
+        else:
+            out.append(passage)
+    return out

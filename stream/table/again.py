@@ -1,0 +1,127 @@
+"""Look at items that a band table holds: the newest version of an id, and what the probe of a stored item finds.
+
+A probe that is repeated reads the buckets as they are now. Items that have left the window since are not found again.
+Items whose copy came later are hidden, because the copy has replaced them in the buckets.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels.compile import raw_kernel
+from stream.table import views
+from stream.table.band_table import BandTable
+from stream.table.buffer import note
+from stream.table.chains import (
+    CONTENT,
+    ID,
+    NO_LIMIT,
+    OLDEST,
+    POSTING_END,
+    REMOVED,
+    SUPERSEDED,
+    UNTIMED,
+    Incoming,
+    Items,
+    Options,
+    Work,
+    eligible_copy,
+    first_posting,
+    new_buffer,
+    new_journal,
+    new_scratch,
+    older,
+    same_id,
+    slot_of,
+    slot_place,
+)
+from stream.table.heads import NONE, locate
+from stream.table.step import find_content, walk
+
+
+def newest_version(table: BandTable, items: Items) -> int:
+    """The slot of the newest version of the one id in ``items``, removed or not; -1 if the window holds none."""
+    return int(_newest_version(table._store, items, items.keys[ID], table._base))
+
+
+def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
+    return table._store.contents[_places(table, slots)]
+
+
+def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The times of slots of the window in microseconds; of an item without one, the stream time when it came."""
+    return table._store.times[_places(table, slots)]
+
+
+def removed(table: BandTable, slot: int) -> bool:
+    """Whether a slot of the window was removed."""
+    return bool(table._store.flags[_places(table, np.array([slot]))[0]] & REMOVED)
+
+
+def superseded(table: BandTable, slot: int) -> bool:
+    """Whether a newer copy has replaced a slot of the window in its buckets."""
+    return bool(table._store.flags[_places(table, np.array([slot]))[0]] & SUPERSEDED)
+
+
+def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
+    """The candidates of a stored item among the older ones, within the limits of a probe.
+
+    Args:
+        table: no step of it is open; it stays as it is.
+        items: the one item in ``slot``: its id, content and payloads.
+        slot: where the item is stored.
+
+    Returns:
+        ``int64[m]``, slots in the order of the probe. Of a copy it is the one slot that it is linked to.
+    """
+    store, limits = table._store, table.limits
+    keys = len(items.keys)
+    before = store.state.copy()
+    found = new_buffer(min(keys * min(limits.bucket_candidates, table.documents), table.documents) + 1)
+    if table._epoch + 1 >= 1 << 32:
+        store.seen[:] = 0
+        table._epoch = 1
+    options = Options(True, False, np.uint32(table._epoch), table._base, NO_LIMIT)
+    table._epoch += 1
+    _found_again(store, limits, items, slot, options, Work(new_journal(0), found, new_scratch(keys)))
+    store.state[:] = before
+    return found.slots[: found.length[0]]
+
+
+def _places(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    out = np.empty(len(slots), np.int64)
+    views.places(table._store, slots, out)
+    return out
+
+
+@raw_kernel
+def _newest_version(store, items, key, base):
+    live = first_posting(store, store.state[OLDEST], base)
+    posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
+    while posting != NONE and posting >= live:
+        slot = slot_of(store, posting, base)
+        if same_id(store, slot_place(store, slot), items, 0):
+            return slot
+        posting = older(store, posting, live)
+    return np.int64(NONE)
+
+
+@raw_kernel
+def _found_again(store, limits, items, slot, options, work):
+    base, place = options.base, slot_place(store, slot)
+    first, end = first_posting(store, slot, base), first_posting(store, slot + 1, base)
+    live = first_posting(store, store.state[OLDEST], base)
+    untimed = (store.flags[place] & UNTIMED) != 0
+    item = Incoming(0, end - first, store.times[place], untimed, live)
+    for j in range(end - first):
+        work.scratch.targets[j] = older(store, first + j, live)
+    top = find_content(store, limits, items, item, work.scratch.targets[CONTENT], base)
+    copy = NONE
+    if top != NONE:
+        copy = eligible_copy(store, limits, top, items, item, base)
+    if copy != NONE:
+        note(work.found, 0, copy, True)
+    else:
+        walk(store, limits, items, item, top, options, work)

@@ -1,0 +1,74 @@
+"""A service in this process: the application with its writer and its log, asked without a socket."""
+
+import asyncio
+import contextlib
+
+import httpx
+
+from workers.http.access import Access
+from workers.http.app import application
+from workers.http.metrics import ServiceMetrics
+from workers.http.writer import Writer
+from workers.settings.serve import ServeSettings
+from workers.store.keeper import Keeper
+from workers.store.log import Log
+from workers.store.reading import Reader
+
+TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
+NEAR = TEXT.replace("Sunday", "Monday")
+NOW = 1_700_000_000.0
+
+
+def opened(folder, settings):
+    """The window in a folder."""
+    fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
+    return Keeper(settings, Log(folder, fingerprints, "normal"), keep_texts=settings.keep_texts)
+
+
+class World:
+    """A service that can be asked; ``broken`` lists why its writer ended."""
+
+    def __init__(self, folder, **settings):
+        self.settings = ServeSettings(threshold=0.7, **settings)
+        self.keeper = opened(folder, self.settings)
+        self.broken = []
+        self.metrics = ServiceMetrics(lambda: self.writer.waiting, lambda: self.keeper.matcher.table.documents)
+        self.writer = Writer(
+            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1), self.metrics.count
+        )
+        self.app = application(self.settings, self.writer, Reader(self.keeper.log.path), self.metrics, now=lambda: NOW)
+        self.guarded = Access(self.app, self.settings.access_token())
+
+    def ask_all(self, requests):
+        """The responses to requests (method, path, options) that are all sent at once."""
+
+        async def run():
+            transport = httpx.ASGITransport(app=self.guarded)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+                return await asyncio.gather(*(client.request(*request[:2], **request[2]) for request in requests))
+
+        return asyncio.run(run())
+
+    def ask(self, method, path, **options):
+        """The response to one request."""
+        [response] = self.ask_all([(method, path, options)])
+        return response
+
+    def check(self, id_, text, query="", **more):
+        """The answer about one document."""
+        return self.ask("POST", f"/v1/check{query}", json={"id": id_, "text": text, **more}).json()
+
+    def close(self):
+        """End the writer, and let another process have the folder."""
+        self.writer.stop()
+        self.keeper.log.close()
+
+
+@contextlib.contextmanager
+def world_in(folder, **settings):
+    """A service in a folder, closed at the end."""
+    world = World(folder, **settings)
+    try:
+        yield world
+    finally:
+        world.close()

@@ -1,0 +1,83 @@
+"""The window of the service on disk: after a restart it answers as if it had never stopped."""
+
+import random
+
+import pytest
+from cases import CASES
+from service_world import NOW, TEXT, opened
+
+from workers.process.exits import Exit, Failure
+from workers.settings.serve import ServeSettings
+
+# A sketch, an evidence of ragged parts, one without equal contents, and one with vectors.
+SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")
+
+
+def closed(keeper):
+    keeper.log.close()
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(name, tmp_path):
+    """Documents with versions, copies, removals and a window that moves: one service restarts after every step."""
+    case, rng = CASES[name], random.Random(7)
+    settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
+    steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
+    stream, seen = case.stream(rng, 240), set()
+    for first in range(0, len(stream), 12):
+        documents = [
+            document._replace(id=f"d{rng.randrange(80)}", timestamp=NOW + 15.0 * (first + n) - rng.choice((0, 0, 100)))
+            for n, document in enumerate(stream[first : first + 12])
+        ]
+        answers = steady.check(documents)
+        assert restarted.check(documents) == answers
+        seen.update((answer.status, answer.repeated) for answer in answers)
+        assert restarted.probe(documents[:2]) == steady.probe(documents[:2])
+        removed = f"d{rng.randrange(80)}"
+        assert restarted.remove(removed) == steady.remove(removed)
+        closed(restarted)
+        restarted = opened(tmp_path / "restarted", settings)
+        for document in documents:
+            assert restarted.near(document.id) == steady.near(document.id)
+        counts = [keeper.counts() for keeper in (restarted, steady)]
+        assert counts[0]["documents"] == counts[1]["documents"] <= 60
+        assert counts[0]["stream_time"] == counts[1]["stream_time"]
+    assert {("original", False), ("duplicate", False)} <= seen
+    assert restarted.matcher.table.slot_end < steady.matcher.table.slot_end, "the window has moved"
+    closed(steady)
+    closed(restarted)
+
+
+def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
+    """What the table has dropped is dropped from the log; places go on from where they were."""
+    settings = ServeSettings(window_documents=10, threshold=0.7)
+    keeper = opened(tmp_path, settings)
+    documents = [
+        CASES["exact"].stream(random.Random(1), 40)[n]._replace(id=f"d{n}", timestamp=NOW + n) for n in range(40)
+    ]
+    assert [answer.place for answer in keeper.check(documents)][-1] == 39
+    assert [row.place for rows in keeper.log.rows() for row in rows] == list(range(30, 40))
+    closed(keeper)
+    keeper = opened(tmp_path, settings)
+    assert keeper.check([documents[0]])[0].place == 40
+    closed(keeper)
+
+
+def test_a_folder_has_one_process_and_one_configuration(tmp_path):
+    """A second process is refused, and so is another threshold, which would decide differently."""
+    keeper = opened(tmp_path, ServeSettings(threshold=0.7))
+    with pytest.raises(Failure, match="another process uses") as failure:
+        opened(tmp_path, ServeSettings(threshold=0.7))
+    assert failure.value.code == Exit.USAGE
+    closed(keeper)
+    with pytest.raises(Failure, match="was made with another") as failure:
+        opened(tmp_path, ServeSettings(threshold=0.9))
+    assert failure.value.code == Exit.GENERATION
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path):
+    """A file in its place."""
+    (tmp_path / "file").write_text(TEXT)
+    with pytest.raises(Failure, match="cannot use") as failure:
+        opened(tmp_path / "file", ServeSettings())
+    assert failure.value.code == Exit.OUTPUT

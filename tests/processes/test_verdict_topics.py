@@ -1,0 +1,130 @@
+"""The topics of verdicts: their messages come back as they were, their settings are judged, their lines are printed."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from shell_harness import settings_of
+
+from stream.bands_message import WireError
+from stream.errors import ConfigError
+from workers.commands.tail import follow
+from workers.service.roles import ROLES
+from workers.settings.kafka import StreamSettings
+from workers.telemetry.observer import Silent
+from workers.topics.links import LinkMessage, Links, decode_links, encode_links
+from workers.topics.names import FILTER, LINK
+from workers.topics.rules import judge, topic_plans
+from workers.topics.verdicts import parse_run
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+
+FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
+
+
+def message(pairs: int, steps: int, seed: int = 1) -> LinkMessage:
+    rng = np.random.default_rng(seed)
+    links = Links(
+        rng.integers(0, 2**62, pairs), rng.integers(0, 2**62, pairs), rng.integers(0, 2**64, pairs, np.uint64),
+        rng.integers(0, 2**64, pairs, np.uint64), rng.integers(0, 10_001, pairs).astype(np.uint16),
+    )  # fmt: skip
+    return LinkMessage(links, rng.integers(0, 2**62, (steps, 3)))
+
+
+@given(st.integers(0, 20), st.integers(0, 3), st.integers(0, 2**32))
+def test_links_come_back_as_they_were(pairs: int, steps: int, seed: int) -> None:
+    """A message without pairs and progress is none."""
+    sent = message(pairs, steps, seed)
+    values = list(encode_links(sent, FINGERPRINT))
+    assert len(values) == bool(pairs or steps)
+    for value in values:
+        found = decode_links(value, FINGERPRINT)
+        for one, other in zip((*found.links, found.progress), (*sent.links, sent.progress), strict=True):
+            assert np.array_equal(one, other)
+
+
+def test_progress_stands_behind_the_last_pair() -> None:
+    """A reader of progress has read the pairs that it covers, however many messages they take."""
+    values = list(encode_links(message(40_000, 2), FINGERPRINT))
+    found = [decode_links(value, FINGERPRINT) for value in values]
+    assert [len(each.progress) for each in found] == [0] * (len(found) - 1) + [2]
+    assert sum(len(each.links.ones) for each in found) == 40_000
+    assert max(map(len, values)) < 600_000
+
+
+@given(st.data())
+def test_what_is_no_message_of_links_is_refused(data: st.DataObject) -> None:
+    """Cut, joined, of another generation, of another topic: each is refused, and nothing is misread."""
+    (whole,) = encode_links(message(3, 1), FINGERPRINT)
+    cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
+    for wrong in (cut, whole + b"\0", whole + whole, b"NDUA" + whole[4:], data.draw(st.binary(max_size=100))):
+        with pytest.raises(WireError):
+            decode_links(wrong, FINGERPRINT)
+    with pytest.raises(WireError, match=rf"{FINGERPRINT}.*{OTHER}"):
+        decode_links(whole, OTHER)
+
+
+def test_lines_that_no_linker_wrote_are_refused() -> None:
+    """The sentence shows how the record begins."""
+    with pytest.raises(WireError, match="no linker wrote it"):
+        parse_run(b"not a verdict")
+
+
+@pytest.mark.parametrize(
+    ("topic", "key", "value"),
+    [
+        ("arrivals", "retention.ms", "60000"),
+        ("links", "retention.bytes", "1000"),
+        ("verdicts", "retention.ms", "60000"),
+        ("verdicts", "cleanup.policy", "compact"),
+        ("clusters", "cleanup.policy", "delete"),
+    ],
+)
+def test_settings_of_topics_that_lose_verdicts_are_found(topic: str, key: str, value: str) -> None:
+    """Only linkers drop arrivals and links; clusters are compacted, verdicts are kept for the window."""
+    settings = settings_of(verdicts=True, window_seconds=1e6)
+    (plan,) = [plan for plan in topic_plans(settings) if plan.name.startswith(topic)]
+    assert not [finding for finding in judge(plan, plan.partitions, plan.configs) if finding.problem]
+    assert [f.key for f in judge(plan, plan.partitions, {**plan.configs, key: value}) if f.problem] == [key]
+
+
+def test_arrivals_have_one_partition() -> None:
+    """Its log order is the order of arrival."""
+    (plan,) = [plan for plan in topic_plans(settings_of(verdicts=True)) if plan.name.startswith("arrivals")]
+    assert judge(plan, 2, plan.configs)[0].problem == "must be 1: the order of arrival is that of one log"
+
+
+def test_a_deployment_without_verdicts_has_no_topics_for_them() -> None:
+    """They would grow, and no linker would drop anything."""
+    assert len(topic_plans(settings_of())) == 4
+    assert len(topic_plans(settings_of(verdicts=True))) == 9
+
+
+@pytest.mark.parametrize("role", [LINK, FILTER])
+def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
+    """Without ``verdicts`` no signer writes arrivals."""
+    transport = MemoryTransport(MemoryCluster())
+    with pytest.raises(ConfigError, match="set verdicts for every role"):
+        ROLES[role].make(transport, None, None, settings_of(), Silent())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("forward", [(), ("duplicate",), ("original", "removed")])
+def test_only_documents_that_may_be_kept_can_be_forwarded(forward: tuple[str, ...]) -> None:
+    """A removal always is, a duplicate never."""
+    with pytest.raises(ConfigError, match="must be some of original, unchanged"):
+        StreamSettings(window_seconds=1.0, forward=forward)
+
+
+def test_tail_prints_each_verdict_of_a_record() -> None:
+    """A line each, and no more than was asked for."""
+    cluster = MemoryCluster()
+    cluster.create("verdicts", 1)
+    for run in (b'{"offset":0}\n{"offset":1}\n', b'{"offset":3}\n{"offset":4}\n'):
+        cluster.append("verdicts", 0, run, b"key")
+    transport, output = MemoryTransport(cluster), io.BytesIO()
+    consumer = transport.consumer("verdicts", "readers", "")
+    written = follow(transport, consumer, "verdicts", "earliest", output, lambda: False, lines_max=3)
+    assert (written, output.getvalue()) == (3, b'{"offset":0}\n{"offset":1}\n{"offset":3}\n')

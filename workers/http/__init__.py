@@ -1,0 +1,1 @@
+"""HTTP in front of a window on disk: requests, the one writer, answers."""

@@ -1,0 +1,53 @@
+"""Who may ask: a token where others reach the address, and a host that is this machine where there is none.
+
+A page in a browser can send requests to this machine under a name of its own (DNS rebinding). So without a token the
+header ``Host`` must be an address or ``localhost``. ``/healthz`` and ``/readyz`` need no token: probes have none.
+"""
+
+from __future__ import annotations
+
+import hmac
+from ipaddress import ip_address
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from workers.http.problems import problem
+
+OPEN_PATHS = ("/healthz", "/readyz")
+
+
+class Access:
+    """ASGI middleware that refuses requests without the token, or under a foreign name."""
+
+    def __init__(self, app: ASGIApp, token: str | None, *, any_host: bool = False) -> None:
+        self._app, self._any_host = app, any_host
+        self._token = None if token is None else token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, or refuse it."""
+        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+            headers = dict(scope["headers"])
+            if self._token is not None and not _holds(headers.get(b"authorization", b""), self._token):
+                return await problem("no_token", field="Authorization")(scope, receive, send)
+            if self._token is None and not self._any_host and not _is_address(headers.get(b"host", b"localhost")):
+                return await problem("host", field="Host")(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+
+def _holds(header: bytes, token: bytes) -> bool:
+    """Whether a header has the token; the time that this takes does not depend on where they differ."""
+    scheme, _, given = header.partition(b" ")
+    return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
+
+
+def _is_address(host: bytes) -> bool:
+    name = host.decode("latin-1").strip().lower()
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
+    try:
+        ip_address(name)
+    except ValueError:
+        return name in ("localhost", "")
+    return True

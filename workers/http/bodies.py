@@ -1,0 +1,95 @@
+"""Bodies of requests: read within limits, then decoded to documents."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import NamedTuple
+
+from starlette.requests import Request
+
+from stream.documents import Document
+from stream.json_lines import Fields, decode_document
+from workers.settings.files import fields_of
+from workers.settings.serve import ServeSettings
+
+JSON = ("application/json",)
+JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
+
+
+class Refused(Exception):
+    """A request that is answered with a problem; ``reason`` is a key of the reasons, ``field`` what it is about."""
+
+    def __init__(self, reason: str, field: str | None = None, detail: str | None = None) -> None:
+        super().__init__(reason)
+        self.reason, self.field, self.detail = reason, field, detail
+
+
+class Decoding(NamedTuple):
+    """How a line becomes a document: the names of the fields, how far ahead a time may lie, and the clock."""
+
+    fields: Fields
+    ahead_seconds: float
+    now: Callable[[], float]
+
+    def document(self, line: bytes) -> Document | str:
+        """The document of a line, with a time; or the reason why it is none."""
+        document = decode_document(line, self.fields)
+        if isinstance(document, str):
+            return document
+        if not document.id:
+            return "no_id"
+        now = self.now()
+        if document.timestamp is None:
+            return document._replace(timestamp=now)
+        return "timestamp_ahead" if document.timestamp > now + self.ahead_seconds else document
+
+
+def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
+    """How the service decodes, by its settings."""
+    return Decoding(fields_of(settings), settings.ahead_seconds, now)
+
+
+async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:
+    """The body of a request. Raises ``Refused`` if it has another type, is too large, or takes too long."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given not in types:
+        raise Refused("content_type", "Content-Type", f"it is {given or 'missing'}; set it to {' or '.join(types)}")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Refused("encoding", "Content-Encoding")
+    length = request.headers.get("content-length", "")
+    if length.isdecimal() and int(length) > settings.body_bytes_max:
+        raise Refused("body_too_large", detail=f"it has {length} bytes, at most {settings.body_bytes_max:,} are taken")
+    body = bytearray()
+    try:
+        async with asyncio.timeout(settings.body_seconds_max):
+            async for part in request.stream():
+                body += part
+                if len(body) > settings.body_bytes_max:
+                    raise Refused("body_too_large", detail=f"at most {settings.body_bytes_max:,} bytes are taken")
+    except TimeoutError:
+        raise Refused("body_slow") from None
+    return bytes(body)
+
+
+def flag(request: Request, name: str, default: bool) -> bool:
+    """A parameter that is true or false. Raises ``Refused``."""
+    return {"true": True, "false": False}[choice(request, name, ("true", "false"), str(default).lower())]
+
+
+def choice(request: Request, name: str, values: tuple[str, ...], default: str) -> str:
+    """A parameter that has one of some values. Raises ``Refused``."""
+    value = request.query_params.get(name, default)
+    if value not in values:
+        raise Refused("parameter", name, f"it must be one of {', '.join(values)}")
+    return value
+
+
+def number(request: Request, name: str, least: int, most: int, default: int) -> int:
+    """A parameter that is a whole number between bounds. Raises ``Refused``."""
+    value = request.query_params.get(name)
+    if value is None:
+        return default
+    if not (value.isascii() and value.isdecimal() and len(value) < 12 and least <= int(value) <= most):
+        raise Refused("parameter", name, f"it must be a whole number from {least} to {most}")
+    return int(value)

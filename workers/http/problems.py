@@ -1,0 +1,87 @@
+"""Errors as problem details (RFC 9457): the field, the rule and the remedy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from stream.documents import REASONS
+from stream.json_lines import Fields, escape_unprintable
+
+PROBLEM_TYPE = "application/problem+json"
+# Reasons of the service, in addition to those of the library: the rule, and the remedy.
+SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
+    "busy": (429, "so many documents wait that no more are taken", "try again after the time in Retry-After"),
+    "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
+    "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
+    "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
+    "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
+    "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),
+    "method": (405, "the path has no such method", "see the header Allow"),
+    "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
+    "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
+    "body_too_large": (413, "the body is larger than body_bytes_max", "send less at a time, or raise the limit"),
+    "too_many_lines": (413, "the batch has more lines than batch_lines_max", "send fewer at a time, or raise it"),
+    "content_type": (415, "the content type is not one that the path takes", "set the header Content-Type"),
+    "body_slow": (408, "the body did not arrive within body_seconds_max", "send it faster, or raise the limit"),
+    "encoding": (415, "the body has a content encoding", "send it as it is, without Content-Encoding"),
+    "timestamp_ahead": (
+        422, "the timestamp lies ahead of the server's clock by more than ahead_seconds",
+        "correct it, or leave it out for the time of the server",
+    ),
+    "parameter": (422, "a parameter of the query has a value that is not one of its values", "see /openapi.json"),
+}  # fmt: skip
+
+
+def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
+    """The response for a reason of the service or of the library (``REASONS``)."""
+    values = problem_values(reason, status=status, field=field, detail=detail)
+    headers = {"Retry-After": "1"} if values["status"] in (429, 503) else {}
+    if values["status"] == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Response(orjson.dumps(values), values["status"], headers, PROBLEM_TYPE)
+
+
+def problem_values(
+    reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None
+) -> dict[str, Any]:
+    """The members of a problem: what it is, the rule, the remedy, the field."""
+    if reason in SERVICE_REASONS:
+        own, rule, remedy = SERVICE_REASONS[reason]
+    else:
+        own, rule, remedy = 422, REASONS[reason], "correct the document and send it again"
+    return {
+        "type": f"urn:neardup:{reason}",
+        "title": rule,
+        "status": status or own,
+        "detail": detail or remedy,
+        "reason": reason,
+        **({"field": field} if field else {}),
+    }
+
+
+def field_of(reason: str, fields: Fields) -> str | None:
+    """The field of a document that a reason is about, as the request names it."""
+    begins = reason.partition("_")[0]
+    named = {"text": fields.text, "id": fields.id, "timestamp": fields.timestamp, "vector": fields.vector}
+    named |= {"tokens": fields.tokens, "token": fields.tokens, "rating": fields.tokens, "square": fields.tokens}
+    alone = {"no_id": fields.id, "no_text": fields.text, "empty": fields.text, "surrogate": fields.text}
+    alone |= {"no_shingles": fields.text, "no_vector": fields.vector, "no_tokens": fields.tokens}
+    return alone.get(reason) or named.get(begins)
+
+
+def json_response(value: Any, status: int = 200) -> Response:
+    """A value as JSON, without characters that a terminal obeys or that turn the direction of text."""
+    return Response(json_line(value), status, media_type="application/json")
+
+
+def json_line(value: Any) -> bytes:
+    """A value as one line of JSON."""
+    return escape_unprintable(orjson.dumps(value, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def shown(id_: str) -> str:
+    """An id as JSON can carry it: a refused one may hold a lone surrogate."""
+    return id_.encode("utf-8", "backslashreplace").decode()

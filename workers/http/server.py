@@ -1,0 +1,151 @@
+"""The life of the service: the address is opened when the window is restored, and closed before the writer ends.
+
+The order of a stop, by a signal or because the writer broke: no new connections, the open requests are answered (for at
+most ``_GRACE_SECONDS``), the writer finishes what waits, the log closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from stream.config import Config
+from stream.deduplicator import Deduplicator
+from stream.schemes import SCHEMES
+from workers.http.access import Access
+from workers.http.app import application
+from workers.http.metrics import ServiceMetrics
+from workers.http.writer import Writer
+from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from workers.settings.serve import ServeSettings, is_loopback
+from workers.store.keeper import Keeper
+from workers.store.log import Log
+from workers.store.reading import Reader
+
+_GRACE_SECONDS = 10
+# A connection that is idle after a request is closed.
+_KEEP_ALIVE_SECONDS = 5
+# Requests at a time; beyond them clients get 503.
+_CONCURRENCY_MAX = 1000
+_WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
+
+
+class _Server(uvicorn.Server):
+    """A server whose signals are those of this process."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Install none: ``_serve`` has."""
+        yield
+
+
+def serve(settings: ServeSettings, state: str) -> Exit:
+    """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
+
+    Returns:
+        How it ended: by which signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
+    """
+    token = settings.access_token()
+    address = _bound(settings.host, settings.port)
+    fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
+    log = Log(Path(state), fingerprints, settings.durability)
+    try:
+        warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
+        keeper = Keeper(settings, log, keep_texts=settings.keep_texts)
+        return asyncio.run(_serve(settings, keeper, address, token))
+    finally:
+        log.close()
+        address.close()
+
+
+def warm(config: Config) -> None:
+    """Compile the kernels, or load them from disk, so that the first request does not wait for them."""
+    scheme = SCHEMES[config.scheme]
+    samples = [scheme.sample(text, config.plan) for text in _WARM_TEXTS]
+    documents = [sample._replace(id=str(n), timestamp=0.0) for n, sample in enumerate(samples)]
+    dedup = Deduplicator(config)
+    dedup.decide(documents)
+    dedup.probe(documents)
+    dedup.explain("0", "1")
+    dedup.remove("0")
+
+
+async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket, token: str | None) -> Exit:
+    loop = asyncio.get_running_loop()
+    ended: list[signal.Signals] = []
+    table = keeper.matcher.table
+    metrics = ServiceMetrics(lambda: writer.waiting, lambda: table.documents)
+    broken = asyncio.Event()
+    writer = Writer(keeper, settings.queue_documents_max, lambda: _call(loop, broken.set), metrics.count)
+    app = application(settings, writer, Reader(keeper.log.path), metrics)
+    guarded = Access(app, token, any_host=settings.insecure and not is_loopback(settings.host))
+    config = uvicorn.Config(
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http="h11",
+        ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
+        timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
+    )  # fmt: skip
+    server = _Server(config)
+
+    def stop(number: signal.Signals) -> None:
+        server.force_exit = bool(ended)
+        ended.append(number)
+        server.should_exit = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+
+    async def watch() -> None:
+        await broken.wait()
+        server.should_exit = True
+
+    watching = asyncio.create_task(watch())
+    try:
+        _load_certificate(config)
+        _announce(settings, address)
+        await server.serve([address])
+    finally:
+        watching.cancel()
+        await asyncio.to_thread(writer.stop)
+    if writer.error is not None:
+        raise Failure(
+            Exit.OUTPUT,
+            f"the store failed: {writer.error}; start again: the service continues from what is on the disk",
+        )
+    return EXIT_OF_SIGNAL[ended[0] if ended else 0]
+
+
+def _call(loop: asyncio.AbstractEventLoop, function: Any) -> None:
+    loop.call_soon_threadsafe(function)
+
+
+def _load_certificate(config: uvicorn.Config) -> None:
+    try:
+        config.load()
+    except OSError as error:  # ssl.SSLError is one
+        raise Failure(
+            Exit.USAGE, f"cannot use the certificate: {error}; name PEM files with tls_certfile and tls_keyfile"
+        ) from None
+
+
+def _announce(settings: ServeSettings, address: socket.socket) -> None:
+    host, port = address.getsockname()[:2]
+    scheme = "https" if settings.tls_certfile else "http"
+    named = f"[{host}]" if ":" in host else host
+    sys.stderr.write(f"neardup: serving on {scheme}://{named}:{port}\n")
+    sys.stderr.flush()
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    try:
+        family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        return socket.create_server(where[:2], family=family, backlog=1024)
+    except OSError as error:
+        raise Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host") from None

@@ -1,0 +1,93 @@
+"""Settings of the service, in addition to those of the library and of the input.
+
+The token comes from the environment (``NEARDUP_TOKEN``) or from a file that a setting names; it is no option of the
+command line, which other users of the machine can read, and is refused in the settings file.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from pathlib import Path
+
+from pydantic import BaseModel, Field, SecretStr
+
+from stream.errors import ConfigError
+from workers.process.exits import input_failure
+from workers.settings.files import Settings
+
+# A token shorter than this can be guessed.
+_TOKEN_CHARACTERS_MIN = 16
+
+
+class ServeOptions(BaseModel):
+    """How the service listens, and its limits."""
+
+    host: str = Field("127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
+    port: int = Field(8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
+    token_file: str | None = Field(
+        None, description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment"
+    )
+    insecure: bool = Field(False, description="listen on an address that others reach, without a token")
+    tls_certfile: str | None = Field(None, description="file of the certificate for TLS, with its chain")
+    tls_keyfile: str | None = Field(None, description="file of the key for TLS")
+    durability: str = Field(
+        "full",
+        pattern="^(full|normal)$",
+        description="what an answered document survives: full, a loss of power; normal, the end of the process",
+    )
+    keep_texts: bool = Field(False, description="store the texts too, for the passages of /v1/why")
+    ahead_seconds: float = Field(
+        300.0, ge=0, le=1e9, description="how far a timestamp may lie ahead of the server's clock; later is refused"
+    )
+    body_bytes_max: int = Field(
+        32 << 20, ge=1 << 10, le=1 << 30, description="bytes of a request at most, of one document or of a batch"
+    )
+    batch_lines_max: int = Field(10_000, ge=1, le=1_000_000, description="lines of a batch at most")
+    queue_documents_max: int = Field(
+        20_000,
+        ge=1,
+        le=10_000_000,
+        description="documents that wait at most; beyond it requests are refused for a while",
+    )
+    body_seconds_max: float = Field(30.0, gt=0, le=3600, description="how long a client may take to send a request")
+
+
+class ServeSettings(ServeOptions, Settings):
+    """All settings of the service; a ``Config`` as well. Raises ``ConfigError`` like it."""
+
+    token: SecretStr | None = Field(None, description="token that clients must send")
+
+    def access_token(self) -> str | None:
+        """The token, if clients need one.
+
+        Raises:
+            ConfigError: there are two tokens, it is too short, or others reach the address and there is none.
+            Failure: the file cannot be read.
+        """
+        if self.token is not None and self.token_file is not None:
+            raise ConfigError("token stands in the environment and token_file names a file: leave out one of them")
+        token = None if self.token is None else self.token.get_secret_value()
+        if self.token_file is not None:
+            try:
+                token = Path(self.token_file).read_text().strip()
+            except (OSError, UnicodeDecodeError) as error:
+                failed = error if isinstance(error, OSError) else OSError("it is not UTF-8")
+                raise input_failure(f"token_file {self.token_file}", failed) from None
+        if token is not None and (len(token) < _TOKEN_CHARACTERS_MIN or not token.isascii()):
+            raise ConfigError(f"a token needs {_TOKEN_CHARACTERS_MIN} ASCII characters or more: set a longer one")
+        if token is None and not self.insecure and not is_loopback(self.host):
+            raise ConfigError(
+                f"host is {self.host}, which others can reach, and there is no token: set NEARDUP_TOKEN or token_file, "
+                "or insecure if something in front of it checks who asks"
+            )
+        if (self.tls_certfile is None) != (self.tls_keyfile is None):
+            raise ConfigError("TLS needs both tls_certfile and tls_keyfile: name both or neither")
+        return token
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,287 @@
+"""A deduplicator whose window is on disk: each step is in the log before it is answered.
+
+The order of a step:
+
+1. The step of the table and of the decisions. *A crash loses nothing that was answered.*
+2. The rows go to the log, and COMMIT. *If the disk is full, 1 is undone and the caller gets an error. On any other
+   error the outcome is unknown, so the process ends, and the next one begins with what the log holds.*
+3. The step of the table closes. *A crash loses memory only.*
+4. The answers. *A crash loses answers: the same documents sent again get the same ones, with* ``repeated``.
+
+At start the log is replayed: the documents are added to the table as they were signed, the decisions as they were made.
+So the answers after a restart are those of a process that never stopped.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream.batches import Batch, id_columns, id_hashes, make_batch
+from stream.config import Config
+from stream.documents import Document, Explanation, Pair
+from stream.explanations.explain import explain
+from stream.explanations.passages import passages
+from stream.pipeline import Matcher, Signed, Signer, Slice, step
+from stream.scheme_interface import Evidence
+from stream.table import NO_TIME
+from stream.verdicts.decider import Decider
+from stream.verdicts.decisions import Arrivals
+from stream.verdicts.restoring import Decided as Restored
+from stream.verdicts.rule import DOCUMENT, REMOVAL, STATUSES, UNCHANGED
+from workers.store.log import Log, Row, StoreFull, is_full
+
+
+class Answer(NamedTuple):
+    """What is answered about one document: why it was refused (a key of ``REASONS``), or its verdict and its pairs.
+
+    ``status`` is ``original`` or ``duplicate``; ``repeated`` says that it is that of an earlier version with the same
+    content. ``pairs`` are the earlier documents that it is near, with similarity and common buckets.
+    """
+
+    id: str
+    refused: str | None = None
+    status: str | None = None
+    duplicate_of: str | None = None
+    similarity: float | None = None
+    cluster: int | None = None
+    related: int | None = None
+    previous: int | None = None
+    place: int | None = None
+    repeated: bool = False
+    pairs: tuple[Pair, ...] = ()
+
+
+class Keeper:
+    """The deduplicator of the service. One thread at a time may use it.
+
+    Args:
+        config: the settings of the window.
+        log: where it is kept; replayed here.
+        keep_texts: store the texts, for ``why``.
+    """
+
+    def __init__(self, config: Config, log: Log, *, keep_texts: bool = False) -> None:
+        self.config, self.log, self._keep_texts = config, log, keep_texts
+        self.signer, self.matcher = Signer(config), Matcher(config)
+        self._decider = Decider(self.matcher)
+        self._replay()
+
+    # Changes
+
+    def check(self, documents: Sequence[Document]) -> list[Answer]:
+        """Decide documents and add them, as one step. All of them must have a time.
+
+        Raises:
+            StoreFull: nothing was added.
+            sqlite3.Error: the outcome is unknown; the process must end.
+        """
+        signed = self.signer.sign(documents)
+        refused = {refusal.place: refusal.reason for refusal in signed.refusals}
+        accepted = [document for place, document in enumerate(documents) if place not in refused]
+        answers = iter(self._added(accepted, signed._replace(refusals=[])) if accepted else ())
+        return [
+            Answer(str(document.id), refused[place]) if place in refused else next(answers)
+            for place, document in enumerate(documents)
+        ]
+
+    def remove(self, id_: str) -> int:
+        """Remove every version of an id and erase it from the log; returns how many there were. Raises as ``check``."""
+        id_bytes = id_.encode("utf-8", "surrogatepass")
+        with self._step():
+            count = self._decider.remove(id_bytes)
+            if count:
+                self.log.erase(id_bytes)
+        if count:
+            self.log.checkpoint()
+        return count
+
+    # Looks
+
+    def probe(self, documents: Sequence[Document]) -> list[Answer]:
+        """The pairs of each document, without adding it."""
+        answers = []
+        for document in documents:  # one after the other: they must not meet each other
+            signed = self.signer.sign([document])
+            if signed.refusals:
+                answers.append(Answer(str(document.id), signed.refusals[0].reason))
+            else:
+                found = self.matcher.match(signed.batch, add=False).pairs()
+                answers.append(Answer(document.id, pairs=_newest(document.id, found)))
+        return answers
+
+    def near(self, id_: str) -> tuple[Pair, ...] | None:
+        """What is near the latest version of an id, also what came after it; ``None`` if it is not in the window."""
+        stored = self.log.latest(id_.encode("utf-8", "surrogatepass"))
+        if stored is None:
+            return None
+        return _newest(id_, self.matcher.match(self._batch([stored[0]]), add=False).pairs())
+
+    def why(self, a: str, b: str) -> Explanation:
+        """Why two ids are a pair, or why not; with the passages of their texts if these are kept."""
+        found = explain(self.matcher, self.signer, a, b)
+        stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
+        texts = [one[1] for one in stored if one is not None and one[1] is not None]
+        return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
+
+    def counts(self) -> dict[str, int]:
+        """Documents and bytes of the window, and the counters of the table."""
+        table = self.matcher.table
+        used, allocated = table.memory_bytes()
+        sizes = {"documents": table.documents, "bytes_used": used, "bytes_allocated": allocated}
+        return {**table.counts(), **sizes, "stream_time": table.stream_time}
+
+    # How
+
+    @contextmanager
+    def _step(self) -> Iterator[None]:
+        """A step of the table, the decisions and the log: all of them have it, or none."""
+        with self._decider.step():
+            self.log.begin()
+            try:
+                yield
+                self.log.commit()
+            except sqlite3.Error as error:
+                if not is_full(error):
+                    raise
+                self.log.rollback()
+                raise StoreFull(str(error)) from error
+            except BaseException:
+                self.log.rollback()
+                raise
+
+    def _added(self, documents: Sequence[Document], signed: Signed) -> list[Answer]:
+        pairs: list[list[Pair]] = [[] for _ in documents]
+        batch, table = signed.batch, self.matcher.table
+
+        def seen(part: Slice) -> None:
+            for item, pair in zip(part.items.tolist(), part.matches.pairs(), strict=True):
+                pairs[item].append(pair)
+
+        with self._step():
+            decided = self._decider.decide_columns(np.ones(batch.size, np.bool_), signed, seen)
+            rows, originals = self._rows(batch, decided.verdicts, decided.first_place), iter(decided.ids)
+            texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
+            self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
+            self.log.drop(self._decider.places - (table.slot_end - table.oldest))
+        answers = []
+        for document, row, found in zip(documents, rows, pairs, strict=True):
+            original = None if row.original is None else next(originals)
+            verdict = STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.place
+            answers.append(Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found)))
+        return answers
+
+    def _rows(self, batch: Batch, verdicts: Any, first_place: int) -> list[Row]:
+        """What the log stores of a batch. An unchanged version has the answer of the one before it."""
+        has = verdicts.originals >= 0
+        places = np.full(batch.size, -1)
+        places[has] = self._decider.decisions.places(verdicts.originals[has])
+        ids = batch.ids.tobytes()
+        said: dict[int, tuple[int, int | None]] = {}
+        rows: list[Row] = []
+        columns = (
+            verdicts.statuses,
+            verdicts.clusters,
+            places,
+            verdicts.similarities,
+            verdicts.related,
+            verdicts.previous,
+        )
+        for n, (status, cluster, original, similarity, related, previous) in enumerate(
+            zip(*(column.tolist() for column in columns), strict=True)
+        ):
+            place = first_place + n
+            answer = status, related if related >= 0 else None
+            if status == UNCHANGED:
+                before = said.get(previous) or self._said(previous)
+                answer = before or (0, None)
+            said[place] = answer
+            fixed = batch.fixed[n].tobytes()
+            ragged = batch.ragged[batch.ragged_starts[n] : batch.ragged_starts[n + 1]].tobytes()
+            rows.append(
+                Row(
+                    place, ids[batch.id_starts[n] : batch.id_starts[n + 1]], int(batch.times[n]),
+                    batch.contents[n].astype("<u8").tobytes(), fixed + ragged, status, answer[0], cluster,
+                    original if original >= 0 else None, similarity or None, answer[1],
+                    previous if previous >= 0 else None,
+                )
+            )  # fmt: skip
+        return rows
+
+    def _said(self, place: int) -> tuple[int, int | None] | None:
+        row = self.log.row(place)
+        return None if row is None else (row.said, row.related)
+
+    def _batch(self, rows: Sequence[Row]) -> Batch:
+        """Rows of the log as a signed batch."""
+        width = self.config.plan.width
+        fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
+        ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
+        starts = np.concatenate([[0], np.cumsum([len(row.evidence) - width for row in rows])]).astype(np.int64)
+        contents = np.frombuffer(b"".join(row.content for row in rows), "<u8").reshape(-1, 2).astype(np.uint64)
+        times = np.array([row.time for row in rows], np.int64)
+        return make_batch(*id_columns([row.id for row in rows]), times, contents, Evidence(fixed, ragged, starts))
+
+    def _replay(self) -> None:
+        meta, table = self.log.meta(), self.matcher.table
+        if meta["stream_time"] is not None:
+            table.set_stream_time(meta["stream_time"])
+        parts: list[tuple[Arrivals, list[tuple[int, int, int, float]]]] = []
+        gone: dict[bytes, None] = {}
+        for rows in self.log.rows():
+            batch = self._batch(rows)
+            with step(table):
+                self.matcher.match(batch, probe=False)
+            hashes = id_hashes(batch.ids, batch.id_starts)
+            places = np.array([row.place for row in rows])
+            kinds = np.full(len(rows), DOCUMENT, np.uint8)
+            found = [(r.status, r.cluster, -1 if r.original is None else r.original, r.similarity or 0.0) for r in rows]
+            parts.append((Arrivals(places, kinds, hashes, batch.times, batch.contents[:, 1].copy()), found))
+            gone.update(dict.fromkeys(row.id for row in rows if row.gone))
+        if parts:
+            removals = _removals(list(gone))
+            arrivals = Arrivals._make(
+                np.concatenate(columns) for columns in zip(*(part[0] for part in parts), removals, strict=True)
+            )
+            decided = [values for part in parts for values in part[1]] + [(0, -1, -1, 0.0)] * len(gone)
+            statuses, clusters, originals, similarities = map(np.array, zip(*decided, strict=True))
+            numbers = originals - arrivals.places[0]  # places have no holes
+            restored = Restored(
+                statuses.astype(np.uint8),
+                clusters,
+                np.where(numbers >= 0, numbers, -1),
+                similarities.astype(np.float32),
+            )
+            with step(table):
+                for id_ in gone:
+                    self.matcher.remove(id_)
+            self._decider.restore(arrivals, restored, meta["places"])
+        else:
+            self._decider.restore(
+                _removals([]), Restored(*(np.empty(0, t) for t in ("u1", "i8", "i8", "f4"))), meta["places"]
+            )
+
+
+def _removals(ids: list[bytes]) -> Arrivals:
+    """The removals of ids as arrivals."""
+    count = len(ids)
+    hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
+    return Arrivals(
+        np.full(count, -1),
+        np.full(count, REMOVAL, np.uint8),
+        hashes,
+        np.full(count, NO_TIME),
+        np.zeros(count, np.uint64),
+    )
+
+
+def _newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
+    """The pairs of one document, the most similar first; the document itself stands as the newer one."""
+    turned = [
+        Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
+    ]
+    return tuple(sorted(turned, key=lambda pair: -pair.similarity))

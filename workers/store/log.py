@@ -1,0 +1,256 @@
+"""The log of a window in SQLite: what a restart needs to hold the same table and the same decisions.
+
+Theory of operation. A row is a document that was decided, at its *place*: its number in order of arrival. Places have
+no holes, because a refused document gets none. One process writes (``lock``), on one connection; readers have their
+own and see the last commit. Every change belongs to a transaction:
+
+- ``append`` adds rows at the end, ``drop`` removes rows from the old end, as the table drops the documents;
+- ``erase`` takes id, text and answer out of the rows of an id at once. What the table needs of a removed document
+  stays: its time, its evidence, and the numbers of its decision. A random name stands in place of the id, the same for
+  all versions that were removed together;
+- ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
+  Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
+  unknown, and the process must end.
+
+Triggers keep one row for each cluster: its size, and when its first and last documents came.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from workers.process.exits import Exit, Failure
+
+DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
+# Version of the tables; another one is refused.
+_VERSION = 1
+_SCHEMA = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE documents (
+    place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
+    status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
+    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX documents_id ON documents (id, place);
+CREATE INDEX documents_cluster ON documents (cluster, place);
+CREATE TABLE texts (place INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE clusters (
+    cluster INTEGER PRIMARY KEY, size INTEGER NOT NULL, first_time INTEGER NOT NULL, last_time INTEGER NOT NULL,
+    last_place INTEGER NOT NULL
+);
+CREATE INDEX clusters_size ON clusters (size, cluster);
+CREATE INDEX clusters_recent ON clusters (last_place);
+CREATE TRIGGER joins AFTER INSERT ON documents WHEN new.status < 2 BEGIN
+    INSERT INTO clusters VALUES (new.cluster, 1, new.time, new.time, new.place)
+    ON CONFLICT (cluster) DO UPDATE SET size = size + 1, first_time = min(first_time, new.time),
+        last_time = max(last_time, new.time), last_place = new.place;
+END;
+CREATE TRIGGER leaves AFTER DELETE ON documents WHEN old.status < 2 AND old.gone = 0 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+CREATE TRIGGER goes AFTER UPDATE OF gone ON documents WHEN old.status < 2 AND old.gone = 0 AND new.gone = 1 BEGIN
+    UPDATE clusters SET size = size - 1 WHERE cluster = old.cluster;
+    DELETE FROM clusters WHERE cluster = old.cluster AND size < 1;
+END;
+"""
+
+
+class Row(NamedTuple):
+    """One document as it is stored.
+
+    ``status`` is the verdict of the library and ``said`` the one that was answered, as numbers of ``STATUSES``;
+    ``original`` is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part and then the
+    ragged one. ``time`` is in microseconds.
+    """
+
+    place: int
+    id: bytes
+    time: int
+    content: bytes
+    evidence: bytes
+    status: int
+    said: int
+    cluster: int
+    original: int | None
+    similarity: float | None
+    related: int | None
+    previous: int | None
+    gone: int = 0
+
+
+_FIELDS = ", ".join(Row._fields)
+
+
+class StoreFull(Exception):
+    """The disk has no room for a step; the step was undone, and nothing has changed."""
+
+
+class Log:
+    """The log in a folder, opened by its only writer.
+
+    Args:
+        folder: is made if it does not exist, for this user alone.
+        fingerprints: what signed documents and verdicts depend on; a folder that was made with others is refused.
+        durability: a key of ``DURABILITIES``.
+
+    Raises:
+        Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
+    """
+
+    def __init__(self, folder: Path, fingerprints: dict[str, str], durability: str = "full") -> None:
+        self.path = folder / "window.sqlite"
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._lock = _locked(folder)
+        except OSError as error:
+            raise _unusable(folder, error) from None
+        self._writer = _connected(self.path, self._lock)
+        try:
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
+            self._writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
+            self._prepare(fingerprints)
+        except sqlite3.Error as error:
+            self.close()
+            raise _unusable(folder, error) from None
+        except Failure:
+            self.close()
+            raise
+
+    def _prepare(self, fingerprints: dict[str, str]) -> None:
+        if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
+            rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None}
+            self._writer.execute("BEGIN")
+            for statement in _statements(_SCHEMA):
+                self._writer.execute(statement)
+            self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            self._writer.execute("COMMIT")
+        stored = self.meta()
+        for name, value in {**fingerprints, "version": _VERSION}.items():
+            if stored.get(name) != value:
+                raise Failure(
+                    Exit.GENERATION,
+                    f"{self.path} was made with another {name} ({stored.get(name)}, now {value}): start with the "
+                    "settings that it was made with, or name another --state",
+                )
+
+    def meta(self) -> dict[str, Any]:
+        """What is stored once: fingerprints, ``places`` (how many were given), ``stream_time`` (microseconds)."""
+        return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
+
+    # Writing
+
+    def begin(self) -> None:
+        """Open a transaction."""
+        self._writer.execute("BEGIN IMMEDIATE")
+
+    def append(self, rows: Iterable[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
+        """Add rows and texts (with their places), and note how many places were given and the stream time."""
+        marks = ", ".join("?" * len(Row._fields))
+        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
+        self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
+        values = (("places", places), ("stream_time", stream_time))
+        self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
+
+    def drop(self, before: int) -> None:
+        """Remove the rows with places below ``before``."""
+        for table in ("documents", "texts"):
+            self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
+
+    def erase(self, id_: bytes) -> None:
+        """Take id, text and answer out of every row of an id."""
+        name = b"\0" + secrets.token_hex(16).encode()
+        self._writer.execute("DELETE FROM texts WHERE place IN (SELECT place FROM documents WHERE id = ?)", (id_,))
+        self._writer.execute("UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ?", (name, id_))
+
+    def commit(self) -> None:
+        """Make the transaction durable. Raises ``StoreFull``, or ``sqlite3.Error`` if the outcome is unknown."""
+        try:
+            self._writer.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            if not is_full(error):
+                raise
+            raise StoreFull(str(error)) from error
+
+    def checkpoint(self) -> None:
+        """Move all changes to the database and empty the file of changes, which holds what was erased until then."""
+        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def rollback(self) -> None:
+        """Close the transaction as if it had never been opened; SQLite has closed it already after some errors."""
+        if self._writer.in_transaction:
+            self._writer.execute("ROLLBACK")
+
+    # Reading by the writer
+
+    def row(self, place: int) -> Row | None:
+        """The row at a place, also one of the open transaction."""
+        found = self._writer.execute(f"SELECT {_FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
+        return Row(*found) if found else None
+
+    def latest(self, id_: bytes) -> tuple[Row, str | None] | None:
+        """The latest row of an id, with its text if texts are kept."""
+        query = f"SELECT {_FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
+        found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
+        return (Row(*found[:-1]), found[-1]) if found else None
+
+    def rows(self) -> Iterator[list[Row]]:
+        """All rows in order, some thousand at a time."""
+        cursor = self._writer.execute(f"SELECT {_FIELDS} FROM documents ORDER BY place")
+        while found := cursor.fetchmany(4096):
+            yield [Row(*values) for values in found]
+
+    def close(self) -> None:
+        """Close the log; another process may open it."""
+        self._writer.close()
+        self._lock.close()
+
+
+def is_full(error: sqlite3.Error) -> bool:
+    """Whether SQLite says that the disk, or the quota, is full."""
+    return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
+
+
+def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:
+    try:
+        return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    except sqlite3.Error as error:
+        lock.close()
+        raise _unusable(path.parent, error) from None
+
+
+def _unusable(folder: Path, error: Exception) -> Failure:
+    return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script, one after the other: ``executescript`` would commit each."""
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def _locked(folder: Path) -> IO[str]:
+    """The lock of a folder. The system gives it back when the process ends, however it ends."""
+    file = (folder / "lock").open("a+")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise Failure(
+            Exit.USAGE, f"another process uses {folder}: end it, or name another --state for this one"
+        ) from None
+    file.truncate(0)
+    file.write(f"{os.getpid()}\n")
+    file.flush()
+    return file
