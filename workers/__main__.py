@@ -1,10 +1,8 @@
 """The program: the command ``neardup``, and ``python -m workers``.
 
-Loading the command line and the library takes up to some seconds. A worker that is asked to end meanwhile has nothing
-to end yet, so it leaves at once, as stopped; ``workers.process.stop.Stop`` takes the signals over when there is.
-Without a handler the exit code would say that it was killed, and the first process of a container would not hear of it
-at all.
-"""
+Loading the command line and the library takes some seconds. A worker that gets a signal meanwhile has nothing to
+finish, so it ends at once, as stopped; later ``workers.process.stop.Stop`` handles the signals. Without a handler the
+exit code would say that the worker was killed, and the first process of a container would ignore the signal."""
 
 from __future__ import annotations
 
@@ -13,10 +11,10 @@ import sys
 
 from workers.process.stop import leave, leave_at_once
 
-# The commands that SIGTERM and Ctrl-C end as asked for.
+# The commands that SIGTERM and Ctrl-C end in order.
 _WORKERS = ("sign", "match", "link", "filter", "up")
-# Objects that may come to be before the garbage collector looks at them. Loading makes some hundred thousand that stay,
-# and with the default of 700 it looks at all of them again and again: a tenth of a start.
+# New objects until the garbage collector runs. Loading makes some hundred thousand objects that stay; with the default
+# of 700 the collector would visit all of them repeatedly, for a tenth of the start.
 _COLLECT_OBJECTS = 50_000
 
 

@@ -1,7 +1,7 @@
-"""Banding: signatures -> sketches -> bucket keys; and everything that two sketches say of a pair.
+"""Banding: signatures -> sketches -> bucket keys; and everything that two sketches say about a pair.
 
 A sketch stores ``bits`` of each row. It is the evidence in the table, and the keys follow from it alone. The key of
-band i is a hash of (seed, i, the rows of that band as the sketch stores them). So two sketches agree on a band if and
+band i is a hash of (seed, i, the rows of the band as the sketch stores them). So two sketches agree on a band if and
 only if the keys are equal (except with probability 2^-64). The number of common bands, and the first of them, follow
 from the two sketches.
 
@@ -21,7 +21,7 @@ from stream.kernels.compile import kernel
 from stream.kernels.hashing import derive_seed, mix64
 from stream.kernels.words import WORD_BYTES, word_from
 
-# Separates these from the seeds of signature rows, which count from 0.
+# Separates the seeds of bands from the seeds of signature rows, which count from 0.
 _BAND_PURPOSE = 1 << 32
 # bits -> how a row is stored
 ROW_TYPES: dict[int, type[np.unsignedinteger]] = {8: np.uint8, 16: np.uint16, 32: np.uint32}
@@ -36,13 +36,13 @@ class Agreement(NamedTuple):
 
 
 def sketch(signatures: npt.NDArray[np.uint64], bits: int) -> npt.NDArray[np.uint8]:
-    """The low ``bits`` (8, 16 or 32) of each row, as bytes: ``uint64[n, k]`` -> ``uint8[n, k * bits / 8]``."""
+    """Return the low ``bits`` (8, 16 or 32) of each row, as bytes: ``uint64[n, k]`` -> ``uint8[n, k * bits / 8]``."""
     rows = signatures.astype(np.dtype(ROW_TYPES[bits]).newbyteorder("<"))
     return rows.view(np.uint8).reshape(len(signatures), signatures.shape[1] * bits // 8)
 
 
 def keys(sketches: npt.NDArray[np.uint8], bands: int, seed: int) -> npt.NDArray[np.uint64]:
-    """Bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
+    """Return bucket keys ``uint64[n, bands]`` of sketches ``uint8[n, width]``; ``bands`` divides the width."""
     out = np.empty((len(sketches), bands), np.uint64)
     _keys(sketches.reshape(-1), np.uint64(seed), np.empty(bands, np.uint64), sketches.shape[1] // bands, out)
     return out
@@ -57,7 +57,8 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, bi
 
 
 def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDArray[np.float64]:
-    """Similarity in [0, 1] from the number of equal rows among ``rows``, corrected for agreement by chance."""
+    """Return the similarity in [0, 1] from the number of equal rows among ``rows``, corrected for agreement by
+    chance."""
     chance = 2.0**-bits
     return np.clip((rows_equal / rows - chance) / (1 - chance), 0.0, 1.0)
 
@@ -74,7 +75,7 @@ def _keys(flat, seed, seeds, width, out):
             key = seeds[band]
             for first in range(at, at + width, WORD_BYTES):
                 count = min(WORD_BYTES, at + width - first)
-                if first + WORD_BYTES <= len(flat):  # what is not the band's is shifted out
+                if first + WORD_BYTES <= len(flat):  # bytes of the next band are shifted out
                     word = word_from(flat, first) >> np.uint64(64 - 8 * count)
                 else:
                     word = np.uint64(0)

@@ -1,7 +1,7 @@
 """Classic MinHash: one hash function a row, h(x) = (a x + b) mod p, and the least value of the set in each.
 
-Guarantee: for truly min-wise functions a row of two sets agrees with probability J, so the share of agreeing rows has
-mean J and variance J (1 - J) / k; linear functions over hashed shingles come close. Cost: O(n k).
+Guarantee: for truly min-wise functions a row of two sets agrees with probability J, so the fraction of agreeing rows
+has mean J and variance J (1 - J) / k; linear functions over hashed shingles come close. Cost: O(n k).
 
 Source: Broder, "On the resemblance and containment of documents", 1997; Mining of Massive Datasets, 3.3.5.
 """
@@ -15,7 +15,7 @@ from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import seed_of
 from stream.signatures import INFINITY
 
-# A Mersenne prime, so that the remainder needs no division. Shingles are taken modulo it first.
+# A Mersenne prime, so that the remainder needs no division. Shingles are reduced modulo it first.
 PRIME = np.uint64((1 << 61) - 1)
 _S61, _S32, _S29 = np.uint64(61), np.uint64(32), np.uint64(29)
 _LOW32 = np.uint64((1 << 32) - 1)
@@ -24,7 +24,7 @@ _THREE = np.uint64(3)
 
 
 def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int) -> npt.NDArray[np.uint64]:
-    """Signatures ``uint64[n, rows]``, each value below 2**61 - 1, of n sets of shingles.
+    """Return signatures ``uint64[n, rows]``, each value below 2**61 - 1, of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
     no signature: its row is all ones, and callers refuse it before. ``rows`` is 1 to 4096.
@@ -46,7 +46,7 @@ def sign_linear(
     b: npt.NDArray[np.uint64],
     modulus: int,
 ) -> npt.NDArray[np.uint64]:
-    """Signatures ``uint64[n, rows]`` by the given functions (a x + b) mod ``modulus``, ``uint64[rows]`` each.
+    """Return signatures ``uint64[n, rows]`` by the given functions (a x + b) mod ``modulus``, ``uint64[rows]`` each.
 
     For small universes: elements, a and b are below ``modulus``, which is 1 to 2**32 and need not be a prime; a
     function whose a shares a factor with it is no permutation. An empty set has infinity in every row.
@@ -62,7 +62,8 @@ def sign_linear(
 
 
 def functions(rows: int, seed: int) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The multipliers (1 to p - 1) and offsets (0 to p - 1) of the rows' hash functions, ``uint64[rows]`` each."""
+    """Return the multipliers (1 to p - 1) and offsets (0 to p - 1) of the rows' hash functions, ``uint64[rows]``
+    each."""
     numbers = [int(seed_of(np.uint64(seed), np.uint64(i))) for i in range(2 * rows)]
     a = [number % (int(PRIME) - 1) + 1 for number in numbers[:rows]]
     b = [number % int(PRIME) for number in numbers[rows:]]

@@ -1,9 +1,9 @@
-"""Random lines cut in segments: a row is the segment that a vector's projection falls in.
+"""Random lines in segments: a row is the segment of the projection of a vector.
 
 Guarantee: on lines of normal components the projections of two vectors at Euclidean distance d are d times a standard
-normal number apart, in any dimension; so a row agrees with a probability that depends on d and the width of a segment
-alone, and falls as d grows (``agreement``). In the plane, on lines of length one, a width of a is
-(a/2, 2a, 1/2, 1/3)-sensitive, and the lines here are no worse at the near end.
+normal number apart, in any dimension; so the probability that a row agrees depends only on d and the width of a
+segment, and falls as d grows (``agreement``). In the plane, on lines of length one, a width of a is (a/2, 2a, 1/2,
+1/3)-sensitive, and the lines here are no worse at the near end.
 
 Source: Datar, Immorlica, Indyk, Mirrokni, "Locality-sensitive hashing scheme based on p-stable distributions", SCG
 2004; Mining of Massive Datasets, 3.7.4 (the plane) and 3.7.5 (any dimension).
@@ -21,18 +21,19 @@ from stream.kernels.compile import kernel
 from stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]
-# Separates these from the seed of the lines.
+# Separates the seed of the offsets from the seed of the lines.
 _OFFSET_PURPOSE = 0x0FF5E7
-# Segments beyond are taken as the last one.
+# Segments beyond count as the last one.
 _SEGMENT_MAX = 2.0**31 - 1
 # Widths beyond which a row agrees less than once in a million.
 _FAR = 4e5
-# Halvings that find a distance to the last digit of a float64.
+# Bisections that find a distance to the precision of a float64.
 _HALVINGS = 60
 
 
 def sign(vectors: npt.NDArray[np.float32], rows: int, seed: int, width: float) -> npt.NDArray[np.int32]:
-    """Segment numbers ``int32[n, rows]`` of vectors ``float32[n, d]``: floor((a . x + b) / width), b in [0, width).
+    """Return segment numbers ``int32[n, rows]`` of vectors ``float32[n, d]``: floor((a . x + b) / width), b in [0,
+    width).
 
     Components are finite, and below 1e30 in size; ``width`` is above 0. The numbers of a vector are the same in any
     batch and on any machine. A vector is placed as exactly as ``float32`` can: 1 / 100,000 of its length or better.
@@ -57,7 +58,7 @@ def segments(
 
 
 def agreement(distance: npt.ArrayLike, width: float) -> Floats:
-    """The chance that a row of two vectors agrees, at their distance (0 or more, any shape).
+    """Return the probability that a row of two vectors agrees, from their distance (0 or more, any shape).
 
     >>> [round(float(agreement(distance, width=1)), 3) for distance in (0, 0.25, 0.5, 1, 2)]
     [1.0, 0.801, 0.61, 0.369, 0.195]
@@ -74,9 +75,10 @@ def agreement(distance: npt.ArrayLike, width: float) -> Floats:
 
 
 def distances(shares: npt.ArrayLike, width: float) -> Floats:
-    """The distances at which rows agree with chances ``shares`` (0 to 1, any shape): the inverse of ``agreement``.
+    """Return the distances at which rows agree with probabilities ``shares`` (0 to 1, any shape), the inverse of
+    ``agreement``.
 
-    Infinite for a chance of 0, and what agrees less than once in a million is as far as what agrees just so often.
+    The distance is infinite for 0. Probabilities below one in a million count as one in a million.
     """
     shares = np.asarray(shares, np.float64)
     low, high = np.zeros(shares.shape), np.full(shares.shape, _FAR * width)

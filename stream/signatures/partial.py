@@ -1,10 +1,10 @@
-"""MinHash from a part of the universe a row: faster, at the price of rows that no element took part in.
+"""MinHash with a part of the universe for each row: faster, but some rows have no element.
 
-A row whose part of the universe holds no element of the set is infinite. Of two signatures a row where both are
-infinite tells nothing and is left out; where one is, the rows are surely unequal; where neither is, they are compared.
-``stream.signatures.partial_banding`` does that, on sketches.
+A row is infinite if its part of the universe has no element of the set. For a row of two signatures: if both are
+infinite, the row says nothing and is left out; if one is infinite, the rows are unequal; otherwise they are compared.
+``stream.signatures.partial_banding`` does this on sketches.
 
-``sign`` divides the universe into ``groups``. One hash of an element says its group and its value there, so one hash
+``sign`` divides the universe into ``groups``. One hash of an element gives its group and its value there, so one hash
 function and one pass over the set give ``groups`` rows; k rows take k / groups functions. With as many groups as rows
 it is one permutation, O(n + k); with one group it is MinHash, O(n k), and nothing is infinite.
 
@@ -29,7 +29,7 @@ _HALF = np.uint64(32)
 def sign(
     values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, groups: int, seed: int
 ) -> npt.NDArray[np.uint64]:
-    """Signatures ``uint64[n, rows]`` of n sets of shingles; ``INFINITY`` where a row has no element.
+    """Return signatures ``uint64[n, rows]`` of n sets of shingles; ``INFINITY`` where a row has no element.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. ``rows`` is 1 to
     4096, ``groups`` 1 to ``rows``. Where ``groups`` does not divide ``rows``, some groups of the last function are not
@@ -63,7 +63,7 @@ def sign_ranked(
 
 
 def first_places(signatures: npt.NDArray[np.uint64], places: int) -> npt.NDArray[np.uint64]:
-    """Signatures as they are if only the first ``places`` (1 or more) of each order are looked at.
+    """Return the signatures that follow from the first ``places`` (1 or more) of each order alone.
 
     Other rows are infinite. For signatures whose values are places in an order (``stream.signatures.permutation``).
     """
@@ -83,7 +83,7 @@ def _sign(values, starts, seed, hashes, least, signatures):
 
 @inner
 def _one_function(shingles, seed, hashes, least):
-    """The least value in each group. The hashing stands in a loop of its own, which compiles to vector code."""
+    """Write the least value in each group. The hashing is a separate loop, which compiles to vector code."""
     for j in range(len(shingles)):
         hashes[j] = mix64(shingles[j] ^ seed)
     groups = np.uint64(len(least))

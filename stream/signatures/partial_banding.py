@@ -1,11 +1,11 @@
-"""Banding of signatures with infinite rows: sketches, keys, and what two sketches say of a pair.
+"""Banding of signatures with infinite rows: sketches, keys, and what two sketches say about a pair.
 
-A sketch keeps ``bits`` of each row: 0 is infinity, and a value v is 1 + v mod (2^bits - 1). A band with an infinite row
-has no key: two sets that are both empty in some part of the universe have nothing in common there. So an item has as
-many keys as whole bands, up to all of them, in the order of the bands; none at all where the set is too small.
+A sketch stores ``bits`` of each row: 0 is infinity, and a value v is 1 + v mod (2^bits - 1). A band with an infinite
+row has no key: two sets that are both empty in some part of the universe have nothing in common there. So an item has
+one key for each whole band, in the order of the bands; a set that is too small has no key.
 
-Of two rows both infinite: left out; one infinite: unequal; neither: compared. Rows of different elements agree by
-chance with 1 / (2^bits - 1).
+Two infinite rows are left out; an infinite and a finite row are unequal; two finite rows are compared. Rows of
+different elements agree by chance with 1 / (2^bits - 1).
 
 Source: Mining of Massive Datasets, 3.3.6 (the three cases), 3.4.1-3.
 """

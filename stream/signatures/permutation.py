@@ -1,9 +1,9 @@
 """MinHash by permutations: the least place that an element of the set has in an order of the whole universe.
 
 ``sign`` takes the 64-bit integers as the universe. A row's permutation is x -> mix64((x xor s) m) with a number s and
-an odd multiplier m of its own: each of the three steps is a bijection, so no two elements share a place.
+an odd multiplier m of its own: each of the three steps is a bijection, so no two elements have the same place.
 ``sign_ranked`` takes a small universe and its permutations as they are given; there the theorem can be counted out:
-over all permutations two sets agree in the fraction J.
+over all permutations two sets agree with frequency J.
 
 Guarantee: a row of two sets agrees with probability J, their Jaccard similarity, so far as mixing makes each element of
 a set equally likely to come first. Cost: O(n k) for n elements and k rows.
@@ -25,7 +25,7 @@ _ONE = np.uint64(1)
 
 
 def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: int, seed: int) -> npt.NDArray[np.uint64]:
-    """Signatures ``uint64[n, rows]`` of n sets of shingles.
+    """Return signatures ``uint64[n, rows]`` of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
     no signature: its row is all ones, and callers refuse it before. ``rows`` is 1 to 4096.
@@ -44,7 +44,7 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
 def sign_ranked(
     values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64]
 ) -> npt.NDArray[np.uint64]:
-    """Signatures ``uint64[n, rows]`` of sets of elements 0 to u - 1, from ``ranks``, ``int64[rows, u]``.
+    """Return signatures ``uint64[n, rows]`` of sets of elements 0 to u - 1, from ``ranks``, ``int64[rows, u]``.
 
     ``ranks[r, x]`` is the place of element x in order r, 0 or more. An empty set has infinity in every row.
 

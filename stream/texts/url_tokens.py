@@ -1,9 +1,9 @@
 """URLs as sets of positional bigrams, which show mirror hosts: (first token, second token, place).
 
 A URL is a run of code points above the blank; a scheme (``http://``) is left out. Its tokens are the runs of letters in
-small ASCII letters: punctuation and digits separate. Tokens that stand in URLs everywhere are dropped (``url_rules``).
-Token t of those that are left makes, with the k - 1 after it, the shingle of place t; a URL of fewer tokens is one
-shingle of place 0. A host is the text of its URLs, one after the other.
+small ASCII letters: punctuation and digits separate. Tokens that occur in URLs everywhere are dropped (``url_rules``).
+Of the remaining tokens, token t and the k - 1 tokens after it are the shingle of place t. A URL with fewer tokens is
+one shingle of place 0. The text of a host is the sequence of its URLs.
 
 Source: Chakrabarti, "Mining the Web", 2003; Bharat, Broder, Dean, Henzinger, "A comparison of techniques to find
 mirrored hosts on the WWW", 2000.
@@ -21,9 +21,9 @@ from stream.kernels.compile import inner
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
 
-# Components of URLs that say nothing of the host.
+# Components of URLs that say nothing about the host.
 URL_STOP_WORDS = ("htm", "html", "txt", "main", "index", "home", "bin", "cgi")
-# The rules above; a change of them is a new name.
+# The name of the rules above; changed rules get a new name.
 _RULES = "urls-1"
 
 _ONE = np.uint64(1)
@@ -33,7 +33,7 @@ _CAPITAL_A, _CAPITAL_Z, _TO_SMALL = 0x41, 0x5A, 0x20
 
 @functools.cache
 def url_stops() -> npt.NDArray[np.uint64]:
-    """The hashes of the dropped tokens, in ascending order, read-only."""
+    """Return the hashes of the dropped tokens, in ascending order, read-only."""
     stops = np.sort(np.array([hash_token(word) for word in URL_STOP_WORDS], np.uint64))
     stops.flags.writeable = False
     return stops
@@ -41,15 +41,15 @@ def url_stops() -> npt.NDArray[np.uint64]:
 
 @functools.cache
 def url_rules() -> str:
-    """The name of the cut for a fingerprint: the rules, the dropped tokens, and what a letter is."""
+    """Return the name of the rules for a fingerprint: the rules, the dropped tokens, and the definition of a letter."""
     digest = hashlib.blake2b(" ".join(URL_STOP_WORDS).encode(), digest_size=8).hexdigest()
     return f"{_RULES}-{digest}-{word_rules()}"
 
 
 @inner
 def url_grams(codes, k, table, stops, tokens, out):
-    """Hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) into ``out``,
-    ``uint64[n]``; returns how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
+    """Write the hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) to ``out``,
+    ``uint64[n]``; return how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
     ``uint64[n]``."""
     n, count, i = len(codes), 0, 0
     while i < n:
@@ -82,7 +82,7 @@ def _after_scheme(codes, first, end):
 
 @inner
 def _url_tokens(codes, first, end, table, stops, tokens):
-    """Hashes of the tokens that are kept of one URL; returns how many."""
+    """Write the hashes of the remaining tokens of one URL; return how many."""
     found, h = 0, np.uint64(0)
     for i in range(first, end + 1):
         entry = table[codes[i]] if i < end else 0

@@ -1,4 +1,4 @@
-"""Text of others, ids and names of files, as it may be shown in a terminal or a log."""
+"""Untrusted text (ids, names of files) made safe for a terminal or a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of bytes -> lines, with a bound on the bytes held however long a line is."""
+"""Blocks of bytes -> lines, with a bound on the bytes in memory, also for long lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Line(NamedTuple):
     header: Header | None = None
 
 
-# In the place of a line: nothing more to read right now.
+# In place of a line: there is nothing more to read now.
 IDLE = Line(0, b"")
 
 

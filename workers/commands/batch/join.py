@@ -4,15 +4,15 @@ DuckDB, because each of its operators that holds much at a time (grouping, join,
 outgrows ``memory_limit``, in one process, without a server. A join of Polars holds one of its sides in memory.
 
 Rows are numbered in order of arrival. A **content** is named by the first row that has it; a scheme that compares
-copies like any others has a content for each row. The rules are those of the stream (``stream.table``), said for all
-rows at once:
+copies has a content for each row. The rules are the rules of the stream (``stream.table``), written for all rows at
+once:
 
 - The nearest row of a content to row n is the newest one before n that is no version of n's own id and lies within
-  the window. A row that has one in its own content is linked to it, and stands for nothing else: so n copies are
+  the window. A row with such a row in its own content is linked to it, and is compared with no other: n copies are
   n - 1 links.
 - Every other row probes: for each content with a key in common, it makes a candidate with the nearest row of it.
 
-So contents are compared, however many copies they have, and only those that share a key. Where more than ``cap``
+So contents are compared once, for any number of copies, and only if they share a key. Where more than ``cap``
 contents share one, each is compared with the ``cap`` before it in that bucket, by first arrival.
 """
 
@@ -37,7 +37,7 @@ CREATE TABLE postings (key UBIGINT, content BIGINT, payload UBIGINT);
 CREATE TABLE found (newer BIGINT, older BIGINT, identical BOOLEAN);
 """
 # ``peer`` is the newest earlier row of the content with another id than the row's own; ``latest`` the greatest time
-# up to it. Of consecutive rows with one id, the first has the row before it as its peer, and so have the others.
+# up to it. Consecutive rows with one id have the same peer: the row before the first of them.
 _ITEMS = """
 CREATE TABLE named AS
 SELECT n, time, min(n) OVER (PARTITION BY id) AS name, {content} AS content FROM arrivals;
@@ -53,8 +53,8 @@ DROP TABLE named;
 """
 _CONTENT = {True: "min(n) OVER (PARTITION BY high, low)", False: "n"}
 _LINKS_ASKED = "CREATE TABLE asked AS SELECT n, time, name, content AS other FROM items WHERE n > content;"
-# What lies outside of the window, or is a version of the row's own id, gives way to the next; most rows need no look
-# at the second table.
+# A row outside of the window, or a version of the row's own id, is replaced by the next row; for most rows, the second
+# table is not read.
 _ANSWERED = """
 CREATE TABLE nearest AS
 SELECT a.n, a.time, a.name, a.other, CASE WHEN i.name = a.name THEN i.peer ELSE i.n END AS older, i.latest
@@ -77,8 +77,8 @@ FROM postings SEMI JOIN (SELECT key FROM postings GROUP BY key HAVING count(*) >
 JOIN (SELECT content, min(time) AS lo, max(time) AS hi FROM items GROUP BY content) USING (content);
 DROP TABLE postings;
 """
-# A bucket in blocks of ``cap`` places: those at most ``cap`` before another stand in its own block or in the one
-# before, so that the work is linear in a bucket, however long.
+# A bucket in blocks of ``cap`` places: the ``cap`` places before a place are in its own block or in the block before,
+# so the work is linear in the length of a bucket.
 _CANDIDATES = """
 CREATE TABLE candidates AS
 SELECT a.content AS earlier, b.content AS later
@@ -183,7 +183,7 @@ def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], pay
 
 
 def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
-    """Find what meets: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
+    """Find the candidates: ``window`` in microseconds, ``cap`` contents of a bucket, what two payloads must satisfy."""
     ratio = repr(admit_ratio)
     admits = "" if admit_ratio is None else _HAVING.format(admits=_ADMITS.format(ratio=ratio), ratio=ratio)
     database.execute(_LINKS_ASKED)
