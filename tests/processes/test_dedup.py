@@ -170,9 +170,11 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
     out = dedup("in.jsonl", annotate=True)
     first, second, blank = out["kept"].split(b"\n", 2)
     assert [list(json.loads(line)) for line in (first, second)] == [["id", "text", "neardup"]] * 2
-    assert json.loads(second)["neardup"] == {
+    verdict = json.loads(second)["neardup"]
+    assert 0.8 < verdict.pop("similarity") < 1.0
+    assert verdict == {
         "place": 2, "source": "in.jsonl", "line": 3, "id": "b", "status": "duplicate", "cluster": 0,
-        "duplicate_of": "a", "similarity": 0.9602,
+        "duplicate_of": "a",
     }  # fmt: skip
     assert blank == b"\n"
     assert out["removed"] == b""
