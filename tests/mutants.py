@@ -37,6 +37,11 @@ TABLE = "workers/stages/partition_table.py"
 ALIGNMENT = "workers/stages/alignment.py"
 TRANSACTION = "workers/stages/transaction.py"
 
+WATERMARKS = "workers/stages/verdicts/watermarks.py"
+LINK_STATE = "workers/stages/verdicts/state.py"
+FILTER = "workers/stages/verdicts/filter.py"
+
+SEQUENCES = "tests/simulation/test_verdict_sequences.py"
 SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
@@ -57,6 +62,30 @@ class Mutant(NamedTuple):
 
 
 MUTANTS = (
+    Mutant(
+        "a linker waits for one partition of bands alone", "simulation", WATERMARKS,
+        "        return np.asarray(np.where(known < 0, decided, known).min(axis=0))\n",
+        "        return np.asarray(np.where(known < 0, decided, known).max(axis=0))\n",
+        (SEQUENCES,),
+    ),
+    Mutant(
+        "a restart reads links behind pairs that wait", "simulation", WATERMARKS,
+        "            bands: next((held.offset for held in self._held[bands] if not _is_past(held, decided)), at)\n",
+        "            bands: at\n",
+        (SCHEDULES,),
+    ),
+    Mutant(
+        "a pair counts only for the documents that it names", "simulation", LINK_STATE,
+        "        if self._by_content:\n            found = join_found(",
+        "        if False:\n            found = join_found(",
+        (SEQUENCES,),
+    ),
+    Mutant(
+        "a filter begins a record of verdicts again", "simulation", FILTER,
+        "        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0\n",
+        "        skipped = 0\n",
+        ("tests/processes/test_filter.py",),
+    ),
     Mutant(
         "flush before the offsets is skipped", "simulation", TRANSACTION,
         "            producer.flush()\n",

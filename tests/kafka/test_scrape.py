@@ -21,7 +21,9 @@ from kafka import KafkaProducer
 NEARDUP = [sys.executable, "-m", "workers"]
 WAIT_SECONDS_MAX = 90.0
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
-JOBS = {"neardup-signer": "sign", "neardup-matcher": "match"}
+JOBS = {
+    "neardup-signer": "sign", "neardup-matcher": "match", "neardup-linker": "link", "neardup-filter": "filter",
+}  # fmt: skip
 
 
 def free_ports(count):
@@ -78,9 +80,9 @@ def running(command, log, **options):
 
 @pytest.fixture(scope="module")
 def scraped(prometheus, bootstrap_servers, tmp_path_factory):
-    """Topics, a signer, a matcher, documents with a pair and a bad one, and a Prometheus that has seen all of it."""
+    """Topics, a worker of each role, documents with a pair and a bad one, and a Prometheus that has seen all of it."""
     folder = tmp_path_factory.mktemp("scrape")
-    server_port, *worker_ports = free_ports(3)
+    server_port, *worker_ports = free_ports(1 + len(JOBS))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     environment = {
         **kept,
@@ -90,6 +92,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         "NEARDUP_WINDOW_SECONDS": "86400",
         "NEARDUP_LATENESS_SECONDS": "3600",
         "NEARDUP_BANDS_PARTITIONS": "2",
+        "NEARDUP_VERDICTS": "true",
     }
     lines = [{"id": f"{i}", "text": TEXT * 3 + extra} for i, extra in enumerate(("", "", "indeed", "in truth"))]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -113,7 +116,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
             held.enter_context(running(command, folder / f"{job}.log", **options))
         held.enter_context(running(server, folder / "prometheus.log", cwd=folder))
         answers = Scraped(server_port)
-        wait_for("workers are ready", lambda: len(answers.ask("neardup_ready == 1")) == 2)
+        wait_for("workers are ready", lambda: len(answers.ask("neardup_ready == 1")) == len(JOBS))
         load_command = [*NEARDUP, "load", "--quiet", str(folder / "in.jsonl")]
         subprocess.run(load_command, check=True, capture_output=True, timeout=120, **options)
         with KafkaProducer(bootstrap_servers=bootstrap_servers) as producer:  # load would refuse it here
@@ -121,12 +124,14 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
         wait_for("the bad one is refused", lambda: answers.ask("neardup_refused_total > 0"))
         wait_for("pairs are scraped", lambda: answers.ask("neardup_pairs_total > 0"))
         wait_for("tables are reported", lambda: answers.ask("neardup_event_time_lag_seconds"))
+        wait_for("what is kept is forwarded", lambda: answers.ask("neardup_documents_total{job='neardup-filter'} > 0"))
         wait_for("rules are evaluated", lambda: answers.ask("job:neardup_documents:rate5m > 0"))
+        wait_for("duplicates are a fraction", lambda: answers.ask("job:neardup_duplicates:ratio1d >= 0"))
         yield answers
 
 
-def test_both_workers_are_scraped(scraped):
-    """up is 1 for both jobs, and each says of itself which role it is."""
+def test_all_workers_are_scraped(scraped):
+    """up is 1 for all jobs, and each says of itself which role it is."""
     assert {each["metric"]["job"] for each in scraped.ask("up == 1")} == {*JOBS, "prometheus"}
     roles = {each["metric"]["job"]: each["metric"]["role"] for each in scraped.ask("neardup_worker_info")}
     assert roles == JOBS
