@@ -52,6 +52,11 @@ class Parameters(BaseModel):
     rating_max: float = Field(5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
     tokens_max: int = Field(1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
+    stop_words: tuple[str, ...] | None = Field(
+        None,
+        description="stop words of your own, one word a line: of the stopwords shingles in place of the lists of "
+        "languages, of the urls shingles in place of htm, index and the like",
+    )
     nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
     fold_case: bool = Field(True, description="fold the case of texts")
     fold_space: bool = Field(True, description="take a run of white space as one blank, none at the ends")

@@ -30,6 +30,7 @@ from deploy_files import (
 from workers.cli.app import app
 from workers.settings.kafka import StreamSettings
 from workers.settings.load import load_stream
+from workers.settings.serve import ServeOptions
 from workers.telemetry.health import Health, application
 from workers.telemetry.metrics import METRICS, Metrics
 
@@ -97,9 +98,10 @@ def test_the_jobs_that_rules_ask_for_are_those_that_prometheus_scrapes():
 
 @pytest.mark.parametrize("path", NEARDUP_FILES, ids=lambda path: path.name)
 def test_every_variable_is_a_setting(path):
-    """Workers refuse unknown ones, so a wrong one would keep them from starting."""
+    """Workers refuse unknown ones, so a wrong one would keep them from starting. The operator also runs the service."""
     names = set(re.findall(r"\bNEARDUP_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
-    assert names <= {f"NEARDUP_{field.upper()}" for field in StreamSettings.model_fields}
+    fields = {*StreamSettings.model_fields, *((*ServeOptions.model_fields, "token") if path == OPERATIONS else ())}
+    assert names <= {f"NEARDUP_{field.upper()}" for field in fields}
 
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])

@@ -110,15 +110,21 @@ def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_pat
 
 
 def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: Callable[[str], Path]) -> None:
-    """News in 55 languages: no bin of a hundred pairs lies far from the curve, and few true pairs are missed."""
+    """News in 55 languages: over seeds, no bin of a hundred pairs lies far from the curve; few true pairs are missed.
+
+    The pairs of one cluster are found together, so one seed scatters by .1 in a bin of two hundred.
+    """
     folder = real_data("itn_multilingual")
-    pairs = tmp_path / "pairs.jsonl"
-    run = CliRunner().invoke(app, ["run", "-q", "--candidates", str(folder / "docs.jsonl")], standalone_mode=False)
-    pairs.write_text(run.stdout, encoding="utf-8")
-    known = str(folder / "pairs_j050_char5.csv")
-    found = orjson.loads(invoke(str(pairs), "--truth", known, "--candidates", "--documents", "3530", "--json"))
-    checked = [one for one in found["curve"] if one["pairs"] >= 100]
-    assert len(checked) >= 6
-    for one in checked:  # the pairs of one cluster go together, so the interval is too narrow by a factor or so
-        assert abs(one["share"]["value"] - one["expected"]) < 0.15, one
-    assert found["recall"]["low"] > 0.97
+    pairs, known = tmp_path / "pairs.jsonl", str(folder / "pairs_j050_char5.csv")
+    apart: dict[float, list[float]] = {}
+    for seed in range(4):
+        words = ["run", "-q", "--candidates", "--seed", str(seed), str(folder / "docs.jsonl")]
+        pairs.write_text(CliRunner().invoke(app, words, standalone_mode=False).stdout, encoding="utf-8")
+        found = orjson.loads(invoke(str(pairs), "--truth", known, "--candidates", "--documents", "3530", "--json"))
+        assert found["recall"]["low"] > 0.97
+        for one in found["curve"]:
+            if one["pairs"] >= 100:
+                apart.setdefault(one["expected"], []).append(one["share"]["value"] - one["expected"])
+    assert len(apart) >= 6
+    means = {expected: sum(values) / len(values) for expected, values in apart.items()}
+    assert max(map(abs, means.values())) < 0.12, means

@@ -1,5 +1,7 @@
 """The real ``neardup serve``: copies that race over sockets, kills, and how it ends."""
 
+import asyncio
+import socket
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
@@ -7,7 +9,8 @@ import pytest
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
-from workers.process.exits import Exit
+from workers.http.server import bound
+from workers.process.exits import Exit, Failure
 
 TOKEN = "a-token-of-enough-characters"
 
@@ -43,6 +46,35 @@ def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):
     assert httpx.get(f"{serving.url}/v1/clusters").status_code == 401
     assert serving.stop() == Exit.TERMINATED
     assert TOKEN not in serving.log
+
+
+def test_responses_are_sent_without_delay():
+    """A connection of the event loop has ``TCP_NODELAY``; with a socket of another kind each answer takes 40 ms."""
+
+    async def connected():
+        delays = []
+
+        async def answer(reader, writer):
+            delays.append(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listening = bound("127.0.0.1", 0)
+        async with await asyncio.start_server(answer, sock=listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        return delays
+
+    assert asyncio.run(connected()) == [1]
+
+
+def test_an_address_that_is_taken_is_named():
+    """With what to choose."""
+    with bound("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another"):
+            bound("127.0.0.1", port)
 
 
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):

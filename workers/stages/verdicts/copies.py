@@ -22,6 +22,7 @@ from workers.topics.arrivals import ArrivalRows
 from workers.topics.links import SIMILARITY_STEPS, Links, join_links
 from workers.topics.places import offsets_of, partitions_of
 
+_NUMBER_MAX = np.iinfo(np.int64).max
 _Longs = npt.NDArray[np.int64]
 
 
@@ -92,7 +93,7 @@ def found_by_copies(
         waiting = np.flatnonzero((end > first) & (content != other_content))
         named = by_place.find(place[waiting])
         # Most pairs name the only document of the step that has their content.
-        has_copies = (end - first)[waiting] > (named >= numbers[documents].min(initial=0))
+        has_copies = (end - first)[waiting] > (named >= numbers[documents].min(initial=_NUMBER_MAX))
         waiting, named = waiting[has_copies], named[has_copies]
         others = by_place.find(other[waiting])
         for i, number, other_number in zip(waiting.tolist(), named.tolist(), others.tolist(), strict=True):
