@@ -49,7 +49,7 @@ BROKER_SETTINGS = {
 
 
 class Bound(NamedTuple):
-    """The most that a series may rise over the judged part of a run: an absolute amount plus a fraction of its median."""
+    """The most that a series may rise over the judged part of a run: an amount plus a fraction of its median."""
 
     amount: float
     share: float

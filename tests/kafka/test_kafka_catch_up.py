@@ -63,7 +63,7 @@ def start(world: World) -> None:
 
 
 def settle(world: World) -> None:
-    """Give every worker turns until all documents are signed and matched; the catch-up takes longer than other waits."""
+    """Give every worker turns until all documents are signed and matched; a catch-up takes longer than other waits."""
     signers, ends = world.places[:2], world.ends(world.topics.documents)
     world.run(lambda: reached(signers, ends), "the documents are signed", seconds_max=120.0)
     world.settle()

@@ -35,7 +35,7 @@ MARKERS_SECONDS = 1.0
 
 @pytest.mark.parametrize("side", ["request", "response"])
 def test_any_message_of_a_worker_may_be_lost(worlds: Worlds, broker: Broker, proxy: Proxy, side: Side) -> None:
-    """Each API loses a message before or after the broker acts, at starts and in steps, of a signer and of a matcher."""
+    """Each API loses a message before or after the broker acts, at starts and in steps of either role."""
     world = worlds({"request_timeout_seconds": 1.0}, broker.bootstrap_proxied)
     places = [world.place(SIGN), world.place(MATCH)]
     for number, api in enumerate(AT_A_START + IN_A_STEP):
@@ -68,7 +68,7 @@ def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
 
 
 def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness, proxy: Proxy) -> None:
-    """A produce request arrives after its transaction has ended: its records stay invisible and do not block readers."""
+    """A produce request arrives after its transaction has ended: its records stay invisible and block no reader."""
     harness = harnesses(proxied=True, request_timeout_seconds=1.0, flush_timeout_seconds=2.0)
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))

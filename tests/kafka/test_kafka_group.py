@@ -89,7 +89,7 @@ def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
 
 
 def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: MakeHarness) -> None:
-    """Other members may have owned its partitions: the transport reports them revoked, then assigned, and pauses them."""
+    """Other members may have owned its partitions: the transport reports them revoked, then assigned, and paused."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     publish(transport, topic, [b"in"])
@@ -105,7 +105,7 @@ def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: Make
 
 
 def test_a_member_that_stopped_polling_is_fenced(harnesses: MakeHarness) -> None:
-    """Heartbeats do not replace polls: after poll interval and session the broker refuses the step and reassigns all."""
+    """Heartbeats do not replace polls: after poll interval and session the broker refuses the step."""
     harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     publish(transport, topic, [b"in"])

@@ -38,7 +38,7 @@ def hostile(folder: Path) -> list[bytes]:
 def test_poison_is_signed_or_a_dead_letter_and_stops_no_worker(
     worlds: Worlds, real_data: Callable[[str], Path], name: str
 ) -> None:
-    """Poison occurs as value, text, id and key. Each dead letter holds its record; the documents around it are matched."""
+    """Poison is value, text, id and key. Each dead letter holds its record; the documents around it are matched."""
     values = hostile(real_data(name))
     assert len(values) > 200
     good = stories(30)

@@ -131,7 +131,7 @@ def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: W
 
 
 def test_a_log_that_is_gone_stops_the_worker_unless_a_gap_is_allowed(worlds: Worlds) -> None:
-    """The log is trimmed beyond the beginning of the window: the error names the offsets; ``allow_gap`` uses the rest."""
+    """The log is trimmed beyond the start of the window: the error names the offsets; ``allow_gap`` uses the rest."""
     world = worlds()
     matched(world)
     cut = {partition: end - 6 for partition, end in world.ends(world.topics.bands).items()}

@@ -1,4 +1,4 @@
-"""The guarantees of the transport on Kafka beyond the laws of all transports: deadlines, lost answers, sizes, settings."""
+"""Guarantees of the transport on Kafka beyond the laws of all transports: deadlines, lost answers, sizes, settings."""
 
 from __future__ import annotations
 
