@@ -36,8 +36,8 @@ class Parameters(BaseModel):
     shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
     measure: str | None = Field(
         None,
-        description="what similarity is: jaccard (the default), jaccard_bag or containment of sets; cosine, dot, "
-        "euclidean, hamming or l1 of vectors, where the scheme decides",
+        description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
+        "cosine, dot, euclidean, hamming or l1 of vectors, where the scheme decides",
     )
     verify: str = Field(
         "sketch",
@@ -67,6 +67,13 @@ class Parameters(BaseModel):
         ge=0.0,
         le=1.0,
         description="estimate from which a candidate is emitted; by default chosen for the recall",
+    )
+    false_weight: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="weight of false pairs against missed ones, which have the rest; then it chooses bands, rows and "
+        "cut, not the recall",
     )
     rows_max: int = Field(
         128,

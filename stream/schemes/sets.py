@@ -43,6 +43,7 @@ from stream.texts.reading import read_texts
 from stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
 from stream.texts.words import StopList
 from stream.theory.tuning import SKETCH_BITS, Tuning, chosen
+from stream.theory.weighing import weighed
 from stream.tokens import verify
 from stream.tokens.bags import numbered, sorted_sets
 from stream.tokens.elements import RatingRule, elements
@@ -158,6 +159,11 @@ def _check(p: Parameters) -> None:
         )
     if not measure.estimable and p.verify != "exact":
         raise ConfigError(f"measure={p.measure} cannot be estimated from sketches: set verify to exact")
+    if p.threshold > measure.similarity_max:
+        raise ConfigError(
+            f"threshold={p.threshold} with measure={p.measure}, by which equal documents are similar by "
+            f"{measure.similarity_max}: set threshold to {measure.similarity_max} or less"
+        )
     if p.verify == "exact" and p.min_similarity is not None:
         raise ConfigError(
             f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the least score: leave it out"
@@ -167,9 +173,11 @@ def _check(p: Parameters) -> None:
 def _tuned(p: Parameters) -> Tuning:
     """The shape for pairs that must meet in ``buckets_shared_min`` bands, scored by estimate or exactly."""
     shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
-    law = verify.SET_MEASURES[measure_of(p)].agreement
-    exact = p.verify == "exact"
-    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
+    law, exact = verify.SET_MEASURES[measure_of(p)].agreement, p.verify == "exact"
+    met = p.buckets_shared_min
+    if p.false_weight is not None:
+        return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
+    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=met)
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
@@ -314,9 +322,16 @@ def sample(text: str, plan: SetPlan) -> Document:
 EXAMPLES: tuple[Mapping[str, object], ...] = (
     *({"shingles": shingles, "sketch_bits": bits} for shingles in TEXT_SHINGLES for bits in SKETCH_BITS),
     *(
-        {"shingles": shingles, "verify": "exact", "measure": measure, "shingle_bytes": size, "rows_max": 256}
+        {
+            "shingles": shingles,
+            "verify": "exact",
+            "measure": measure,
+            "threshold": 0.8 * row.similarity_max,
+            "shingle_bytes": size,
+            "rows_max": 256,
+        }
         for shingles in ("chars", "tokens")
-        for measure in verify.SET_MEASURES
+        for measure, row in verify.SET_MEASURES.items()
         for size in SHINGLE_BYTES
     ),
 )
