@@ -38,7 +38,7 @@ def fingerprints(seed: int) -> tuple[list[Document], list[Document]]:
 
 def documents(name: str, prints: npt.NDArray[np.bool_]) -> list[Document]:
     """Each print as the set of its squares."""
-    return [Document(f"{name} {finger}", tokens=np.flatnonzero(row)) for finger, row in enumerate(prints)]
+    return [Document(f"{name} {finger}", tokens=np.flatnonzero(row).tolist()) for finger, row in enumerate(prints)]
 
 
 def measured(groups: int) -> tuple[float, float]:
