@@ -31,7 +31,7 @@ def test_the_schedules_reach_what_they_are_for() -> None:
     per_hundred = {name: 100 * count / _TALLY["runs"] for name, count in _TALLY.items()}
     least = {
         "pairs": 1000, "FencedError": 5, "FencedError of a zombie": 20, "OutcomeUnknownError": 50,
-        "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 100,
+        "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 50,
         "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
         "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
         "forwarded": 200, "ends inside a message": 100, "starts inside a message": 20,
