@@ -69,10 +69,8 @@ _ID_BYTES_MAX = (1 << 16) - 1
 
 
 class Candidates(NamedTuple):
-    """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``).
-
-    ``end`` is the place of the first item that was not read.
-    """
+    """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``);
+    and ``end``, the place of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
