@@ -69,7 +69,7 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
 
 
 def test_added_partitions_are_read_after_the_leader_was_restarted(harnesses: MakeHarness) -> None:
-    """The leader assigns partitions, and whoever takes over its place within the session is not told that it leads."""
+    """The leader assigns partitions, and a process that takes over its place does not learn that it leads."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     leader = transport.consumer(topic, group, "leader")
