@@ -85,7 +85,7 @@ def run(size: Size) -> Iterator[Result]:
     size_bytes = sum(int(code.lengths.sum()) for code in codes)
 
     def cut(texts: CodePoints) -> Features:
-        return TEXT_SHINGLES[plan.shingles](texts, plan.k, plan.languages)
+        return TEXT_SHINGLES[plan.shingles](texts, plan.k, plan.stops)
 
     twos, fours = np.empty(_BLOCK + 2, np.uint64), np.empty(_BLOCK, np.uint64)
     sums: dict[str, int] = {}

@@ -82,6 +82,11 @@ class Config(Parameters):
 
     @model_validator(mode="after")
     def _consistent(self) -> Config:
+        if self.false_weight is not None and self.recall != type(self).model_fields["recall"].default:
+            raise ConfigError(
+                f"recall={self.recall} with false_weight={self.false_weight}, from which the recall results: leave one "
+                "of them out"
+            )
         asked = _Asked(self)
         # Raises ConfigError where settings contradict or the target is out of reach. Kept as the cached ``plan``.
         self.__dict__["plan"] = SCHEMES[self.scheme].plan(asked)  # type: ignore[arg-type]
@@ -105,6 +110,11 @@ class Config(Parameters):
     def tuning(self) -> Tuning:
         """Bands, rows, margin and least score that these settings resolve to."""
         return self.plan.tuning
+
+    @property
+    def recall_promised(self) -> float:
+        """Probability that a pair at the threshold is emitted: ``recall``, or what results from ``false_weight``."""
+        return self.recall if self.false_weight is None else self.tuning.recall
 
     @property
     def probe_limit(self) -> int | None:

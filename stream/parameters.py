@@ -36,8 +36,8 @@ class Parameters(BaseModel):
     shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
     measure: str | None = Field(
         None,
-        description="what similarity is: jaccard (the default), jaccard_bag or containment of sets; cosine, dot, "
-        "euclidean, hamming or l1 of vectors, where the scheme decides",
+        description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
+        "cosine, dot, euclidean, hamming or l1 of vectors, where the scheme decides",
     )
     verify: str = Field(
         "sketch",
@@ -52,6 +52,11 @@ class Parameters(BaseModel):
     rating_max: float = Field(5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
     tokens_max: int = Field(1_000_000, ge=1, le=2**28, description="tokens of a document at most")
     languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
+    stop_words: tuple[str, ...] | None = Field(
+        None,
+        description="stop words of your own, one word a line: of the stopwords shingles in place of the lists of "
+        "languages, of the urls shingles in place of htm, index and the like",
+    )
     nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
     fold_case: bool = Field(True, description="fold the case of texts")
     fold_space: bool = Field(True, description="take a run of white space as one blank, none at the ends")
@@ -62,6 +67,13 @@ class Parameters(BaseModel):
         ge=0.0,
         le=1.0,
         description="estimate from which a candidate is emitted; by default chosen for the recall",
+    )
+    false_weight: float | None = Field(
+        None,
+        gt=0.0,
+        lt=1.0,
+        description="weight of false pairs against missed ones, which have the rest; then it chooses bands, rows and "
+        "cut, not the recall",
     )
     rows_max: int = Field(
         128,

@@ -55,6 +55,8 @@ def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Docume
     similarity = float(judged.similarity[0])
     chances = probabilities(matcher.config.tuning, np.array([similarity]))
     candidate, emitted = (None if math.isnan(p[0]) else min(float(p[0]), 1.0) for p in chances)
+    if candidate is not None and emitted is not None:
+        emitted = min(emitted, candidate)  # near 1 the two sums differ by rounding
     return Explanation(older.id, newer.id, reason, about, similarity, int(judged.keys[0]), candidate, emitted, shared)
 
 

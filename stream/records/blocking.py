@@ -20,6 +20,7 @@ from stream.kernels.hashing import BASE, mix64, seed_of
 from stream.signatures import banding, one_permutation
 from stream.texts import shingles
 from stream.texts.normalize import NormalForm, code_points
+from stream.texts.words import StopList
 
 # Between the values of a record: the unit separator, which no value holds.
 SEPARATOR = "\x1f"
@@ -127,7 +128,7 @@ def sketches(values: Sequence[Values], blocking: Blocking) -> Bytes:
     wide = blocking.bands * blocking.rows * _ROW_BITS // 8
     for at, field in enumerate(blocking.shingled):
         codes = code_points([record[field] for record in values], _AS_IT_IS)
-        grams = shingles.chars(codes, blocking.k, ())
+        grams = shingles.chars(codes, blocking.k, StopList())
         signatures = one_permutation.sign(grams.values, grams.starts, blocking.bands * blocking.rows, blocking.seed)
         out[:, at * wide : (at + 1) * wide] = banding.sketch(signatures, _ROW_BITS)
     return out

@@ -43,8 +43,8 @@ from stream.tokens.token_order import TokenOrder
 
 # The settings that decide how documents are read.
 _READING = (
-    "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "nfkc",
-    "fold_case", "fold_space", "text_characters_max",
+    "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "stop_words",
+    "nfkc", "fold_case", "fold_space", "text_characters_max",
 )  # fmt: skip
 # The Jaccard similarity of bags is that of sets in which each copy of a token is one of its own.
 _MEASURES = ("jaccard", "jaccard_bag")

@@ -41,7 +41,9 @@ from stream.signatures import banding, minhash, one_permutation, permutation
 from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
+from stream.texts.words import StopList
 from stream.theory.tuning import SKETCH_BITS, Tuning, chosen
+from stream.theory.weighing import weighed
 from stream.tokens import verify
 from stream.tokens.bags import numbered, sorted_sets
 from stream.tokens.elements import RatingRule, elements
@@ -56,7 +58,7 @@ class SetPlan(NamedTuple):
 
     shingles: str
     k: int
-    languages: tuple[str, ...]
+    stops: StopList
     normal_form: NormalForm
     text_characters_max: int
     tuning: Tuning
@@ -96,7 +98,7 @@ def plan(parameters: Parameters) -> SetPlan:
     return SetPlan(
         shingles=p.shingles,
         k=p.k if p.k is not None else SHINGLES[p.shingles].k_default,
-        languages=tuple(sorted(set(p.languages))),
+        stops=stops_of(p),
         normal_form=NormalForm(p.nfkc, p.fold_case, p.fold_space),
         text_characters_max=p.text_characters_max,
         tuning=_tuned(p),
@@ -108,6 +110,28 @@ def plan(parameters: Parameters) -> SetPlan:
         tokens_max=p.tokens_max,
         groups=1,
     )
+
+
+def stops_of(p: Parameters) -> StopList:
+    """Return the stop list in one form, whatever the order of its entries."""
+    words = None if p.stop_words is None else tuple(sorted(set(p.stop_words)))
+    return StopList(tuple(sorted(set(p.languages))), words)
+
+
+def _check_stop_words(p: Parameters) -> None:
+    shingling = SHINGLES[p.shingles]
+    if not shingling.has_stop_words:
+        names = " or ".join(name for name, row in SHINGLES.items() if row.has_stop_words)
+        raise ConfigError(
+            f"stop_words has no meaning with {p.shingles} shingles: set shingles to {names}, or leave it out"
+        )
+    if not p.stop_words:
+        raise ConfigError("stop_words is empty, but a list of your own has a word at least: leave it out")
+    if p.languages != Parameters.model_fields["languages"].default:
+        raise ConfigError(
+            f"languages={', '.join(p.languages)} with stop_words, which takes the place of their lists: leave one out"
+        )
+    shingling.rules(stops_of(p))  # raises ConfigError for an entry that is not one word
 
 
 def measure_of(p: Parameters) -> str:
@@ -125,14 +149,21 @@ def _check(p: Parameters) -> None:
     shingling, measure = SHINGLES[p.shingles], verify.SET_MEASURES[measure_of(p)]
     if shingling.k_fixed and p.k not in (None, shingling.k_default):
         raise ConfigError(f"k={p.k} with {shingling.k_fixed}: leave k out")
-    if shingling.needs_languages and not p.languages:
+    if shingling.needs_languages and not p.languages and p.stop_words is None:
         raise ConfigError(f"languages is empty, but {p.shingles} shingles need a stop list: name at least one language")
+    if p.stop_words is not None:
+        _check_stop_words(p)
     if p.ratings == "stars" and not measure.of_bags:
         raise ConfigError(
             f"ratings=stars puts an item into a bag n times, but measure is {measure_of(p)}: set measure to jaccard_bag"
         )
     if not measure.estimable and p.verify != "exact":
         raise ConfigError(f"measure={p.measure} cannot be estimated from sketches: set verify to exact")
+    if p.threshold > measure.similarity_max:
+        raise ConfigError(
+            f"threshold={p.threshold} with measure={p.measure}, by which equal documents are similar by "
+            f"{measure.similarity_max}: set threshold to {measure.similarity_max} or less"
+        )
     if p.verify == "exact" and p.min_similarity is not None:
         raise ConfigError(
             f"min_similarity={p.min_similarity} with verify=exact, where the threshold is the least score: leave it out"
@@ -142,9 +173,11 @@ def _check(p: Parameters) -> None:
 def _tuned(p: Parameters) -> Tuning:
     """The shape for pairs that must meet in ``buckets_shared_min`` bands, scored by estimate or exactly."""
     shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
-    law = verify.SET_MEASURES[measure_of(p)].agreement
-    exact = p.verify == "exact"
-    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=p.buckets_shared_min)
+    law, exact = verify.SET_MEASURES[measure_of(p)].agreement, p.verify == "exact"
+    met = p.buckets_shared_min
+    if p.false_weight is not None:
+        return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
+    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=met)
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
@@ -171,7 +204,7 @@ def _read_tokens(documents: Sequence[Document], plan: SetPlan) -> Reading:
 
 def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> Reading:
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
-    shingles = split(codes, plan.k, plan.languages)
+    shingles = split(codes, plan.k, plan.stops)
     counts = np.diff(shingles.starts)
     starts = shingles.starts
     if not counts.all():  # rare: leave out what has no features, and go on with the rest
@@ -243,7 +276,7 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
         reading: tuple[object, ...] = (*plan.ratings, plan.tokens_max)
     else:
         reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
-    return (*elements, *bands, *reading, *shingling.rules(plan.languages))
+    return (*elements, *bands, *reading, *shingling.rules(plan.stops))
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:
@@ -289,9 +322,16 @@ def sample(text: str, plan: SetPlan) -> Document:
 EXAMPLES: tuple[Mapping[str, object], ...] = (
     *({"shingles": shingles, "sketch_bits": bits} for shingles in TEXT_SHINGLES for bits in SKETCH_BITS),
     *(
-        {"shingles": shingles, "verify": "exact", "measure": measure, "shingle_bytes": size, "rows_max": 256}
+        {
+            "shingles": shingles,
+            "verify": "exact",
+            "measure": measure,
+            "threshold": 0.8 * row.similarity_max,
+            "shingle_bytes": size,
+            "rows_max": 256,
+        }
         for shingles in ("chars", "tokens")
-        for measure in verify.SET_MEASURES
+        for measure, row in verify.SET_MEASURES.items()
         for size in SHINGLE_BYTES
     ),
 )

@@ -22,6 +22,7 @@ from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES, Val
 from stream.signatures import banding
 from stream.signatures.hyperplanes import PLANES
 from stream.theory.tuning import Tuning, chosen, complete
+from stream.theory.weighing import weighed
 
 # Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
 # with few false candidates takes more of them.
@@ -172,19 +173,13 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = VECTOR_MEASURES[plan.measure]
-    return chosen(
-        p.threshold,
-        p.recall,
-        p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX,
-        row.row_bits or p.sketch_bits,
-        p.bands,
-        p.rows,
-        p.min_similarity,
-        agreement=row.agreement(plan),
-        exact_score=plan.vector_evidence != "sketch",
-        unrelated=row.unrelated if row.unrelated < p.threshold else 0.0,
-        bands_min=p.buckets_shared_min,
-    )
+    rows_max = p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX
+    shape = rows_max, row.row_bits or p.sketch_bits, p.bands, p.rows, p.min_similarity
+    law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min
+    if p.false_weight is not None:
+        return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
+    unrelated = row.unrelated if row.unrelated < p.threshold else 0.0
+    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, unrelated=unrelated, bands_min=met)
 
 
 def _rows(features: Features) -> Values:

@@ -23,58 +23,57 @@ from stream.texts.kgrams import gram_scratch, kgrams
 from stream.texts.normalize import CodePoints
 from stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from stream.texts.url_tokens import url_grams, url_rules, url_stops
-from stream.texts.words import is_stop, stop_rules, stop_table, word_rules, word_table
+from stream.texts.words import StopList, is_stop, stop_rules, stop_table, word_rules, word_table
 
 _ONE = np.uint64(1)
 
 
-def chars(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
+def chars(codes: CodePoints, k: int, stops: StopList) -> Features:
     """k consecutive code points, k at least 1; a shorter text is one shingle, an empty one has none.
 
-    ``languages`` has no meaning here.
+    ``stops`` has no meaning here.
     """
-    del languages
+    del stops
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     _chars(codes, k, gram_scratch(k), values, starts)
     return Features(values[: starts[-1]], starts)
 
 
-def words(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
+def words(codes: CodePoints, k: int, stops: StopList) -> Features:
     """k consecutive words by the rules of ``stream.texts.words``; fewer words are one shingle, none give none.
 
-    ``languages`` has no meaning here.
+    ``stops`` has no meaning here.
     """
-    del languages
+    del stops
     return _word_shingles(codes, k, np.empty(0, np.uint64))
 
 
-def stopwords(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
-    """Each stop word of ``languages`` with the k - 1 words after it, fewer at the end of the text.
+def stopwords(codes: CodePoints, k: int, stops: StopList) -> Features:
+    """Each word of ``stops`` with the k - 1 words after it, fewer at the end of the text.
 
     A text without a stop word has no shingle: that tells prose from lists, menus and advertisements.
     """
-    return _word_shingles(codes, k, stop_table(languages))
+    return _word_shingles(codes, k, stop_table(*stops))
 
 
-def urls(codes: CodePoints, k: int, languages: tuple[str, ...]) -> Features:
+def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
     """k consecutive tokens of a URL with their place in it, of every URL of the text (``stream.texts.url_tokens``).
 
-    A URL with fewer tokens is one shingle; a text without a token has none. ``languages`` has no meaning here.
+    A URL with fewer tokens is one shingle; a text without a token has none. The words of ``stops`` are dropped.
     """
-    del languages
     values = np.empty(int(codes.lengths.sum()), np.uint64)
     starts = np.zeros(len(codes.starts) + 1, np.int64)
     tokens = np.empty(int(codes.lengths.max(initial=0)), np.uint64)
-    _urls(codes, k, word_table(), url_stops(), tokens, values, starts)
+    _urls(codes, k, word_table(), url_stops(stops.words), tokens, values, starts)
     return Features(values[: starts[-1]], starts)
 
 
-Split = Callable[[CodePoints, int, tuple[str, ...]], Features]
+Split = Callable[[CodePoints, int, StopList], Features]
 
 
-def _no_rules(languages: tuple[str, ...]) -> tuple[str, ...]:
-    del languages
+def _no_rules(stops: StopList) -> tuple[str, ...]:
+    del stops
     return ()
 
 
@@ -87,24 +86,26 @@ class Shingling(NamedTuple):
 
     split: Split | None  # texts -> shingles; ``None`` where documents bring their elements themselves
     k_default: int
-    rules: Callable[[tuple[str, ...]], tuple[str, ...]] = _no_rules  # of the languages of the stop lists
+    rules: Callable[[StopList], tuple[str, ...]] = _no_rules
     kind: str = "text"  # what a document brings: a key of ``stream.json_lines.KINDS``
     k_fixed: str = ""  # why k has no other value than the default, where that is so
     needs_languages: bool = False
+    has_stop_words: bool = False
 
 
 # ``Config.shingles`` is one of these names.
 SHINGLES: dict[str, Shingling] = {
     "chars": Shingling(chars, k_default=5),
-    "words": Shingling(words, k_default=3, rules=lambda languages: (word_rules(),)),
+    "words": Shingling(words, k_default=3, rules=lambda stops: (word_rules(),)),
     "stopwords": Shingling(
         stopwords,
         k_default=3,
-        rules=lambda languages: (word_rules(), stop_rules(languages)),
+        rules=lambda stops: (word_rules(), stop_rules(*stops)),
         k_fixed="stopwords shingles, which are a stop word and two more",
         needs_languages=True,
+        has_stop_words=True,
     ),
-    "urls": Shingling(urls, k_default=2, rules=lambda languages: (url_rules(),)),
+    "urls": Shingling(urls, k_default=2, rules=lambda stops: (url_rules(stops.words),), has_stop_words=True),
     "tokens": Shingling(None, k_default=1, kind="tokens", k_fixed="tokens, which are not split"),
 }
 TEXT_SHINGLES: dict[str, Split] = {name: row.split for name, row in SHINGLES.items() if row.split}

@@ -1,7 +1,7 @@
 """URLs as sets of positional bigrams, which show mirror hosts: (first token, second token, place).
 
 A URL is a run of code points above the blank; a scheme (``http://``) is left out. Its tokens are the runs of letters in
-small ASCII letters: punctuation and digits separate. Tokens that occur in URLs everywhere are dropped (``url_rules``).
+small ASCII letters: punctuation and digits separate. Tokens that occur in URLs everywhere are dropped (``url_stops``).
 Of the remaining tokens, token t and the k - 1 tokens after it are the shingle of place t. A URL with fewer tokens is
 one shingle of place 0. The text of a host is the sequence of its URLs.
 
@@ -17,9 +17,11 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inner
+from stream.errors import ConfigError
+from stream.kernels.compile import inner, kernel
 from stream.kernels.hashing import BASE, mix64
-from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, hash_token, word_rules
+from stream.texts.unicode_table import code_points_of
+from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, folded, word_rules, word_table
 
 # Components of URLs that say nothing about the host.
 URL_STOP_WORDS = ("htm", "html", "txt", "main", "index", "home", "bin", "cgi")
@@ -32,25 +34,41 @@ _CAPITAL_A, _CAPITAL_Z, _TO_SMALL = 0x41, 0x5A, 0x20
 
 
 @functools.cache
-def url_stops() -> npt.NDArray[np.uint64]:
-    """Return the hashes of the dropped tokens, in ascending order, read-only."""
-    stops = np.sort(np.array([hash_token(word) for word in URL_STOP_WORDS], np.uint64))
+def url_stops(words: tuple[str, ...] | None = None) -> npt.NDArray[np.uint64]:
+    """Return the hashes of the dropped tokens, in ascending order, each once, read-only.
+
+    They are ``words``, normalised as text is (NFKC, case folded, NFKC), or ``URL_STOP_WORDS`` if it is ``None``.
+    Raises ``ConfigError`` for a word that is not one run of letters.
+    """
+    stops = np.unique(np.array([_hash_word(word) for word in words or URL_STOP_WORDS], np.uint64))
     stops.flags.writeable = False
     return stops
 
 
+def _hash_word(word: str) -> int:
+    codes = code_points_of(folded(word))
+    tokens = np.empty(len(codes), np.uint64)
+    lettered = (word_table()[codes] & WORDLIKE != 0) & (word_table()[codes] & WORD_CLASS != NUMERIC)
+    if _all_tokens(codes, word_table(), tokens) != 1 or not lettered.all():
+        raise ConfigError(
+            f"stop_words has {word!r}, but digits and punctuation separate the tokens of a URL: give letters only, one "
+            "run of them an entry or a line"
+        )
+    return int(tokens[0])
+
+
 @functools.cache
-def url_rules() -> str:
+def url_rules(words: tuple[str, ...] | None = None) -> str:
     """Return the name of the rules for a fingerprint: the rules, the dropped tokens, and the definition of a letter."""
-    digest = hashlib.blake2b(" ".join(URL_STOP_WORDS).encode(), digest_size=8).hexdigest()
+    digest = hashlib.blake2b(url_stops(words).astype("<u8").tobytes(), digest_size=8).hexdigest()
     return f"{_RULES}-{digest}-{word_rules()}"
 
 
 @inner
 def url_grams(codes, k, table, stops, tokens, out):
     """Write the hashes of the positional k-grams of every URL in ``codes`` (``uint8[n]`` or ``uint32[n]``) to ``out``,
-    ``uint64[n]``; return how many. ``table`` is ``word_table()``, ``stops`` is ``url_stops()``, ``tokens`` is scratch,
-    ``uint64[n]``."""
+    ``uint64[n]``; return how many. ``table`` is ``word_table()``, ``stops`` is from ``url_stops``, ``tokens`` is
+    scratch, ``uint64[n]``."""
     n, count, i = len(codes), 0, 0
     while i < n:
         while i < n and codes[i] <= _BLANK:
@@ -99,3 +117,9 @@ def _url_tokens(codes, first, end, table, stops, tokens):
                 found += 1
             h = np.uint64(0)
     return found
+
+
+@kernel
+def _all_tokens(codes, table, tokens):
+    """Write the hashes of all tokens of one URL without a scheme, none dropped; return how many."""
+    return _url_tokens(codes, 0, len(codes), table, tokens[:0], tokens)

@@ -30,7 +30,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import unicodedata
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numba
 import numpy as np
@@ -259,30 +259,68 @@ def stop_languages() -> tuple[str, ...]:
     return tuple(sorted(stop_words.LANGUAGE_MAPPING))
 
 
+class StopList(NamedTuple):
+    """Which words are stop words: ``words``, or the built-in ones of the shingling if ``words`` is ``None``."""
+
+    languages: tuple[str, ...] = ("en",)
+    words: tuple[str, ...] | None = None
+
+
+def folded(entry: str) -> str:
+    """An entry of a stop list, normalised as text is by default: NFKC, case folded, NFKC."""
+    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entry).casefold())
+
+
 @functools.cache
-def stop_table(languages: tuple[str, ...]) -> Hashes:
-    """The stop words of these languages as a read-only hash set: ``uint64[m]``, m a power of two.
+def stop_table(languages: tuple[str, ...], words: tuple[str, ...] | None = None) -> Hashes:
+    """The stop words as a read-only hash set: ``uint64[m]``, m a power of two.
+
+    They are ``words``, or those of the languages if ``words`` is ``None``.
 
     Made for ``is_stop``: open addressing with linear probes, at most half full, 0 for an empty slot. The
-    order of the languages does not matter, and none at all is the set without members. Entries are normalised
-    as text is (NFKC, case folded, NFKC) and then cut: one that is not exactly one token can never equal a
-    token and is left out. So in Vietnamese the phrases are left out.
+    order of the languages or words does not matter, and none at all is the set without members. Entries are
+    normalised as text is (NFKC, case folded, NFKC) and then cut. An entry of a language that is not exactly one
+    token can never equal a token and is left out. So in Vietnamese the phrases are left out.
     An entry with an apostrophe also stands with the typographic one (U+2019), which
     normalisation keeps apart.
 
-    Raises ``ConfigError`` for a language without a list.
+    Raises ``ConfigError`` for a language without a list, and for an entry of ``words`` that is not one word.
     """
+    return _hash_set(_language_tokens(languages) if words is None else _own_tokens(words))
+
+
+def _language_tokens(languages: tuple[str, ...]) -> set[int]:
     tokens: set[int] = set()
     for language in languages:
         if language not in stop_languages():
             known = ", ".join(stop_languages())
             raise ConfigError(f"stop-word language {language!r} has no list; choose among: {known}.")
         for entry in stop_words.get_stop_words(language):
-            text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", entry).casefold())
-            for variant in {text, text.replace("'", "\u2019")}:
-                found = _hashes_of(variant)
-                if len(found) == 1:
-                    tokens.add(int(found[0]))
+            found = _entry_hashes(entry)
+            tokens |= {int(hashes[0]) for hashes in found if len(hashes) == 1}
+    return tokens
+
+
+def _own_tokens(words: tuple[str, ...]) -> set[int]:
+    tokens: set[int] = set()
+    for entry in words:
+        found = _entry_hashes(entry)
+        if any(len(hashes) != 1 for hashes in found):
+            raise ConfigError(
+                f"stop_words has {entry!r}, which is {len(found[0])} words by UAX #29: give each word an entry or a "
+                "line of its own"
+            )
+        tokens |= {int(hashes[0]) for hashes in found}
+    return tokens
+
+
+def _entry_hashes(entry: str) -> list[Hashes]:
+    """The hashes of the words of an entry: as it is, and with typographic apostrophes."""
+    text = folded(entry)
+    return [_hashes_of(variant) for variant in dict.fromkeys((text, text.replace("'", "\u2019")))]
+
+
+def _hash_set(tokens: set[int]) -> Hashes:
     tokens.discard(0)  # the mark of an empty slot; one word in 2^64 pays for it by not being a stop word
     table = np.zeros(1 << max(1, (2 * len(tokens) - 1).bit_length()), np.uint64)
     mask = len(table) - 1
@@ -296,9 +334,9 @@ def stop_table(languages: tuple[str, ...]) -> Hashes:
 
 
 @functools.cache
-def stop_rules(languages: tuple[str, ...]) -> str:
-    """The name of a set of stop words for a fingerprint: 64 bits of a digest of ``stop_table(languages)``."""
-    table = stop_table(languages).astype("<u8")
+def stop_rules(languages: tuple[str, ...], words: tuple[str, ...] | None = None) -> str:
+    """The name of a set of stop words for a fingerprint: 64 bits of a digest of its ``stop_table``."""
+    table = stop_table(languages, words).astype("<u8")
     return f"stop-{hashlib.blake2b(table.tobytes(), digest_size=8).hexdigest()}"
 
 

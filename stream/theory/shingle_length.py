@@ -27,6 +27,7 @@ import numpy.typing as npt
 from stream.errors import ConfigError
 from stream.texts.normalize import CodePoints
 from stream.texts.shingles import chars
+from stream.texts.words import StopList
 from stream.theory.measures import jaccard
 
 # The chance of a shingle in a document that is enough, and the number of shingles that a pair shares that is safe.
@@ -104,7 +105,7 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
     chosen = codes._replace(starts=codes.starts[some], lengths=codes.lengths[some], is_wide=codes.is_wide[some])
     out = []
     for k in lengths:
-        values, starts = chars(chosen, k, ())
+        values, starts = chars(chosen, k, StopList())
         sets = [np.unique(values[first:end]) for first, end in pairwise(starts.tolist())]
         half = len(sets) // 2
         found = [jaccard(sets[i], sets[i + half]) for i in range(half)]

@@ -64,6 +64,11 @@ def containment_agreement(s: Floats) -> npt.ArrayLike:
     return s / (2 - s)
 
 
+def summed_agreement(s: Floats) -> npt.ArrayLike:
+    """How often rows agree for two bags whose summed union makes them alike by ``s``: s / (1 - s), and 1 beyond .5."""
+    return s / np.maximum(1 - s, s)
+
+
 class SetMeasure(NamedTuple):
     """A row of ``SET_MEASURES``: how alike two sets or bags are, and how often the rows of their signatures agree."""
 
@@ -71,6 +76,7 @@ class SetMeasure(NamedTuple):
     of_bags: bool = False  # repetitions count: they come numbered, as elements of their own
     agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
     estimable: bool = True  # whether two sketches suffice to estimate it
+    similarity_max: float = 1.0  # the similarity of equal items
 
 
 # ``Config.measure`` of a scheme of sets. A pair has no direction, so containment is that of the smaller set in the
@@ -78,6 +84,9 @@ class SetMeasure(NamedTuple):
 SET_MEASURES: dict[str, SetMeasure] = {
     "jaccard": SetMeasure(jaccard),
     "jaccard_bag": SetMeasure(jaccard, of_bags=True),
+    "jaccard_bag_sum": SetMeasure(
+        jaccard_bag_sum, of_bags=True, agreement=summed_agreement, estimable=False, similarity_max=0.5
+    ),
     "containment": SetMeasure(containment_either, agreement=containment_agreement, estimable=False),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 import pickle
 from typing import Any
@@ -30,12 +31,14 @@ WRONG: dict[str, list[Any]] = {
     "tokens_max": [0, 2**28 + 1],
     "k": [0, 101, 1.5, "three"],
     "languages": [("xx",), "en"],
+    "stop_words": ["the", 5],
     "nfkc": ["perhaps"],
     "fold_case": [2],
     "fold_space": ["x"],
     "threshold": [0.04, 1.01, NAN, "high"],
     "recall": [0.0, 1.0, -1, NAN],
     "min_similarity": [-0.1, 1.1, NAN],
+    "false_weight": [0, 1, -0.1, NAN],
     "rows_max": [0, 1025],
     "bands": [0, 1025],
     "rows": [0, 1025],
@@ -89,12 +92,14 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "tokens_max": (2, {"signing"}),
     "k": (7, {"signing"}),
     "languages": (("de", "en"), set()),  # but see the stopwords shingles below
+    "stop_words": (("The", "for"), {"signing"}),
     "nfkc": (False, {"signing"}),
     "fold_case": (False, {"signing"}),
     "fold_space": (False, {"signing"}),
     "threshold": (0.9, {"signing", "matching"}),
     "recall": (0.99, {"signing", "matching"}),
     "min_similarity": (0.6, {"matching"}),
+    "false_weight": (0.5, {"signing", "matching"}),
     "rows_max": (64, {"signing", "matching"}),
     "bands": (16, {"signing", "matching"}),
     "rows": (6, {"signing", "matching"}),
@@ -137,6 +142,7 @@ REFUSING = ("text_characters_max", "dimension", "rating_max", "tokens_max")
 SHAPE_OF_SHINGLED = ("record_shingle_k", "record_bands", "record_rows")
 # Field -> settings that give it a meaning, if the defaults give it none.
 BASES: dict[str, dict[str, Any]] = {
+    "stop_words": {"shingles": "stopwords"},
     "token_order": {"scheme": "prefix"},
     "identical_positions": {"scheme": "identical"},
     **{field: {"scheme": "records"} for field in CHANGES if field.startswith("record_")},
@@ -236,13 +242,18 @@ def test_stop_word_shingles_have_three_words_and_a_language() -> None:
         Config(shingles="stopwords", languages=())
     assert Config(shingles="stopwords", k=3) != Config(shingles="stopwords")
     assert Config(shingles="stopwords", k=3).signing_fingerprint == Config(shingles="stopwords").signing_fingerprint
-    assert Config(languages=()).plan.languages == ()
+    assert Config(languages=()).plan.stops.languages == ()
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         ({"shingles": "tokens", "k": 2}, "k=2 with tokens.*leave k out"),
+        ({"stop_words": ("a",)}, "stop_words has no meaning with chars shingles: set shingles to stopwords or urls"),
+        ({"shingles": "stopwords", "stop_words": ()}, "stop_words is empty.*leave it out"),
+        ({"shingles": "urls", "stop_words": ("a1",)}, "stop_words has 'a1'.*give letters only"),
+        ({"shingles": "stopwords", "stop_words": ("as well",)}, "stop_words has 'as well'.*2 words"),
+        ({"shingles": "stopwords", "stop_words": ("a",), "languages": ("de",)}, "languages=de with stop_words"),
         ({"ratings": "stars"}, "ratings=stars.*measure is jaccard: set measure to jaccard_bag"),
         ({"measure": "containment"}, "measure=containment cannot be estimated.*set verify to exact"),
         ({"verify": "exact", "min_similarity": 0.7}, r"min_similarity=0\.7 with verify=exact.*leave it out"),
@@ -333,6 +344,17 @@ def test_stop_lists_are_part_of_the_signing_fingerprint_where_they_matter() -> N
     other, again = (Config(shingles="stopwords", languages=names) for names in (("de", "en"), ("en", "de", "en")))
     assert base.signing_fingerprint != other.signing_fingerprint == again.signing_fingerprint
     assert signed(other) == signed(again)
+
+
+def test_own_stop_words_are_part_of_the_signing_fingerprint() -> None:
+    """Of both shinglings that have stop words, in schemes with and without sketches; in any order, and twice."""
+    for scheme, shingles in itertools.product(("one_permutation", "prefix"), ("stopwords", "urls")):
+        base, other, again = (
+            Config(scheme=scheme, shingles=shingles, stop_words=words)
+            for words in (None, ("for", "the"), ("the", "for", "the"))
+        )
+        assert base.signing_fingerprint != other.signing_fingerprint == again.signing_fingerprint
+        assert signed(other) == signed(again)
 
 
 def test_another_way_to_the_same_bands_is_the_same_generation() -> None:

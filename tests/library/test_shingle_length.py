@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from stream.errors import ConfigError
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.texts.shingles import chars
+from stream.texts.words import StopList
 from stream.theory.measures import jaccard
 from stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
 
@@ -74,7 +75,7 @@ def test_pairs_half_the_sample_apart_are_measured() -> None:
     found = measured(codes(texts), range(2, 5))
     assert [row.k for row in found] == [2, 3, 4]
     for row in found:
-        values, starts = chars(codes(texts), row.k, ())
+        values, starts = chars(codes(texts), row.k, StopList())
         sets = [values[starts[i] : starts[i + 1]] for i in range(8)]
         similarities = [jaccard(sets[i], sets[i + 4]) for i in range(4)]
         assert row.median == np.median(similarities)

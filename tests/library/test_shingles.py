@@ -19,6 +19,7 @@ from stream.config import Config
 from stream.documents import Features
 from stream.texts.normalize import NormalForm, code_points
 from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
+from stream.texts.words import StopList
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
@@ -30,7 +31,7 @@ NEWS = (
 
 
 def cut(kind: str, texts: list[str], k: int, form: NormalForm = NormalForm()) -> Features:  # noqa: B008 - immutable
-    return TEXT_SHINGLES[kind](code_points(texts, form), k, ("en",))
+    return TEXT_SHINGLES[kind](code_points(texts, form), k, StopList())
 
 
 def bag(kind: str, text: str, k: int) -> list[int]:
@@ -229,7 +230,7 @@ def test_a_new_shingling_with_rules_of_its_own_changes_the_signing_fingerprint(m
     base = Config(shingles="words").signing_fingerprint
     fingerprints = {base}
     for rules in (("lines-1",), ("lines-2",), ("lines-2", "more")):
-        row = SHINGLES["words"]._replace(rules=lambda languages, rules=rules: rules)
+        row = SHINGLES["words"]._replace(rules=lambda stops, rules=rules: rules)
         monkeypatch.setitem(SHINGLES, "lines", row)
         monkeypatch.setitem(SHINGLES, "words", row)
         fingerprints |= {Config(shingles=name).signing_fingerprint for name in ("lines", "words")}
@@ -241,7 +242,7 @@ def test_every_shingling_names_the_rules_that_decide_it(kind: str, monkeypatch: 
     """A change of its rules, and of no other's, changes the fingerprint; characters and tokens need none."""
     base = Config(shingles=kind).signing_fingerprint
     for other, row in SHINGLES.items():
-        monkeypatch.setitem(SHINGLES, other, row._replace(rules=lambda languages: ("other",)))
+        monkeypatch.setitem(SHINGLES, other, row._replace(rules=lambda stops: ("other",)))
         assert (Config(shingles=kind).signing_fingerprint != base) == (other == kind)
         monkeypatch.setitem(SHINGLES, other, row)
-    assert bool(SHINGLES[kind].rules(("en",))) == (kind not in ("chars", "tokens"))
+    assert bool(SHINGLES[kind].rules(StopList())) == (kind not in ("chars", "tokens"))

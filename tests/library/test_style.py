@@ -61,7 +61,7 @@ LAYERS: list[set[str]] = [
     {"theory.cascades"},
     {"theory.families", "theory.curves", "theory.shapes"},
     {"signatures.banding", "theory.tuning", "records.scoring"},
-    {"records.blocking", "signatures.partial_banding"},
+    {"records.blocking", "signatures.partial_banding", "theory.weighing"},
     {"parameters"},
     {"scheme_interface"},
     {"partitions", "pair_rule", "schemes.grid_functions", "schemes.one_pass"},

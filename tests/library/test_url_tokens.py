@@ -7,15 +7,22 @@ import pytest
 from reference import BASE, MASK, mix64, polynomial
 from reference import code_points as units
 
+from stream.errors import ConfigError
 from stream.texts.normalize import NormalForm, code_points
 from stream.texts.shingles import TEXT_SHINGLES
 from stream.texts.url_tokens import URL_STOP_WORDS, url_rules, url_stops
+from stream.texts.words import StopList
 
 RAW = NormalForm(False, False, False)
 
 
-def shingles(text: str, k: int = 2, form: NormalForm = NormalForm()) -> list[int]:  # noqa: B008 - immutable
-    return TEXT_SHINGLES["urls"](code_points([text], form), k, ()).values.tolist()
+def shingles(
+    text: str,
+    k: int = 2,
+    form: NormalForm = NormalForm(),  # noqa: B008 - immutable
+    words: tuple[str, ...] | None = None,
+) -> list[int]:
+    return TEXT_SHINGLES["urls"](code_points([text], form), k, StopList((), words)).values.tolist()
 
 
 def gram(*tokens: str, place: int) -> int:
@@ -104,3 +111,25 @@ def test_the_rules_have_a_name() -> None:
     assert url_rules().startswith("urls-1-")
     assert (np.diff(url_stops()) > 0).all()
     assert not url_stops().flags.writeable
+
+
+def test_own_stop_words_take_the_place_of_the_usual_ones() -> None:
+    """Of any script and case; what was dropped before is kept."""
+    words = ("Shop", "Straße", "日本")
+    assert shingles("/shop/a/STRASSE/index/日本/b", words=words) == [
+        gram("a", "index", place=0),
+        gram("index", "b", place=1),
+    ]
+
+
+def test_the_same_stop_words_are_the_same_rules() -> None:
+    """In any order and case, and written out."""
+    assert url_rules(tuple(reversed(URL_STOP_WORDS))) == url_rules(("HTML", *URL_STOP_WORDS)) == url_rules()
+    assert url_rules(("shop",)) not in (url_rules(), url_rules(("shops",)))
+
+
+@pytest.mark.parametrize("word", ["", "a b", "h1", "m.htm", "٣", "2003"])
+def test_a_stop_word_that_no_token_can_equal_is_refused(word: str) -> None:
+    """Digits and punctuation never stand in a token; the message has the entry, the rule and the remedy."""
+    with pytest.raises(ConfigError, match=f"stop_words has {word!r}, but digits and punctuation.*give letters only"):
+        url_stops(("index", word))

@@ -70,15 +70,27 @@ def test_containment_is_directed_and_that_of_a_pair_is_the_greater(pairs: list[t
 
 
 @pytest.mark.parametrize("measure", verify.SET_MEASURES)
-def test_equal_items_are_similar_by_one_and_disjoint_ones_by_nothing(measure: str) -> None:
-    """Whatever measure a stream verifies with."""
+def test_equal_items_are_similar_by_the_most_and_disjoint_ones_by_nothing(measure: str) -> None:
+    """The most is one, and one half where the union of bags is their sum."""
+    row, most = verify.SET_MEASURES[measure], 0.5 if measure == "jaccard_bag_sum" else 1.0
+    assert row.similarity_max == most
     rng = np.random.default_rng(1)
     values, starts = rng.permutation(3000).astype(np.uint64), np.array([0, 1, 10, 500, 3000])
     values = sorted_bags(values, starts)
-    assert verify.SET_MEASURES[measure].similarity(values, starts, values, starts).tolist() == [1.0] * 4
-    assert (
-        verify.SET_MEASURES[measure].similarity(values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
-    )
+    assert row.similarity(values, starts, values, starts).tolist() == [most] * 4
+    assert row.similarity(values, starts, values + np.uint64(3000), starts).tolist() == [0.0] * 4
+
+
+@settings(max_examples=100)
+@given(PAIRS)
+def test_rows_of_bags_agree_with_their_greatest_union_whichever_union_is_meant(
+    pairs: list[tuple[list[int], list[int]]],
+) -> None:
+    """Rows agree with s / (1 - s) at a similarity s by the summed union, the Jaccard similarity of the bags."""
+    a, b = (bags_of([pair[side] for pair in pairs]) for side in (0, 1))
+    agreement = np.asarray(verify.summed_agreement(verify.jaccard_bag_sum(*a, *b)))
+    assert agreement == pytest.approx(verify.jaccard(*a, *b), abs=1e-12)
+    assert np.asarray(verify.summed_agreement(np.array([0.0, 0.5, 0.75, 1.0]))).tolist() == [0.0, 1.0, 1.0, 1.0]
 
 
 def test_a_similarity_at_the_threshold_is_not_below_it() -> None:

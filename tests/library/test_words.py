@@ -297,3 +297,19 @@ def test_an_unknown_language_is_refused_by_name() -> None:
     """The message has the value, the rule and the languages there are."""
     with pytest.raises(ConfigError, match=r"'tlh' has no list; choose among: ar, .*en, .*vi"):
         stop_table(("en", "tlh"))
+
+
+def test_own_stop_words_take_the_place_of_the_lists() -> None:
+    """Folded as text is; an apostrophe stands for the typographic one too, and no language adds to them."""
+    table = stop_table(("en",), ("Der", "don't"))
+    found = [_is_stop(table, np.uint64(hash_token(word))) for word in ("der", "don't", "don\u2019t", "the")]
+    assert found == [True, True, True, False]
+    assert stop_rules((), ("der", "DIE")) == stop_rules(("en",), ("die", "der", "die")) != stop_rules((), ("der",))
+    assert stop_rules((), tuple(stop_words.get_stop_words("en"))) == stop_rules(("en",))
+
+
+@pytest.mark.parametrize(("entry", "count"), [("", 0), ("--", 0), ("as well", 2), ("学生", 2)])
+def test_an_own_stop_word_that_is_not_one_word_is_refused(entry: str, count: int) -> None:
+    """A built-in list leaves it out; a user who wrote it learns that it would have no effect."""
+    with pytest.raises(ConfigError, match=f"stop_words has '{entry}', which is {count} words.*a line of its own"):
+        stop_table((), ("the", entry))

@@ -97,7 +97,7 @@ def test_a_row_is_enough_for_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts are compared by it, and it has a signing fingerprint of its own."""
-    row = shingles.Shingling(shingles.chars, k_default=4, rules=lambda languages: ("letters of a test 1",))
+    row = shingles.Shingling(shingles.chars, k_default=4, rules=lambda stops: ("letters of a test 1",))
     monkeypatch.setitem(shingles.SHINGLES, "letters", row)
     config = Config(shingles="letters")
     assert pairs(config) == [("a", "b")]

@@ -163,7 +163,9 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         turns(world.worker("last", plan), count=1_000)
     assert world.said() == whole.said()
     assert len(world.said()) > 400
-    assert max(sizes) < pairs_max + 30, "a step ends after the row that reaches the limit"
+    # A step ends after the slice that reaches the limit, a slice after the row that brings its candidates there; and of
+    # the candidates of a row, at most one for each document before it, other partitions own some.
+    assert max(sizes) < 2 * pairs_max + 30
 
 
 def test_an_abort_halves_the_step_and_commits_let_it_grow() -> None:

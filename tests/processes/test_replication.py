@@ -68,8 +68,8 @@ def test_a_worker_refuses_one_replica_on_a_cluster_of_several_nodes(role: str) -
         bench.run(role, lambda: False)
     assert found.value.code == Exit.TOPIC
     bench.run(role, lambda: bench.health[role].ready().holds, allow_single_replica=True)
-    for topic in bench.names.topics:
-        bench.cluster._topic(topic).replicas = 3
+    for topic in bench.cluster._topics.values():
+        topic.replicas = 3
     bench.run(role, lambda: bench.health[role].ready().holds)
 
 

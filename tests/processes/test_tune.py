@@ -83,7 +83,12 @@ def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
     """The cut is the threshold, no estimate is mentioned, and the law of its rows is no plain value."""
     tuning = choose(0.8, 0.95, sketch_bits=1, agreement=np.square, exact_score=True)
     config = SimpleNamespace(
-        tuning=tuning, recall=0.95, scheme="minhash", signing_fingerprint="s", matching_fingerprint="m"
+        tuning=tuning,
+        recall=0.95,
+        false_weight=None,
+        scheme="minhash",
+        signing_fingerprint="s",
+        matching_fingerprint="m",
     )
     show(config, plot=None, as_json=False)
     shown = capsys.readouterr().out

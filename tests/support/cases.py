@@ -212,6 +212,11 @@ ELEMENT_CASES = [
         {"shingles": "tokens", "measure": "jaccard_bag", "verify": "exact", "threshold": 0.7},
         token_stream,
     ),
+    Case(
+        "tokens of a bag by the summed union",
+        {"shingles": "tokens", "measure": "jaccard_bag_sum", "verify": "exact", "threshold": 0.4},
+        token_stream,
+    ),
     Case("ratings", {"shingles": "tokens", "ratings": "liked_hated"}, rating_stream),
     Case("stars", {"shingles": "tokens", "ratings": "stars", "measure": "jaccard_bag"}, rating_stream),
     Case("exact", {"verify": "exact"}),

@@ -92,7 +92,7 @@ class Corpus(NamedTuple):
 def shingles_of(texts: Sequence[str], config: Config) -> Features:
     """The shingles of texts under the configuration of a set scheme; a text without any has an empty stretch."""
     plan = config.plan
-    return TEXT_SHINGLES[plan.shingles](code_points(texts, plan.normal_form), plan.k, plan.languages)
+    return TEXT_SHINGLES[plan.shingles](code_points(texts, plan.normal_form), plan.k, plan.stops)
 
 
 def corpus(documents: Sequence[Document], config: Config) -> Corpus:

@@ -176,11 +176,11 @@ class Session:
 
     def _warn_of_small_documents(self) -> None:
         """Say that the recall is less than promised, because documents are too small for the scheme."""
-        recall = recall_of(self.settings.tuning, self._bands)
-        if recall < self.settings.recall - _RECALL_SLACK:
+        recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
+        if recall < promised - _RECALL_SLACK:
             self.report.say(
                 f"warning: pairs are missing: the documents are too small for scheme {self.settings.scheme}, so the "
-                f"recall at the threshold is {recall:.3f} at most, not {self.settings.recall:g}; use one_permutation"
+                f"recall at the threshold is {recall:.3f} at most, not {promised:.3g}; use one_permutation"
             )
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:

@@ -15,6 +15,7 @@ from stream.json_lines import UNITS, Fields
 from workers.settings.durations import is_duration, seconds_of
 from workers.settings.order_file import read_order
 from workers.settings.presets import PRESETS
+from workers.settings.stop_words_file import read_stop_words
 from workers.sources.formats import AUTO, FORMATS
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
@@ -92,6 +93,12 @@ class Settings(Options, Config):
     def _read_order(cls, value: Any) -> Any:
         """An order of tokens stands in a file; where settings are written, they hold its path."""
         return read_order(value) if isinstance(value, str) else value
+
+    @field_validator("stop_words", mode="before")
+    @classmethod
+    def _read_stop_words(cls, value: Any) -> Any:
+        """A stop list stands in a file; where settings are written, they hold its path."""
+        return read_stop_words(value) if isinstance(value, str) else value
 
 
 def fields_of(settings: Settings) -> Fields:

@@ -26,12 +26,12 @@ def committed_start(
     """Return what the group has committed; commit the start if that is nothing, with this metadata.
 
     ``None`` while another member has to decide it. Raises ``ConfigError`` when the group has no offset and no start is
-    given: no silent beginning or end; and what ``transact`` raises.
+    given, so no worker chooses a start silently; and what ``transact`` raises.
     """
     committed = consumer.committed(partition)
     if committed is not None:
         return committed
-    # In this order: if the first start happens in between, the second answer has it.
+    # The order matters: if the first start happens between the two requests, the second answer shows it.
     others = transport.group_offsets(membership.group, topic)
     committed = consumer.committed(partition)
     bounds = transport.bounds(topic)

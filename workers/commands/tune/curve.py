@@ -138,7 +138,8 @@ def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
 
 def _choice(config: Config) -> Table:
     tuning = config.tuning
-    title = f"Settings for threshold {tuning.threshold:g} and recall {config.recall:g}"
+    aim = f"recall {config.recall:g}" if config.false_weight is None else f"false pairs weighed {config.false_weight:g}"
+    title = f"Settings for threshold {tuning.threshold:g} and {aim}"
     if tuning.bands == 0:
         return facts(
             f"Settings for threshold {tuning.threshold:g}",

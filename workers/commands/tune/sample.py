@@ -40,7 +40,8 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     if SCHEMES[settings.scheme].partial:
         recall = _recall(settings, documents)
         values["recall_at_threshold"] = recall
-        remedy = "" if recall >= settings.recall else f"; not {settings.recall:g}: use one_permutation"
+        promised = settings.recall_promised
+        remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
         row = "recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"
         tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", [row]))
     tell(values, tables, None, None, as_json)

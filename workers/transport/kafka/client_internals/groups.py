@@ -112,7 +112,7 @@ def watch_partitions(client: KafkaConsumer, topic: str) -> None:
 
     The client leaves that to the leader of the group. A process that takes over the place of the leader within its
     session does not learn that it leads: the broker says so in a later version of the join than the client speaks. So
-    partitions that are added would belong to no member. A join of a member that does not lead costs a rebalance at most.
+    partitions that are added would belong to no member. A follower's join costs a rebalance at most.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/consumer.py#L604
     """
     coordinator = client._coordinator
