@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable
 
 from stream.pipeline import Signer
-from workers.stages.alignment import RENEW_SECONDS, SPAN_SHARE, Alignment, Step
+from workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
 from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records
 from workers.stages.starts import committed_start
 from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
@@ -75,7 +75,7 @@ class SignWorker:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
         self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
-        span_ms = SPAN_SHARE * plan.config.lateness_seconds * _MILLISECONDS
+        span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
