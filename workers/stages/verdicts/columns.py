@@ -72,12 +72,12 @@ class RowsByPlace:
         return out
 
     def cut(self, end: int) -> None:
-        """Take away the rows from number ``end`` on."""
+        """Remove the rows from number ``end`` on."""
         for lane in self._lanes.values():
             lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
 
     def release(self, first: int) -> None:
-        """Let the rows below number ``first`` go."""
+        """Release the rows below number ``first``."""
         for lane in self._lanes.values():
             lane.start += int(np.searchsorted(lane.numbers[lane.start : lane.end], first))
 
@@ -94,7 +94,7 @@ class _Chunk:
 
 
 class IdsByRow:
-    """Number of the row -> id, the bytes of the id and eight more a document."""
+    """Number of the row -> id; the memory is the bytes of the id and eight more for each document."""
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
@@ -125,7 +125,7 @@ class IdsByRow:
         return out
 
     def cut(self, end: int) -> None:
-        """Take away the rows from number ``end`` on."""
+        """Remove the rows from number ``end`` on."""
         while self._chunks and self._chunks[-1].first >= end:
             self._chunks.pop()
         if self._chunks and self._chunks[-1].end > end:
@@ -134,7 +134,7 @@ class IdsByRow:
             last.ids = last.ids[: last.starts[-1]]
 
     def release(self, first: int) -> None:
-        """Let the rows below number ``first`` go."""
+        """Release the rows below number ``first``."""
         gone = 0
         while gone < len(self._chunks) and self._chunks[gone].end <= first:
             gone += 1
