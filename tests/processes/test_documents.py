@@ -20,7 +20,7 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 
 def sessions(page: str) -> list[tuple[str, str]]:
-    """The commands of a page in order, each with its output; ``\`` joins the lines of a command."""
+    """The commands of a page in order, each with its output; ``\\`` joins the lines of a command."""
     found: list[tuple[str, str]] = []
     for block in CONSOLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
