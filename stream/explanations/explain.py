@@ -1,7 +1,8 @@
 """Why two documents are a pair, or why not: the steps of a document on its way to a pair, one after the other.
 
-The first step that fails is the reason: both documents are there, have different ids, lie in one window, share enough
-buckets, meet the conditions of the scheme, reach the least score, and the probe of the newer one comes to the older.
+The first step that fails is the reason. The steps: both documents are there; they have different ids; they lie in one
+window; they share enough buckets; they meet the conditions of the scheme; they reach ``score_min``; the probe of the
+newer document finds the older one.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW, Items, again
 from stream.theory.tuning import probabilities
 
-# Which half of the hash of a content a table holds whole.
+# The half of a content hash that a table stores whole.
 _CONTENT = 1
 
 
 class _Side(NamedTuple):
-    """One of the two documents: its batch of one, where it is stored (-1: it is not), its time in microseconds; or the
-    reason why there is nothing to compare."""
+    """One of the two documents: a batch that holds it alone, its slot (-1: not stored), its time in microseconds.
+
+    If there is nothing to compare, ``reason`` says why.
+    """
 
     id: str
     batch: Batch | None = None
@@ -39,7 +42,7 @@ class _Side(NamedTuple):
 def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Document) -> Explanation:
     """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is."""
     sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x) for x in (a, b)]
-    # A document that is not stored is looked at as if it came now.
+    # A document that is not stored counts as the newer one.
     if sides[1].slot >= 0 and (sides[0].slot < 0 or sides[1].slot < sides[0].slot):
         sides.reverse()
         a, b = b, a
@@ -61,7 +64,7 @@ def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Docume
 
 
 def _given(matcher: Matcher, signer: Signer, document: Document) -> _Side:
-    """A document as if it came now."""
+    """A document that is not stored, as if it arrived now."""
     signed = signer.sign([document])
     if signed.refusals:
         return _Side(str(document.id), reason="refused")
@@ -100,7 +103,7 @@ def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
 
 
 def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:
-    """The first step that the two do not pass, and the id that it is about."""
+    """Return the first step that fails, and the id of the document that causes it, if one does."""
     config, limits = matcher.config, matcher.table.limits
     timed = older.time != NO_TIME and newer.time != NO_TIME
     if older.id == newer.id:
@@ -117,7 +120,7 @@ def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tup
 
 
 def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]:
-    """Whether the probe of the newer one comes to the older one, which its evidence makes a partner."""
+    """Return whether the probe of the newer document finds the older one; their evidence already makes them a pair."""
     table = matcher.table
     assert newer.batch is not None
     assert older.batch is not None
@@ -139,5 +142,5 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
     if newer.slot >= 0 and again.superseded(table, older.slot):
         between = np.arange(older.slot + 1, newer.slot)
         if not (again.contents(table, between) == older.batch.contents[0, _CONTENT]).any():
-            return "pair", None  # it was found: the copy that hides it came later
+            return "pair", None  # the probe found it then: the copy that hides it now came later
     return "truncated", None

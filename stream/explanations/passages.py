@@ -1,11 +1,11 @@
 """The passages that two texts share, and those in which they differ, in order.
 
-A text is cut into words, runs of white space and single signs; of scripts without blanks between words, into
-characters. A longest common subsequence of these parts is what both share (Myers, "An O(ND) difference algorithm and
+A text is split into parts: words, runs of white space and single signs. Scripts without blanks between words are split
+into characters. The texts share a longest common subsequence of their parts (Myers, "An O(ND) difference algorithm and
 its variations", 1986; here by bit-parallel rows: Hyyro, "Bit-parallel LCS-length computation revisited", 2004).
 
-rapidfuzz computes it: 0.5 milliseconds for two texts of 5 kB, where difflib takes 11 and may skip frequent parts, or
-515 and skips none.
+rapidfuzz computes the subsequence: 0.5 milliseconds for two texts of 5 kB. difflib takes 11 milliseconds if it may skip
+frequent parts, and 515 if it may not.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from rapidfuzz.distance import Indel
 
 from stream.documents import Passage
 
-# Parts of a text that are compared at most: the memory is that of a bit for each pair of parts, 50 MB for two such.
+# The most parts of a text that are compared. Each pair of parts takes one bit of memory: 50 MB for two such texts.
 PARTS_MAX = 20_000
 _PARTS = regex.compile(r"[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}\p{Lao}\p{Khmer}\p{Myanmar}]|\w+|\s+|.", regex.DOTALL)
-# What an edit says about a part -> the kind of the passages on either side.
+# Kind of edit -> the kinds of the passages on both sides.
 _CHANGES = {"delete": ("first",), "insert": ("second",), "replace": ("first", "second"), "equal": ("both",)}
 
 
 def passages(first: str, second: str, parts_max: int = PARTS_MAX) -> tuple[Passage, ...]:
-    """Return the passages of two texts in order: those that both share, those of the first, those of the second.
+    """Return the passages of two texts in order: common passages, passages of the first text, passages of the second.
 
     Args:
         first: a text.
-        second: another one.
-        parts_max: words and signs of each text that are compared; the rest of a longer text is one passage of its own.
+        second: another text.
+        parts_max: the most parts of each text that are compared; the rest of a longer text is one separate passage.
 
     Returns:
-        Passages of kind ``both``, ``first`` or ``second``, none of them empty. Those of ``both`` and ``first`` joined
-        are the first text, those of ``both`` and ``second`` the second one.
+        Passages of kind ``both``, ``first`` or ``second``, none of them empty. The passages ``both`` and ``first``
+        joined are the first text; the passages ``both`` and ``second`` joined are the second text.
 
     >>> [tuple(passage) for passage in passages("a red house", "a blue house")]
     [('both', 'a '), ('first', 'red'), ('second', 'blue'), ('both', ' house')]
@@ -62,7 +62,7 @@ def _parts(text: str, parts_max: int) -> tuple[list[str], str]:
 
 
 def _joined(found: list[Passage]) -> list[Passage]:
-    """Join neighbours of one kind; of what differs in one place, the first text's passages come first."""
+    """Join neighbours of one kind; where the texts differ, the first text's passage comes before the second's."""
     out: list[Passage] = []
     for passage in found:
         if out and out[-1].kind == passage.kind:

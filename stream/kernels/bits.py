@@ -1,4 +1,4 @@
-"""Bits of words, and comparisons of 64 numbers at a time, each by a few instructions."""
+"""Bits of words, and comparisons of 64 numbers at a time, each with a few instructions."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Decorators that compile functions: plain loops over arrays, without the interpreter lock, cached on disk.
 
 Python and other kernels call ``kernel`` and ``raw_kernel``. Only kernels call ``inner``, ``raw_inner`` and ``inlined``:
-these have no way in from Python, whose compilation took a third of a first run. A call from Python would end the
-process, so a test searches for one (``tests/library/test_kernels.py``).
+these have no Python entry point, whose compilation took a third of a first run. A call from Python would end the
+process, so a test searches for such calls (``tests/library/test_kernels.py``).
 
-The cache notices a change of the file that holds a function, not of functions that it inlines. After an edit of a
-function that others inline, delete the ``*.nbi`` files; the test suite does so itself.
+The cache notices a change in the file of a function. It does not notice a change of a function that is inlined from
+another file. After such a change, delete the ``*.nbi`` files; the test suite does so itself.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ def inlined(function: Kernel) -> Kernel:
 
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
-    """A function to be compiled at its first call, and kept on disk where a folder can be written."""
+    """Return a function that is compiled at its first call, and cached on disk if a folder is writable."""
     options |= {"nogil": True, "no_cfunc_wrapper": True}
     try:
         return _njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder can be written: neither the package's nor that of the user
+    except RuntimeError:  # neither the folder of the package nor the folder of the user is writable
         warnings.warn(
             "compiled code cannot be kept on disk, so every start compiles it: set NUMBA_CACHE_DIR to a folder of your "
             "own that can be written",

@@ -15,9 +15,9 @@ from stream.kernels.compile import inlined, kernel
 
 # 2^64 / golden ratio, odd: steps a counter into well separated seeds (SplitMix64).
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
-# Base of the polynomial hash modulo 2^64: the largest prime below the fraction of the square root of three (so that it
-# has no structure in common with GOLDEN) that is 5 modulo 8. It is odd, so no character vanishes in the product; its
-# powers have the longest possible period, 2^62.
+# Base of the polynomial hash modulo 2^64: the largest prime that is 5 modulo 8 and below 2^64 times the fractional part
+# of the square root of three. So it shares no structure with GOLDEN. It is odd, so no character vanishes in the
+# product; its powers have the longest possible period, 2^62.
 BASE = np.uint64(0xBB67AE8584CAA605)
 
 _M1 = np.uint64(0xBF58476D1CE4E5B9)
@@ -28,7 +28,7 @@ _S29 = np.uint64(29)
 
 @inlined
 def mix64(x):
-    """A bijection of ``uint64`` whose every output bit depends on every input bit (SplitMix64's finaliser)."""
+    """A bijection of ``uint64``; every output bit depends on every input bit (SplitMix64's finaliser)."""
     x ^= x >> _S30
     x *= _M1
     x ^= x >> _S27
@@ -39,7 +39,7 @@ def mix64(x):
 
 @inlined
 def derive_seed(seed, purpose):
-    """The seed of one use (a round, a band, a function) of a configured seed; ``uint64`` in and out."""
+    """Derive the seed of one purpose (a round, a band, a function) from a configured seed; ``uint64`` in and out."""
     return mix64(seed + (purpose + np.uint64(1)) * GOLDEN)
 
 
@@ -61,13 +61,13 @@ def hash_strings(data, starts, seed, out):
 
 @inlined
 def bag_term(value):
-    """What a hashed value adds to the second sum of the hash of a bag; it adds itself to the first."""
+    """The term of a hashed value in the second sum of the hash of a bag; in the first sum the value is its own term."""
     return value ^ (value >> _S29)
 
 
 @inlined
 def bag_hash(first, second, count):
-    """The 128-bit hash of a bag of so many values, from its two sums."""
+    """The 128-bit hash of a bag of ``count`` values, from its two sums."""
     return mix64(first + np.uint64(count)), mix64(second * GOLDEN ^ np.uint64(count))
 
 

@@ -1,4 +1,4 @@
-"""Words of eight bytes at any place of a byte array, each read or written by one instruction.
+"""Words of eight bytes at any place of a byte array; one instruction reads or writes a word.
 
 No bounds checks: the caller guarantees eight readable bytes.
 """
@@ -12,7 +12,7 @@ from numba import types
 
 from stream.kernels.compile import machine_code
 
-# Bytes that an array must have from the place of its last word on.
+# An array must have so many bytes from the place of its last word on.
 WORD_BYTES = 8
 
 

@@ -1,8 +1,7 @@
-"""``SCHEMES``: every way to find near-duplicates, one row each, plain functions and a guarantee.
+"""``SCHEMES``: every way to find near-duplicates; each row has plain functions and a guarantee.
 
-The table, the pipeline and the workers know nothing else of a scheme; ``stream.scheme_interface`` says what each
-function is.
-``tests/laws`` runs every law on every row.
+The table, the pipeline and the workers use only this row of a scheme. ``stream.scheme_interface`` defines each
+function. ``tests/laws`` runs every law on every row.
 """
 
 from __future__ import annotations

@@ -1,15 +1,18 @@
-"""Functions of grid squares: which fingerprints they send to one bucket, and how often.
+"""Functions of grid squares: which fingerprints share a bucket, and with what probability.
 
 A function is a set of squares, drawn at random. A fingerprint is in the bucket of a function if it has all squares of
-the function. Functions form groups: a pair meets in a group if at least one function of the group sends both to its
-bucket (OR).
+the function. Functions form groups: a pair meets in a group if both fingerprints are in the bucket of at least one
+function of the group (OR).
 
-A pair that has K of N squares in common has all s squares of a random function with C(K, s) / C(N, s), meets in a group
-of F functions with p = 1 - (1 - C(K, s) / C(N, s))^F, and in all g groups with p^g. Example: a square holds a minutia
-with probability .2; two fingerprints of one finger share it with .2 x .8, and fingerprints of two fingers with .2 x .2.
-A function of three squares sends both to its bucket with .004096 and .000064. If functions were independent, 1024 of
-them would bring together .985 and .063 of the pairs, two groups .970 and .00397. But functions use the same squares, so
-pairs with few common squares miss many at once: with 1,000 squares it is .978 and .063, and .958 and .0048
+Probabilities, for a pair with K of N squares in common: it has all s squares of a random function with
+C(K, s) / C(N, s); it meets in a group of F functions with p = 1 - (1 - C(K, s) / C(N, s))^F; it meets in all g groups
+with p^g.
+
+Example: a square holds a minutia with probability .2. Two fingerprints of one finger share the minutia with probability
+.2 x .8, fingerprints of two fingers with .2 x .2. Both are in the bucket of a function of three squares with
+probability .004096 and .000064. If functions were independent, a group of 1024 would bring together .985 and .063 of
+the pairs, and two groups .970 and .00397. But functions use the same squares, so pairs with few common squares miss
+many functions at once: with 1,000 squares, one group brings together .978 and .063, and two groups .958 and .0048
 (``candidate_probability``).
 
 Source: Mining of Massive Datasets, 3.8.4 (squares), 3.8.5 and Example 3.23 (functions, OR, AND).
@@ -282,7 +285,7 @@ def _shared(a, b, squares, starts, held, first, shared):
                             if group == 0 and common < 0:
                                 common = function
         first[i] = common
-        if common >= 0:  # its place among the keys of the first fingerprint
+        if common >= 0:  # the place of the function among the keys of the first fingerprint
             _unpack(a[i], held)
             first[i] = 0
             for function in range(common):

@@ -1,4 +1,4 @@
-"""Grids: fingerprints as sets of grid squares, sent to buckets by functions of a few squares each.
+"""Grids: fingerprints as sets of grid squares; functions of a few squares each decide their buckets.
 
 Functions form groups (``stream.schemes.grid_functions``). A pair meets in a group if it has all squares of some
 function of the group in common (OR), and is a candidate if it meets in every group (AND). The table holds the buckets
@@ -8,11 +8,12 @@ cost a comparison for each pair and no bucket.
 The evidence of a fingerprint is its squares as a bitmap; keys, groups and similarity follow from it. The similarity is
 the Jaccard similarity of the two sets of squares.
 
-Guarantee: a pair that shares each square with chance p, all of them independent, is a candidate with
-``grid_functions.candidate_probability``; about (1 - (1 - p^squares)^functions)^groups. With 1,000 squares, a
-fifth of them with a minutia, two fingerprints of one finger (p = .16) are candidates with .978 in one group of 1024
-functions and .958 in two; those of two fingers (p = .04) with .063 and .0048. A fingerprint without a function of the
-first group meets only its copies. Align fingerprints before the grid is laid over them: nothing is promised otherwise.
+Guarantee: if a pair shares each square with probability p, independently, it is a candidate with probability
+``grid_functions.candidate_probability``, about (1 - (1 - p^squares)^functions)^groups. Example with 1,000 squares, of
+which a fifth have a minutia: two fingerprints of one finger (p = .16) are candidates with probability .978 in one group
+of 1024 functions and .958 in two groups; fingerprints of two fingers (p = .04) with .063 and .0048. A fingerprint
+without a function of the first group meets only its copies. The guarantee holds only for aligned fingerprints: align
+them before you compute their squares.
 
 Source: Mining of Massive Datasets, 3.8.4, 3.8.5.
 """
@@ -36,7 +37,7 @@ from stream.theory.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):
-    """What the parameters of the grid scheme resolve to."""
+    """The resolved parameters of the grid scheme."""
 
     squares: int
     functions: Functions
@@ -59,8 +60,8 @@ def plan(parameters: Parameters) -> GridPlan:
 
 
 def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
-    """Return the squares of each fingerprint, ascending, each once (``uint64``), of those that have any and are of the
-    grid."""
+    """Return the squares of each fingerprint, ascending, each once (``uint64``); refuse fingerprints without squares or
+    with squares outside of the grid."""
     refused: dict[int, str] = {}
     usable: list[npt.NDArray[np.uint64]] = []
     for i, document in enumerate(documents):
@@ -76,7 +77,7 @@ def features(documents: Sequence[Document], plan: GridPlan) -> Reading:
 
 
 def _squares(document: Document, squares: int) -> npt.NDArray[np.uint64] | str:
-    """Return the squares of one fingerprint, or why it is refused."""
+    """Return the squares of one fingerprint, or the reason why it is refused."""
     tokens = document.tokens
     if tokens is None or len(tokens) == 0:
         return "no_square"
@@ -106,19 +107,19 @@ def keys(evidence: Evidence, plan: GridPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: GridPlan) -> Common:
-    """The functions of the first group that hold for both, whether each group has one, the Jaccard similarity."""
+    """The common functions of the first group, whether each group has a common function, the Jaccard similarity."""
     first, shared = grid_functions.shared_functions(a.fixed, b.fixed, plan.functions)
     similarity = grid_functions.jaccard(a.fixed, b.fixed)
     return Common(first, np.ascontiguousarray(shared[:, 0]), np.asarray((shared > 0).all(axis=1)), similarity)
 
 
 def signing(plan: GridPlan) -> tuple[object, ...]:
-    """The grid and what decides the functions of the first group; the other groups decide no key."""
+    """Return the grid and the parameters of the first group's functions; the other groups decide no key."""
     return (plan.squares, *plan.functions.squares.shape[1:], plan.seed)
 
 
 def score_settings(plan: GridPlan) -> tuple[object, ...]:
-    """The number of groups, which all must meet."""
+    """Return the number of groups: a pair must meet in all of them."""
     return (len(plan.functions.squares),)
 
 

@@ -1,12 +1,12 @@
 """Identical texts: one key for a whole text, a 128-bit hash of its code points after normalisation.
 
 Two texts with the same hash count as equal. Two different texts have the same hash with probability 2^-128, unless
-somebody makes them to collide. A pair has similarity 1 or 0.
+an attacker constructs a collision. A pair has similarity 1 or 0.
 
-In the other form the key is made of the length and the code points at fixed random positions, the same for all texts.
-So a template at the head of all texts does no harm. Texts that share a bucket are compared by the hashes of the whole
-text. The magnitude of a position is drawn first, so a short text has some positions, and a long text is not judged by
-its head. Positions beyond the end of a text are left out; the length in the key makes that safe.
+With ``positions``, the key is made of the length and the code points at fixed random positions, the same for all texts.
+So a common template at the start of all texts does no harm. Texts that share a bucket are compared by the hashes of the
+whole text. The magnitude of a position is drawn first, so that a short text has some positions, and a long text has
+positions far from its start. Positions after the end of a text are left out; the length in the key makes this safe.
 
 Three code points of 21 bits fill a word, so the hash is the same however the text is stored.
 
@@ -31,7 +31,7 @@ from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from stream.texts.reading import read_texts
 from stream.theory.tuning import Tuning, complete
 
-# Settings that would lose pairs, or have no effect here -> why they must be left out.
+# Settings that would lose pairs or have no effect here -> why they must be left out.
 _REFUSED = {
     "probe_candidates_max": "identical misses no pair",
     "buckets_shared_min": "a text of identical has one bucket",
@@ -41,9 +41,9 @@ _REFUSED = {
 Hashes = npt.NDArray[np.uint64]
 Positions = npt.NDArray[np.int64]
 
-# Positions lie below 2^20: texts beyond a million characters differ in length, or are compared in full.
+# Positions lie below 2^20: longer texts with one key have equal lengths, and are compared in full.
 _MAGNITUDES = np.uint64(20)
-# Separates these from the other uses of a seed.
+# Separates the seeds of positions from the other uses of a seed.
 _POSITION_PURPOSE = np.uint64(2 << 33)
 _KEY_PURPOSE = np.uint64(3 << 33)
 # Odd, without structure in common: the multipliers of SplitMix64 and of its variant 13.
@@ -61,7 +61,7 @@ def text_hashes(codes: CodePoints) -> Hashes:
 
 
 def random_positions(count: int, seed: int) -> Positions:
-    """``count`` positions from 0 to 2^20 - 1, ``int64``: of each magnitude from 2 to 2^20 about equally many below it.
+    """Draw ``count`` positions from 0 to 2^20 - 1, ``int64``: first a power of two (2 to 2^20), then a position below.
 
     >>> sorted(random_positions(5, seed=1).tolist())
     [19, 38, 173, 588, 247000]
@@ -146,12 +146,12 @@ def evidence(features: Features, plan: IdenticalPlan) -> Evidence:
 
 
 def keys(evidence: Evidence, plan: IdenticalPlan) -> Keys:
-    """One for each text: of the hash of its positions, or else of the whole."""
+    """Return one key for each text: of the hash of its positions if the plan has positions, else of the whole text."""
     return regular_keys(hash_keys(_key_words(evidence, plan), plan.seed)[:, None])
 
 
 def common(a: Evidence, b: Evidence, plan: IdenticalPlan) -> Common:
-    """Whether the key is the same, and whether the texts are: similarity 1 or 0."""
+    """Return whether the keys are equal, and whether the texts are equal: similarity 1 or 0."""
     same_key = (_key_words(a, plan) == _key_words(b, plan)).all(axis=1)
     same_text = (a.fixed[:, :16] == b.fixed[:, :16]).all(axis=1)
     ones = np.ones(len(same_key), np.bool_)
@@ -164,7 +164,7 @@ def signing(plan: IdenticalPlan) -> tuple[object, ...]:
 
 
 def _key_words(evidence: Evidence, plan: IdenticalPlan) -> Hashes:
-    """The hashes that the key is made of, ``uint64[n, w]``."""
+    """The hashes that make the key, ``uint64[n, w]``."""
     words = np.ascontiguousarray(evidence.fixed).view("<u8")
     return np.ascontiguousarray(words[:, 2:] if plan.positions else words, np.uint64)
 

@@ -1,8 +1,9 @@
 """Code points -> one-permutation signatures and content hashes in one pass, without an array of shingles.
 
 A block of shingles is hashed, added to the content hash and competes for the rows while it is in the first cache. The
-results are those of ``stream.texts.shingles``, ``hash_bags`` and ``stream.signatures.one_permutation`` one after the
-other. A text whose shingles all have to compete, because it is short or a row stayed empty, takes that way.
+results are the same as from ``stream.texts.shingles``, ``hash_bags`` and ``stream.signatures.one_permutation``, one
+after the other. If all shingles of a text must compete (the text is short, or a row stayed empty), the text is signed
+in these separate steps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from stream.texts.plain_words import WordScratch, WordTables, word_hashes, word_
 
 
 class SignedTexts(NamedTuple):
-    """Of n texts: signatures ``uint64[n, rows]``, content hashes ``uint64[n, 2]``, numbers of shingles ``int64[n]``.
+    """Signatures ``uint64[n, rows]``, content hashes ``uint64[n, 2]`` and numbers of shingles ``int64[n]`` of n texts.
 
     A text without a shingle has infinity in every row.
     """
@@ -43,7 +44,7 @@ class SignedTexts(NamedTuple):
 
 
 class _Scratch(NamedTuple):
-    """What the kernels write: ``shingles`` and ``tokens`` (``uint64``) have room for the longest text."""
+    """The arrays that the kernels write: ``shingles`` and ``tokens`` (``uint64``) have room for the longest text."""
 
     grams: GramScratch
     rows: RowScratch
@@ -52,21 +53,21 @@ class _Scratch(NamedTuple):
 
 
 class _WordRules(NamedTuple):
-    """What splits texts into words."""
+    """The tables and scratch that split texts into words."""
 
     tables: WordTables
     block: WordScratch
 
 
 def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
-    """Sign texts by k consecutive code points; ``bits`` (32 or 64) of the hash of a shingle count."""
+    """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
     _sign_chars(codes, k, _mask(bits), np.uint64(seed), _scratch(codes, k, rows), *out)
     return out
 
 
 def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
-    """Sign texts by k consecutive words; ``bits`` (32 or 64) of the hash of a shingle count."""
+    """Sign texts by k consecutive words; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
     rules = _WordRules(word_tables(), word_scratch())
     _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, _scratch(codes, k, rows), *out)
@@ -112,9 +113,9 @@ def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, coun
 
 @raw_inner
 def _sign_units(units, k, mask, seed, scratch, row, content):
-    """Sign the k-grams of units; returns how many they are.
+    """Sign the k-grams of units; returns how many there are.
 
-    All that depends on the type of units is ``kgrams``: the rest is compiled once.
+    Only ``kgrams`` depends on the type of units: the rest is compiled once.
     """
     row[:] = INFINITY
     content[:] = 0
@@ -137,7 +138,7 @@ def _sign_units(units, k, mask, seed, scratch, row, content):
 
 @raw_inner
 def _take_block(shingles, mask, seed, bound, scratch, row, sums):
-    """Let a block of shingles compete whose values are below ``bound``, and add all to the sums of the content."""
+    """Let the shingles of a block with values below ``bound`` compete; add all to the sums of the content."""
     first_round = round_of(seed, np.uint64(0))
     rows = np.uint64(len(row))
     numbers, values = scratch.numbers, scratch.values

@@ -1,8 +1,9 @@
-"""Schemes of sets whose signatures have infinite rows: a row looks at a part of the universe, which may hold nothing.
+"""Schemes of sets whose signatures have infinite rows: a row reads one part of the universe, which may hold no element.
 
-They differ from ``stream.schemes.sets`` in two rules: a band with an infinite row has no key, and the estimate leaves
-out rows where both are infinite. So they are fast, and fit sets that leave few rows infinite. For a set of n elements a
-band of r rows has no infinite row with probability about (1 - (1 - 1 / groups)^n)^r; only such bands make candidates.
+Two rules differ from ``stream.schemes.sets``: a band with an infinite row has no key, and the estimate leaves out rows
+that are infinite in both signatures. These schemes are fast, and fit sets that leave few rows infinite. For a set of n
+elements a band of r rows has no infinite row with probability about (1 - (1 - 1 / groups)^n)^r; only such bands make
+candidates.
 
 Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutation hashing", NIPS 2012.
 """
@@ -26,7 +27,7 @@ from stream.theory.tuning import SKETCH_BITS, Tuning
 
 
 def plan(parameters: Parameters) -> SetPlan:
-    """Each hash function makes as many rows as there are ``groups``, at most all."""
+    """Each hash function makes ``groups`` rows, at most all rows."""
     found = _with_score_min(sets.plan(parameters))
     return found._replace(groups=min(parameters.groups, found.signature_rows))
 
@@ -59,7 +60,7 @@ def keys(evidence: Evidence, plan: SetPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
-    """First common band, number of common bands; similarity, exact or from the rows where one is finite."""
+    """First common band, number of common bands; similarity, exact or from the rows that are finite on any side."""
     bits = plan.tuning.sketch_bits
     found = partial_banding.agreement(a.fixed, b.fixed, plan.tuning.bands, bits)
     if plan.exact:
@@ -72,7 +73,7 @@ def common(a: Evidence, b: Evidence, plan: SetPlan) -> Common:
 def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
     """The recall at the threshold, if ``bands_with_keys[k]`` documents have keys of k bands (``int64[b + 1]``).
 
-    A pair is taken to lack the same bands on both sides, so it is an upper bound. Not a number without documents.
+    It is an upper bound, because it assumes that both documents of a pair lack the same bands. NaN without documents.
 
     >>> from stream import Config
     >>> tuning = Config(scheme="grouped").tuning

@@ -1,9 +1,9 @@
-"""Records: entity resolution. Records that agree in a blocking key are scored field by field.
+"""Records: entity resolution. Records with a common blocking key are scored field by field.
 
 A record is a mapping of field names to strings. Blocking keys (``stream.records.blocking``) decide which pairs are
 scored: equal values of one field, equal values of several fields together, or a common band of the signatures of a
-field's shingles, for values that are seldom typed alike. A record without any key is refused, because it could never
-meet another. The similarity is the score (``stream.records.scoring``) divided by the weights of the scored fields.
+field's shingles, for values with many spellings. A record without a key is refused, because it could never have a
+candidate. The similarity is the score (``stream.records.scoring``) divided by the weights of the scored fields.
 
 The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and the
 sketches of its shingled fields. Keys, score and conditions follow from the evidence.
@@ -37,7 +37,7 @@ from stream.theory.tuning import Tuning, keyed
 
 
 class RecordPlan(NamedTuple):
-    """What the parameters of the records scheme resolve to."""
+    """The resolved parameters of the records scheme."""
 
     fields: tuple[Field, ...]
     blocking: Blocking
@@ -87,7 +87,7 @@ def features(documents: Sequence[Document], plan: RecordPlan) -> Reading:
 
 
 def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
-    """Normalised values in the order of the fields, a missing one empty; or why the record is refused."""
+    """Normalised values in the order of the fields, empty for a missing field; or the reason of the refusal."""
     raw = [record.get(field.name, "") for field in plan.fields]
     if sum(map(len, raw)) > plan.text_characters_max:
         return "text_too_long"
@@ -118,7 +118,7 @@ def keys(evidence: Evidence, plan: RecordPlan) -> Keys:
 
 
 def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
-    """The keys that two records share, and their score as a share of the weights in play."""
+    """The common keys of two records, and their score divided by the weights of the scored fields."""
     one, other = keys(a, plan), keys(b, plan)
     first, shared = blocking.shared_keys(one.values, one.starts, other.values, other.starts)
     left, right = (blocking.split_values(side.ragged, side.starts) for side in (a, b))
@@ -127,7 +127,7 @@ def common(a: Evidence, b: Evidence, plan: RecordPlan) -> Common:
 
 
 def signing(plan: RecordPlan) -> tuple[object, ...]:
-    """What decides values and keys; the shape of the bands where there are any."""
+    """Return the parameters that decide values and keys, and the shape of the bands if there are bands."""
     names = tuple(field.name for field in plan.fields)
     block = plan.blocking
     shape = (block.k, block.bands, block.rows) if block.shingled else ()
@@ -136,13 +136,13 @@ def signing(plan: RecordPlan) -> tuple[object, ...]:
 
 
 def score_settings(plan: RecordPlan) -> tuple[object, ...]:
-    """Return what decides a score, values apart: weights, penalties, the points of a missing field, nicknames."""
+    """Return what decides a score in addition to the values: weights, penalties, missing points, nicknames."""
     groups = tuple(sorted((word, *sorted(numbers)) for word, numbers in plan.nicknames.groups.items()))
     return (plan.fields, plan.missing, plan.nicknames.names, groups)
 
 
 def sample(text: str, plan: RecordPlan) -> Document:
-    """Every other field is the text; the others are its beginning, which is equal where two texts begin alike."""
+    """Every second field is the text; the other fields are its beginning, equal if two texts begin alike."""
     names = sorted(field.name for field in plan.fields)
     return Document("", fields={name: text if n % 2 else text[:12] for n, name in enumerate(names)})
 

@@ -24,16 +24,16 @@ from stream.signatures.hyperplanes import PLANES
 from stream.theory.tuning import Tuning, chosen, complete
 from stream.theory.weighing import weighed
 
-# Rows at most where rows_max is left out: a row that is one bit says less than one of a set, so that the same recall
-# with few false candidates takes more of them.
+# Default of rows_max: a row of one bit says less than a row of a set, so a recall with few false candidates takes more
+# rows.
 ROWS_MAX = 512
-# Width of a segment by default, in distances at the threshold: wider ones gain nothing (Datar et al., figure 1).
+# Default width of a segment, in distances at the threshold: wider segments gain nothing (Datar et al., figure 1).
 SEGMENT_DISTANCES = 4.0
-# Pairs are scored until the evidence of one side comes to so many bytes, which stay in the cache, and then the next.
+# Pairs are scored in portions whose evidence takes so many bytes on one side: a portion stays in the cache.
 _SCORED_BYTES = 1 << 20
-# Parameters that a measure cannot do without -> what to set them to.
-# Segments are at most so many times as wide as distance_scale: beyond, a row says nothing of a pair.
+# Segments are at most so many times as wide as distance_scale: a row of wider segments says nothing about a pair.
 SEGMENT_SCALES_MAX = 1_000_000
+# Parameters that a measure needs -> what to set them to.
 _REMEDIES = {
     "dimension": "the number of components of a vector",
     "distance_scale": "the distance from which two vectors have nothing in common",
@@ -43,7 +43,7 @@ _REMEDIES = {
 
 
 def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
-    """The ``plan`` of a scheme that has these measures; the first is taken where none is named."""
+    """Return the ``plan`` of a scheme with these measures; the first is the default."""
 
     def plan(parameters: Parameters) -> VectorPlan:
         p = parameters
@@ -70,7 +70,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
 
 
 def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
-    """The vectors, of those documents whose vector can be used."""
+    """Return the usable vectors, and the refusals."""
     rows = VECTOR_MEASURES[plan.measure].read([getattr(document, plan.kind) for document in documents], plan)
     count, width = rows.values.shape
     return Reading(Features(rows.values.reshape(-1), np.arange(count + 1) * width), rows.refused, 0)
@@ -132,12 +132,12 @@ def signing(plan: VectorPlan) -> tuple[object, ...]:
 
 
 def scoring(plan: VectorPlan) -> tuple[object, ...]:
-    """Return what decides the similarity, evidence apart."""
+    """Return what decides the similarity in addition to the evidence."""
     return (plan.scale,)
 
 
 def _check(p: Parameters, measure: str) -> None:
-    """Raises ``ConfigError`` for what the measure needs and is not set, and for what does not go together."""
+    """Raises ``ConfigError`` for a missing parameter that the measure needs, and for parameters that do not fit."""
     row = VECTOR_MEASURES[measure]
     for name in row.required:
         if getattr(p, name) is None:
@@ -190,14 +190,14 @@ def _rows(features: Features) -> Values:
 
 
 def _stored(data: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
-    """Kept vectors as the measure takes them: ``float32``, or packed bits and symbols as they are."""
+    """Stored vectors as the measure reads them: ``float32``, or packed bits and symbols as they are."""
     values = np.ascontiguousarray(data).view(plan.stored_type)
     row = VECTOR_MEASURES[plan.measure]
     return values if row.packed or row.symbols else values.astype(np.float32, copy=False)
 
 
 def sample(text: str, plan: VectorPlan) -> Document:
-    """Zeros and ones, so that every measure takes it; as long as ``norm_max`` where a dot product has a scale."""
+    """A vector of zeros and ones, which every measure accepts; scaled if the measure has ``norm_max``."""
     bits = [1] * plan.dimension
     for place, character in enumerate(text):
         bits[(ord(character) + place) % plan.dimension] = ord(character) % 2
@@ -207,9 +207,9 @@ def sample(text: str, plan: VectorPlan) -> Document:
 
 
 def shortened(document: Document, plan: VectorPlan) -> Document:
-    """A query whose vector is longer than ``norm_max``, scaled to that length: the order of its neighbours is the same.
+    """Scale the vector of a query to the length ``norm_max`` if it is longer: the order of its neighbours is the same.
 
-    Its similarities are those of the scaled vector. What is no vector stays, to be refused where it is read.
+    Its similarities are the similarities of the scaled vector. An invalid vector does not change: reading refuses it.
     """
     vector = document.vector
     try:

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 import numpy as np
 
-# The value of a row that no element took part in: above every value that an element gives.
+# The value of a row without an element: above the value of every element.
 INFINITY = np.uint64(0xFFFFFFFFFFFFFFFF)

@@ -1,11 +1,12 @@
-"""Banding: signatures -> sketches -> bucket keys; and everything that two sketches say about a pair.
+"""Banding: signatures -> sketches -> bucket keys; and the comparison of two sketches.
 
-A sketch stores ``bits`` of each row. It is the evidence in the table, and the keys follow from it alone. The key of
-band i is a hash of (seed, i, the rows of the band as the sketch stores them). So two sketches agree on a band if and
-only if the keys are equal (except with probability 2^-64). The number of common bands, and the first of them, follow
-from the two sketches.
+A sketch stores ``bits`` of each row. It is the evidence in the table, and the keys follow from the sketch alone. The
+key of band i is a hash of (seed, i, the rows of the band as the sketch stores them). So two sketches agree on a band if
+and only if the keys are equal (except with probability 2^-64). The number of common bands, and the first of them,
+follow from the two sketches.
 
-A row of different shingles agrees by chance with 2^-bits: with similarity s a row agrees with s + (1 - s) 2^-bits.
+Rows of different shingles agree by chance with probability 2^-bits. So at similarity s a row agrees with probability
+s + (1 - s) 2^-bits.
 
 Source: Mining of Massive Datasets, 3.4.1-3; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 """
@@ -65,8 +66,7 @@ def estimate(rows_equal: npt.NDArray[np.int32], rows: int, bits: int) -> npt.NDA
 
 @kernel
 def _keys(flat, seed, seeds, width, out):
-    """Keys of sketches that stand one after the other in ``flat``; each band's bytes, eight at a time, the first of
-    them highest."""
+    """Keys of consecutive sketches in ``flat``. A band is hashed eight bytes at a time, the first byte highest."""
     for band in range(len(seeds)):
         seeds[band] = derive_seed(seed, np.uint64(_BAND_PURPOSE + band))
     at = 0

@@ -1,8 +1,8 @@
-"""Random hyperplanes: a bit for each says on which side of it a vector lies.
+"""Random hyperplanes: each gives one bit, the side on which a vector lies.
 
-Guarantee: two vectors at an angle of t degrees lie on one side of a hyperplane with probability (180 - t) / 180, so
-the fraction of equal bits estimates the angle without bias for planes of normal components. Planes of plus and minus
-ones are as good in many dimensions, but not in four (the source works out that example). The length of a vector has no
+Guarantee: two vectors at an angle of t degrees lie on the same side of a hyperplane with probability (180 - t) / 180.
+So the fraction of equal bits estimates the angle without bias for planes of normal components. Planes of plus and minus
+ones are as good in many dimensions, but not in four (an example in the source). The length of a vector has no
 influence.
 
 Source: Charikar, "Similarity estimation techniques from rounding algorithms", STOC 2002; Mining of Massive Datasets,
@@ -32,7 +32,7 @@ def sign(
     """Sketches ``uint8[n, bands * ceil(rows / 8)]`` of vectors ``float32[n, d]``: a bit a plane, bands of whole bytes.
 
     Components are finite, and below 1e30 in size. A zero vector has no direction: its bits are all zero, and callers
-    refuse it before. The sketch of a vector is the same in any batch and on any machine.
+    refuse it earlier. The sketch of a vector is the same in any batch and on any machine.
 
     >>> x = np.array([[1, 2, -1], [-1, -2, 1]], np.float32)
     >>> a, b = sign(x, bands=2, rows=8, seed=1)
@@ -43,15 +43,15 @@ def sign(
 
 
 def sketch(vectors: npt.NDArray[np.float32], normals: npt.NDArray[np.float32], bands: int = 1) -> npt.NDArray[np.uint8]:
-    """As ``sign``, by planes that are given: normal vectors ``float32[k, d]``, of which ``bands`` divides the number.
+    """As ``sign``, with given planes: normal vectors ``float32[k, d]``; ``bands`` divides k.
 
-    A dot product above zero is a one; zero and less are a zero.
+    The bit is 1 if the dot product is above zero, else 0.
     """
     return _sketch(vectors, projections.panels(normals), bands, len(normals) // bands)
 
 
 def agreement(cosine: npt.ArrayLike) -> Floats:
-    """The chance that a bit of two vectors agrees, at their cosine (-1 to 1, any shape).
+    """The probability that a bit of two vectors agrees, from their cosine (-1 to 1, any shape).
 
     >>> float(agreement(0.0))
     0.5
@@ -60,7 +60,7 @@ def agreement(cosine: npt.ArrayLike) -> Floats:
 
 
 def degrees(equal_fraction: npt.ArrayLike) -> Floats:
-    """The angle that a fraction of equal bits (0 to 1, any shape) is the expectation of.
+    """The angle in degrees at which this fraction of bits (0 to 1, any shape) is expected to be equal.
 
     >>> float(degrees(1 / 3))
     120.0
@@ -69,7 +69,7 @@ def degrees(equal_fraction: npt.ArrayLike) -> Floats:
 
 
 def cosine(equal_fraction: npt.ArrayLike) -> Floats:
-    """The cosine of that angle: the inverse of ``agreement``."""
+    """The cosine of the angle of ``degrees``: the inverse of ``agreement``."""
     return np.asarray(np.cos(np.radians(degrees(equal_fraction))))
 
 
@@ -77,8 +77,9 @@ def lift(vectors: npt.NDArray[np.float32], squares: Floats, norm_max: float) -> 
     """Vectors ``float32[n, d + 1]`` of length one, [x, sqrt(M^2 - |x|^2)] / M: dot products become cosines.
 
     ``squares`` are the squared lengths, ``float64[n]``, none above M^2 with M = ``norm_max``. The cosine of a lifted
-    vector and a lifted query is q . x / (|q| M). Of two lifted vectors it is x . y / M^2 plus the product of the new
-    coordinates, which is never negative: so a bit of the two agrees at least as often as ``agreement(x . y / M^2)``.
+    vector and a lifted query is q . x / (|q| M). The cosine of two lifted vectors is x . y / M^2 plus the product of
+    their new coordinates, which is 0 or more. So a bit of two lifted vectors agrees with probability
+    ``agreement(x . y / M^2)`` or more.
 
     Source: Bachrach et al., "Speeding up the Xbox recommender system using a Euclidean transformation for inner-product
     spaces", RecSys 2014; Neyshabur, Srebro, "On symmetric and asymmetric LSHs for inner product search", ICML 2015.
@@ -91,7 +92,7 @@ def lift(vectors: npt.NDArray[np.float32], squares: Floats, norm_max: float) -> 
 
 
 def lift_query(queries: npt.NDArray[np.float32], squares: Floats) -> npt.NDArray[np.float32]:
-    """Queries ``float32[n, d + 1]`` of length one, [q, 0] / |q|, that meet vectors of ``lift``; none is zero."""
+    """Queries ``float32[n, d + 1]`` of length one, [q, 0] / |q|, to compare with vectors of ``lift``; none is zero."""
     return np.hstack([queries / np.sqrt(squares)[:, None], np.zeros((len(queries), 1))]).astype(np.float32)
 
 

@@ -1,7 +1,7 @@
-"""Classic MinHash: one hash function a row, h(x) = (a x + b) mod p, and the least value of the set in each.
+"""Classic MinHash: each row has a hash function h(x) = (a x + b) mod p and stores the least value of the set.
 
-Guarantee: for truly min-wise functions a row of two sets agrees with probability J, so the fraction of agreeing rows
-has mean J and variance J (1 - J) / k; linear functions over hashed shingles come close. Cost: O(n k).
+Guarantee: if the functions are min-wise, a row of two sets agrees with probability J. Then the fraction of agreeing
+rows has mean J and variance J (1 - J) / k. Linear functions over hashed shingles are nearly min-wise. Cost: O(n k).
 
 Source: Broder, "On the resemblance and containment of documents", 1997; Mining of Massive Datasets, 3.3.5.
 """
@@ -27,7 +27,7 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     """Return signatures ``uint64[n, rows]``, each value below 2**61 - 1, of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
-    no signature: its row is all ones, and callers refuse it before. ``rows`` is 1 to 4096.
+    no signature: its row is all ones, and callers refuse it earlier. ``rows`` is 1 to 4096.
 
     >>> import numpy as np
     >>> sign(np.array([5, 6], np.uint64), np.array([0, 2]), rows=3, seed=1).shape
@@ -48,8 +48,8 @@ def sign_linear(
 ) -> npt.NDArray[np.uint64]:
     """Return signatures ``uint64[n, rows]`` by the given functions (a x + b) mod ``modulus``, ``uint64[rows]`` each.
 
-    For small universes: elements, a and b are below ``modulus``, which is 1 to 2**32 and need not be a prime; a
-    function whose a shares a factor with it is no permutation. An empty set has infinity in every row.
+    For small universes: elements, a and b are below ``modulus``, which is 1 to 2**32 and need not be a prime. If a and
+    ``modulus`` have a common factor, the function is no permutation. An empty set has infinity in every row.
 
     >>> import numpy as np
     >>> h = np.array([1, 3], np.uint64), np.array([1, 1], np.uint64)  # x + 1 and 3 x + 1

@@ -1,23 +1,25 @@
 """One-permutation hashing completed by fast similarity sketching.
 
-A shingle is a hash already, so one multiplication makes its number in a round: x = (shingle xor a) b modulo 2^64, with
-a and an odd b of the round. The number chooses a row by its high 32 bits and competes there: the least number wins. In
-round 0 every row takes part. Rows that are still empty are filled by further rounds, in which only empty rows take
-part; after as many rounds as there are rows, the rest is filled row by row. So there is no empty row at any set size of
-1 or more, and an earlier round always beats a later one. Cost: O(n + k log k) for n shingles and k rows.
+A shingle is already a hash, so one multiplication makes its number in a round: x = (shingle xor a) b modulo 2^64. Each
+round has its own a and odd b. The high 32 bits of the number choose a row, and the row stores its least number. In
+round 0 every row takes part. Further rounds fill the rows that are still empty, and only empty rows take part in them.
+After as many rounds as there are rows, each remaining empty row is filled by a round of its own. So a set of 1 or more
+shingles leaves no empty row, and a number of an earlier round is never replaced. Cost: O(n + k log k) for n shingles
+and k rows.
 
-The high half of x depends on the low half of the shingle only by an offset: of shingles with any given low 32 bits, all
+The low half of the shingle only adds an offset to the high half of x: for any given low 32 bits of the shingles, all
 rows and numbers are equally likely. So the low half is free for other uses, such as a sample of the shingles.
 
 Guarantee: for shingles that are random hashes, a row of two sets agrees with probability equal to their Jaccard
-similarity J; the fraction of agreeing rows is an unbiased estimate of J with a variance at or below that of MinHash,
-J (1 - J) / k.
+similarity J. The fraction of agreeing rows is an unbiased estimate of J. Its variance is at most J (1 - J) / k, the
+variance of MinHash.
 
-Most shingles of a long text need no look at their row. Row times 2^32 plus *value* is the high half of x times the
-number of rows, and the numbers of one row are ordered as their values. In a set of n shingles the least value of a row
-is about k / n of all values, and one bound is above the least values of all rows almost always. So vector code compares
-the values with the bound, and the few shingles below it compete. If a row stays empty, all compete, and the bound of
-later sets is higher, because texts differ in how often they repeat a shingle. The bound decides no signature.
+Most shingles of a long text cannot win a row, and a bound finds them without reading the row. The high half of x times
+the number of rows is row times 2^32 plus *value*. Numbers of one row have the order of their values. In a set of n
+shingles the least value of a row is about k / n of all values, so one bound is almost always above the least values of
+all rows. Vector code compares the values with the bound, and the few shingles below it compete. If a row stays empty,
+all shingles compete, and the bound of later sets is higher, because texts differ in how often they repeat a shingle.
+The bound has no influence on a signature.
 
 Source: Dahlgaard, Knudsen, Thorup, "Fast similarity sketching", FOCS 2017, algorithm 1; the first round is one
 permutation hashing (Mining of Massive Datasets, 3.3.7; Li, Owen, Zhang, NIPS 2012); the hash of a round is multiply-
@@ -38,14 +40,14 @@ from stream.kernels.compile import inlined, kernel, raw_inner
 from stream.kernels.hashing import derive_seed
 from stream.signatures import INFINITY
 
-# Shingles that are hashed before they compete: what a block needs stays in the first cache.
+# Shingles of a block: the data of a block stay in the first cache.
 BLOCK = 1024
-# Of n different shingles and k rows, k (ln k + c) / n of the values are below the bound of the first set. Then a row
+# For n different shingles and k rows, the bound of the first set is above k (ln k + c) / n of the values. Then some row
 # stays empty with probability e^-c.
 _SURVIVORS = 5.0
-# Factors of the bound after a set with an empty row, and after one without: so about one set in thirty has one.
+# Factors of the bound after a set with an empty row, and after a set without: about one set in thirty has empty rows.
 _HIGHER, _LOWER = 1.1, 0.997
-# Places that are noted by one run of code without a branch.
+# Places that one stretch of code without branches notes.
 _RUN = np.uint64(8)
 _HALF = np.uint64(32)
 _ONE = np.uint64(1)
@@ -60,11 +62,11 @@ class Round(NamedTuple):
 
 
 class RowScratch(NamedTuple):
-    """What signing one set writes, for sets of any size and k rows.
+    """The arrays that signing one set writes, for sets of any size and k rows.
 
-    ``numbers`` and ``values`` (``uint64``, ``uint32``) are those of a block; ``places`` (``uint64``) of the shingles in
-    it that are below the bound. ``filled`` (``uint64[k]``) are the numbers of a round, ``empty`` (``int64[k]``) the
-    rows that take part in it. ``survivors`` (``float64[1]``) is how many shingles of a long text are to compete.
+    ``numbers`` (``uint64``) and ``values`` (``uint32``) belong to a block of shingles; ``places`` (``uint64``) are the
+    places in the block of the shingles below the bound. ``filled`` (``uint64[k]``) are the numbers of a round,
+    ``empty`` (``int64[k]``) its rows. ``survivors`` (``float64[1]``): how many shingles of a long text compete.
     """
 
     numbers: npt.NDArray[np.uint64]
@@ -79,7 +81,7 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     """Signatures ``uint64[n, rows]`` of n sets of shingles, which are hashes.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
-    no signature: its row is all ones, and callers refuse it before. ``rows`` is 1 to 4096.
+    no signature: its row is all ones, and callers refuse it earlier. ``rows`` is 1 to 4096.
 
     >>> import numpy as np
     >>> a = sign(np.array([1, 2, 3], np.uint64), np.array([0, 3]), rows=4, seed=1)
@@ -113,19 +115,19 @@ def round_of(seed, number):
 
 @inlined
 def number_of(shingle, one_round):
-    """What a shingle competes with in a round."""
+    """The number of a shingle in a round."""
     return (shingle ^ one_round.flip) * one_round.factor
 
 
 @inlined
 def value_of(number, rows):
-    """The value of a number in its row: a number of the same row is less if its value is, ``uint32``."""
+    """The value of a number, ``uint32``; numbers of one row have the order of their values."""
     return np.uint32((number >> _HALF) * rows)
 
 
 @inlined
 def bound_for(count, scratch):
-    """The bound of values for a set of so many shingles; 0 if all are to compete."""
+    """The bound of values for a set of ``count`` shingles; 0 if all must compete."""
     fraction = scratch.survivors[0] / count
     return np.uint32(0) if fraction >= 1.0 else np.uint32(fraction * 4294967296.0)
 
@@ -133,7 +135,7 @@ def bound_for(count, scratch):
 @inlined
 def _compete(number, row):
     r = ((number >> _HALF) * np.uint64(len(row))) >> _HALF
-    row[r] = min(row[r], number)  # no branch: about one shingle in ten sets a new least, too many to predict
+    row[r] = min(row[r], number)  # no branch: about one shingle in ten sets a new minimum, too many to predict
 
 
 @raw_inner
@@ -150,7 +152,7 @@ def compete_below(count, bound, scratch, row):
         first = group * np.uint64(MASK_BITS)
         mask = mask_below(values, first, bound)
         total = bit_count(mask)
-        for run in range(found, found + noted, _RUN):  # always as many, mostly enough: no branch to mispredict
+        for run in range(found, found + noted, _RUN):  # a constant number, mostly enough: no branch to mispredict
             for i in range(_RUN):
                 places[run + i] = first + lowest_bit(mask)
                 mask &= mask - _ONE
@@ -211,7 +213,7 @@ def _sign(values, starts, seed, scratch, signatures):
 
 @raw_inner
 def _first_round(shingles, first_round, bound, scratch, row):
-    """Every row takes part. The hashing stands in a loop of its own, which the compiler turns into vector code."""
+    """Every row takes part. The hashing has a separate loop, which compiles to vector code."""
     numbers, values = scratch.numbers, scratch.values
     rows = np.uint64(len(row))
     for first in range(0, len(shingles), BLOCK):
@@ -229,14 +231,14 @@ def _first_round(shingles, first_round, bound, scratch, row):
 
 @raw_inner
 def _fill(shingles, seed, scratch, row):
-    """Rounds 1 to 2k - 1: first k - 1 rounds over random rows, then one row after the other."""
+    """Rounds 1 to 2k - 1: k - 1 rounds over random rows, then one round for each row."""
     k = len(row)
     filled, empty = scratch.filled, scratch.empty
     left = _find_empty(row, empty)
     for round_ in range(1, k):
         if left == 0:
             return
-        filled[:] = 0  # no number is less, so a row that has one keeps it
+        filled[:] = 0  # no number is less, so a filled row keeps its number
         for e in range(left):
             filled[empty[e]] = INFINITY
         one_round = round_of(seed, np.uint64(round_))

@@ -1,9 +1,9 @@
-"""Random lines in segments: a row is the segment of the projection of a vector.
+"""Random lines in segments: a row is the segment that holds the projection of a vector.
 
-Guarantee: on lines of normal components the projections of two vectors at Euclidean distance d are d times a standard
-normal number apart, in any dimension; so the probability that a row agrees depends only on d and the width of a
-segment, and falls as d grows (``agreement``). In the plane, on lines of length one, a width of a is (a/2, 2a, 1/2,
-1/3)-sensitive, and the lines here are no worse at the near end.
+Guarantee: on a line of normal components, the projections of two vectors at Euclidean distance d differ by d times a
+standard normal number, in any dimension. So the probability that a row agrees depends only on d and the width of a
+segment, and falls as d grows (``agreement``). In the plane, lines of length one with segments of width a are
+(a/2, 2a, 1/2, 1/3)-sensitive, and the lines here are at least as good at the near end.
 
 Source: Datar, Immorlica, Indyk, Mirrokni, "Locality-sensitive hashing scheme based on p-stable distributions", SCG
 2004; Mining of Massive Datasets, 3.7.4 (the plane) and 3.7.5 (any dimension).
@@ -23,11 +23,11 @@ from stream.vectors import draws, projections
 Floats = npt.NDArray[np.float64]
 # Separates the seed of the offsets from the seed of the lines.
 _OFFSET_PURPOSE = 0x0FF5E7
-# Segments beyond count as the last one.
+# Segments with greater numbers count as the last segment.
 _SEGMENT_MAX = 2.0**31 - 1
-# Widths beyond which a row agrees less than once in a million.
+# At distances of more widths, a row agrees less than once in a million.
 _FAR = 4e5
-# Bisections that find a distance to the precision of a float64.
+# So many bisections find a distance to the precision of a float64.
 _HALVINGS = 60
 
 
@@ -36,7 +36,7 @@ def sign(vectors: npt.NDArray[np.float32], rows: int, seed: int, width: float) -
     width).
 
     Components are finite, and below 1e30 in size; ``width`` is above 0. The numbers of a vector are the same in any
-    batch and on any machine. A vector is placed as exactly as ``float32`` can: 1 / 100,000 of its length or better.
+    batch and on any machine. The error of a projection in ``float32`` is at most 1 / 100,000 of the vector's length.
 
     >>> sign(np.array([[1, 2], [1, 2]], np.float32), rows=4, seed=1, width=1.0).shape
     (2, 4)
@@ -48,7 +48,7 @@ def sign(vectors: npt.NDArray[np.float32], rows: int, seed: int, width: float) -
 def segments(
     vectors: npt.NDArray[np.float32], lines: npt.NDArray[np.float32], offsets: Floats, width: float
 ) -> npt.NDArray[np.int32]:
-    """As ``sign``, on lines that are given: ``float32[k, d]``, and offsets ``float64[k]`` in widths (0 to 1).
+    """As ``sign``, with given lines ``float32[k, d]`` and offsets ``float64[k]`` in widths (0 to 1).
 
     >>> axes = np.eye(3, dtype=np.float32)
     >>> segments(np.array([[1, 2, 3], [4, 3, 2]], np.float32), axes, np.zeros(3), width=2).tolist()
@@ -64,9 +64,9 @@ def agreement(distance: npt.ArrayLike, width: float) -> Floats:
     [1.0, 0.801, 0.61, 0.369, 0.195]
     """
     distance = np.asarray(distance, np.float64)
-    # Beyond, the series of the two terms would cancel; the chance is that of a density, width / (sqrt(2 pi) d).
+    # At greater distances the two terms would cancel; the probability is width times a density, width / (sqrt(2 pi) d).
     far = distance > 1e4 * width
-    with np.errstate(divide="ignore", over="ignore"):  # beyond a double is infinite, as it should be
+    with np.errstate(divide="ignore", over="ignore"):  # an overflow gives infinity, which is correct here
         ratio = np.where(far, 1.0, width / np.where(far, 1.0, distance))
         beyond = np.vectorize(math.erfc, otypes=[np.float64])(ratio / math.sqrt(2))
         lost = math.sqrt(2 / math.pi) / ratio * -np.expm1(-ratio * ratio / 2)

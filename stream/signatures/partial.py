@@ -6,7 +6,7 @@ infinite, the row says nothing and is left out; if one is infinite, the rows are
 
 ``sign`` divides the universe into ``groups``. One hash of an element gives its group and its value there, so one hash
 function and one pass over the set give ``groups`` rows; k rows take k / groups functions. With as many groups as rows
-it is one permutation, O(n + k); with one group it is MinHash, O(n k), and nothing is infinite.
+this is one-permutation hashing, O(n + k). With one group it is MinHash, O(n k), and no row is infinite.
 
 Guarantee: a row that is not infinite in both of two sets agrees with probability equal to their Jaccard similarity,
 and a row of a set of n is infinite with probability (1 - 1 / groups)^n.
@@ -50,7 +50,7 @@ def sign(
 def sign_ranked(
     values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], ranks: npt.NDArray[np.int64], group_elements: int
 ) -> npt.NDArray[np.uint64]:
-    """The same over a universe of elements 0 to u - 1, ``group_elements`` (a divisor of u) consecutive ones a group.
+    """As ``sign``, over the elements 0 to u - 1; ``group_elements`` (a divisor of u) consecutive elements are a group.
 
     ``ranks`` is ``int64[functions, u]``, the value of each element under each function. Returns
     ``uint64[n, functions * groups]``, the groups of a function side by side.
@@ -91,7 +91,7 @@ def _one_function(shingles, seed, hashes, least):
     for j in range(len(shingles)):
         x = hashes[j]
         group = ((x >> _HALF) * groups) >> _HALF
-        least[group] = min(least[group], x)  # no branch: too many to predict
+        least[group] = min(least[group], x)  # no branch: a processor could not predict it
 
 
 @kernel

@@ -1,11 +1,12 @@
-"""Banding of signatures with infinite rows: sketches, keys, and what two sketches say about a pair.
+"""Banding of signatures with infinite rows: sketches, keys, and the comparison of two sketches.
 
 A sketch stores ``bits`` of each row: 0 is infinity, and a value v is 1 + v mod (2^bits - 1). A band with an infinite
-row has no key: two sets that are both empty in some part of the universe have nothing in common there. So an item has
-one key for each whole band, in the order of the bands; a set that is too small has no key.
+row has no key: two sets that are both empty in some part of the universe have nothing in common there. A *whole* band
+has no infinite row. An item has one key for each whole band, in the order of the bands. A set that is too small has no
+key.
 
 Two infinite rows are left out; an infinite and a finite row are unequal; two finite rows are compared. Rows of
-different elements agree by chance with 1 / (2^bits - 1).
+different elements agree by chance with probability 1 / (2^bits - 1).
 
 Source: Mining of Massive Datasets, 3.3.6 (the three cases), 3.4.1-3.
 """

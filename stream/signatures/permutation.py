@@ -1,12 +1,12 @@
-"""MinHash by permutations: the least place that an element of the set has in an order of the whole universe.
+"""MinHash by permutations: a row is the least place of the set's elements in an order of the whole universe.
 
-``sign`` takes the 64-bit integers as the universe. A row's permutation is x -> mix64((x xor s) m) with a number s and
-an odd multiplier m of its own: each of the three steps is a bijection, so no two elements have the same place.
-``sign_ranked`` takes a small universe and its permutations as they are given; there the theorem can be counted out:
-over all permutations two sets agree with frequency J.
+The universe of ``sign`` is all 64-bit integers. The permutation of a row is x -> mix64((x xor s) m); each row has its
+own number s and odd multiplier m. Each of the three steps is a bijection, so no two elements have the same place.
+``sign_ranked`` takes a small universe and given permutations. There the theorem can be checked by counting: over all
+permutations two sets agree with frequency J.
 
-Guarantee: a row of two sets agrees with probability J, their Jaccard similarity, so far as mixing makes each element of
-a set equally likely to come first. Cost: O(n k) for n elements and k rows.
+Guarantee: a row of two sets agrees with probability J, their Jaccard similarity, if mixing makes each element of a set
+equally likely to come first. Cost: O(n k) for n elements and k rows.
 
 Source: Broder, Charikar, Frieze, Mitzenmacher, "Min-wise independent permutations", 2000; Mining of Massive Datasets,
 3.3.2 to 3.3.4.
@@ -28,7 +28,7 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     """Return signatures ``uint64[n, rows]`` of n sets of shingles.
 
     Set i is ``values[starts[i]:starts[i + 1]]``; repeated shingles and their order make no difference. An empty set has
-    no signature: its row is all ones, and callers refuse it before. ``rows`` is 1 to 4096.
+    no signature: its row is all ones, and callers refuse it earlier. ``rows`` is 1 to 4096.
 
     >>> import numpy as np
     >>> a = sign(np.array([1, 2, 3], np.uint64), np.array([0, 3]), rows=4, seed=1)

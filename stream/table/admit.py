@@ -1,15 +1,15 @@
 """Payloads: a number with each posting, which rules out a pair before its evidence is read.
 
 What must be equal is in the key; what must lie within bounds is in the payload. The payload of a token is its position
-in the ordered set, from 0, and its suffix length, the number of tokens from it to the end; their sum is the size of the
-set. Two sets that meet at their first common token have at most the shorter suffix in common, and at least both heads
-and the longer suffix in their union. If even that is below the ratio, no later common token does better, so a pair that
-is refused in one bucket is refused in all.
+in the ordered set, from 0, and its suffix length, the number of tokens from it to the end. Position and suffix length
+add up to the size of the set. If a token is the first that two sets have in common, their intersection is at most the
+shorter suffix, and their union is at least both positions and the longer suffix. If the quotient of these bounds is
+below the ratio, no later common token gives more. So a pair that is refused in one bucket is refused in all.
 
-The number of tokens that two prefixes share is a bound, too. A prefix leaves out fewer than R L of the L tokens of a
-set, for a ratio R. Of two sets, take the one whose prefix ends with the rarer token: each common token up to that one
-is in both prefixes. So beyond their prefixes two sets share fewer than R max(L, M) tokens. Two sets of 1,000 tokens
-must share 90 of the 201 tokens of their prefixes at .8: sets that share a few of them are no candidates.
+The number of common tokens of two prefixes is a bound, too. For a ratio R, the prefix of a set of L tokens leaves out
+fewer than R L tokens. Choose the set whose prefix ends with the rarer token: both prefixes hold each common token up to
+this last token. So two sets of L and M tokens share fewer than R max(L, M) tokens beyond their prefixes. At a ratio of
+.8, two sets of 1,000 tokens must share 90 of the 201 tokens of their prefixes. Sets with fewer are no candidates.
 
 The same bounds could be in the keys, at the cost of a bucket for each combination of position and length.
 
@@ -24,7 +24,7 @@ from stream.kernels.compile import inlined
 
 _SUFFIX = np.uint64(0xFFFFFFFF)
 _POSITION_SHIFT = np.uint64(32)
-# Covers the rounding of the quotient that decides a pair and of the product below: two parts in 2^53.
+# Covers two roundings, of the quotient that decides a pair and of the product below: two parts in 2^53.
 _SLACK = 1 - 2.0**-50
 
 
@@ -36,9 +36,9 @@ def payload_of(position, suffix):
 
 @inlined
 def admits(payload_a, payload_b, ratio):
-    """Whether sets that share these two postings, and no token before them, can have a Jaccard similarity of ``ratio``.
+    """Whether sets whose first common token has these payloads can have a Jaccard similarity of ``ratio`` or more.
 
-    Never false for a pair whose similarity, as the quotient of two numbers in ``float64``, is ``ratio`` or more.
+    True for each pair whose similarity, the quotient of two numbers in ``float64``, is ``ratio`` or more.
     """
     suffix_a, suffix_b = np.int64(payload_a & _SUFFIX), np.int64(payload_b & _SUFFIX)
     heads = np.int64(payload_a >> _POSITION_SHIFT) + np.int64(payload_b >> _POSITION_SHIFT)
@@ -49,8 +49,8 @@ def admits(payload_a, payload_b, ratio):
 def common_min(payload_a, payload_b, ratio):
     """Return how many tokens the prefixes of two sets must share, 1 or more, for a Jaccard similarity of ``ratio``.
 
-    The payloads are those of any posting of each. Never too many for a pair whose similarity, as the quotient of two
-    numbers in ``float64``, is ``ratio`` or more.
+    Any posting of a set gives its payload. Each pair whose similarity, the quotient of two numbers in ``float64``, is
+    ``ratio`` or more shares at least so many.
     """
     size_a = np.int64(payload_a & _SUFFIX) + np.int64(payload_a >> _POSITION_SHIFT)
     size_b = np.int64(payload_b & _SUFFIX) + np.int64(payload_b >> _POSITION_SHIFT)

@@ -1,7 +1,7 @@
-"""Look at items that a band table holds: the newest version of an id, and what the probe of a stored item finds.
+"""Read items that a band table holds: the newest version of an id, and what the probe of a stored item finds.
 
-A probe that is repeated reads the buckets as they are now. Items that have left the window since are not found again.
-Items whose copy came later are hidden, because the copy has replaced them in the buckets.
+A repeated probe reads the buckets as they are now. It does not find items that have left the window since the first
+probe. It does not find items with a newer copy, because the copy has replaced them in the buckets.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.u
 
 
 def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The times of slots of the window in microseconds; of an item without one, the stream time when it came."""
+    """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
     return table._store.times[_places(table, slots)]
 
 
@@ -69,12 +69,12 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     """The candidates of a stored item among the older ones, within the limits of a probe.
 
     Args:
-        table: no step of it is open; it stays as it is.
-        items: the one item in ``slot``: its id, content and payloads.
-        slot: where the item is stored.
+        table: a table without an open step; it does not change.
+        items: one item, with id, content and payloads.
+        slot: the slot of this item.
 
     Returns:
-        ``int64[m]``, slots in the order of the probe. Of a copy it is the one slot that it is linked to.
+        ``int64[m]``, slots in the order of the probe; for a copy, only the slot of the document that it copies.
     """
     store, limits = table._store, table.limits
     keys = len(items.keys)

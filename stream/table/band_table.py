@@ -1,4 +1,4 @@
-"""``BandTable``: items in a window, found again by the bucket keys that they share.
+"""``BandTable``: items in a window, found by common bucket keys.
 
 Theory of operation. Items stand in slots in order of arrival; their postings form the chains of the buckets (see
 ``chains``), whose newest ends are in ``heads``; ``pages`` lets all of it grow and shrink with the window.
@@ -11,9 +11,9 @@ Every change belongs to a **step**: ``begin``, any number of ``probe_add`` and `
 - ``undo``: the journal is read backwards and the counters are set back: the table answers as it did at ``begin``.
 - An exception inside a step leaves it open: the caller must ``undo``. An ``AssertionError`` means the table is broken.
 
-A slot lives until stream time (the greatest event time seen, in order of arrival) exceeds its own by window and
-lateness, or until ``Limits.items`` newer ones push it out. Slots leave in order of arrival, so one with a late time
-behind one with an early one waits for it. Whether two items may pair is decided by the difference of their times.
+A slot expires when stream time (the greatest event time so far) exceeds the slot's time by window and lateness. It is
+evicted when ``Limits.items`` newer slots need its room. Slots leave in order of arrival: a slot does not leave before
+all slots that arrived earlier. The difference of the times of two items decides whether they may pair.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ from stream.table.counters import COUNTERS
 from stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
 from stream.table.pages import Pages, grow
 
-# Posting numbers are stored modulo 2**32 and links as 32-bit distances; half of that may live at a time.
+# Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
 POSTINGS_MAX = 1 << 31
-# A segment of the heads is rebuilt at least this often, so that no expired head outlives the numbering modulo 2**32.
+# A segment of the heads is rebuilt at least this often, so that expired heads are dropped before numbers repeat.
 _SWEEP_POSTINGS = 1 << 30
 _CANDIDATES_START = 1 << 14
 _ID_BYTES_MAX = (1 << 16) - 1
@@ -70,7 +70,7 @@ _ID_BYTES_MAX = (1 << 16) - 1
 
 class Candidates(NamedTuple):
     """The m candidates of a batch: place in the batch (``int32[m]``), slot (``int64[m]``), same content (``bool[m]``);
-    and the place of the first item that was not read."""
+    and ``end``, the place of the first item that was not read."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -81,8 +81,8 @@ class Candidates(NamedTuple):
 class BandTable:
     """A windowed table of buckets; see the module for the steps.
 
-    ``width`` is the bytes of the fixed part of an item's evidence. Room for ragged parts and for payloads is made when
-    the first of them comes.
+    ``width`` is the bytes of the fixed part of an item's evidence. The table allocates room for ragged parts and for
+    payloads when the first of them arrives.
     """
 
     def __init__(self, width: int, limits: Limits) -> None:
@@ -151,10 +151,10 @@ class BandTable:
         self._slots.release(oldest)
 
     def undo(self) -> None:
-        """Close the step as if it had never been opened."""
+        """Close the step and restore the table as it was at ``begin``."""
         assert self._before is not None, "no step is open"
         step.undo(self._store, self._journal, self._base)
-        self._found.length[0] = 0  # of a batch that an exception cut short
+        self._found.length[0] = 0  # an exception may have left candidates
         self._store.state[:] = self._before
         self._before = None
 
@@ -164,13 +164,13 @@ class BandTable:
     ) -> Candidates:  # fmt: skip
         """Probe the buckets of each item, then add it, item by item; each candidate once, in order of the items.
 
-        It begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``; ``end``
-        says where to go on. So a batch in slices gives the same candidates as the whole batch. ``limits`` replace those
-        of the table in this call; the bounds of memory must be the same.
+        The call begins at item ``first`` and stops after the item that brings the candidates to ``candidates_max``;
+        ``end`` says where to continue. So a batch in slices gives the same candidates as the whole batch. ``limits``
+        replace the table's limits in this call; the bounds of memory must be the same.
 
-        With ``add=False`` nothing changes but the counts (many-one), and no room is made: an item that the next one
-        would push out by ``Limits.items`` is still a candidate. With ``probe=False`` it looks nothing up (a replay).
-        Raises ``CapacityError`` when more postings would live at a time than can be numbered.
+        With ``add=False`` (many-one) only the counts change, and no item is evicted: the oldest item is a candidate
+        even if the window is full. With ``probe=False`` (a replay) nothing is looked up. Raises ``CapacityError`` if
+        more postings would live at a time than can be numbered.
         """
         assert not add or self._before is not None, "no step is open"
         assert candidates_max >= 1, candidates_max
@@ -181,7 +181,7 @@ class BandTable:
             self._store.seen[:] = 0
             self._epoch = 1
         epoch = np.uint32(self._epoch)
-        self._epoch += n  # now: what a batch marked that an exception cut short means nothing to the next
+        self._epoch += n  # before the run: if it fails, the next batch must not read its marks
         longest = int(np.diff(items.key_starts).max(initial=0))
         if longest > len(self._scratch.heads):
             self._scratch = new_scratch(longest)
@@ -211,11 +211,11 @@ class BandTable:
         assert self._before is not None, "no step is open"
         removals = int(self._store.state[REMOVALS])
         while not step.remove(self._store, items, items.keys[1], self._base, self._journal):
-            # What was flagged before the journal was full stays flagged, and is journaled.
+            # Slots flagged before the journal was full stay flagged; the journal holds them.
             self._grow_journal(0)
         return int(self._store.state[REMOVALS]) - removals
 
-    # What is in it
+    # Contents
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
@@ -251,7 +251,7 @@ class BandTable:
         return out, starts
 
     def times(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The event times of slots of the window in microseconds, ``NO_TIME`` for those that came without one."""
+        """The event times of slots of the window in microseconds, ``NO_TIME`` for items without one."""
         places = self._places(slots)
         return np.where(self._store.flags[places] & UNTIMED, NO_TIME, self._store.times[places])
 
@@ -272,32 +272,33 @@ class BandTable:
 
     @property
     def slot_end(self) -> int:
-        """The number that the next item will have."""
+        """The slot number of the next item."""
         return int(self._store.state[SLOT_END])
 
     def set_stream_time(self, time: int) -> None:
-        """Let an empty table begin at a time in microseconds, as if an item of that time had been and gone."""
+        """Let an empty table begin at a time in microseconds, as if an item of that time had expired."""
         assert self.slot_end == 0, "only an empty table can start at a time"
         self._store.state[[STREAM_TIME, FIRST_TIME]] = time
 
     def pass_time(self, time: int) -> None:
-        """Advance stream time to a time in microseconds, as if an item of that time had been and gone."""
+        """Advance stream time to a time in microseconds, as if an item of that time had arrived and expired."""
         assert self._before is not None, "no step is open"
         step.advance(self._store, self.limits, time)
 
     def counts(self) -> dict[str, int]:
-        """What has happened since the table was made, by name: items, candidates, copies, late, expired, ..."""
+        """The counters since the table was made, by name: items, candidates, copies, late, expired, ..."""
         return {name: int(self._store.state[STATE_FIELDS.index(name)]) for name in COUNTERS}
 
     @property
     def posting_end(self) -> int:
-        """How many postings were ever added, those of contents and ids included."""
+        """How many postings were ever added, postings of contents and ids included."""
         return int(self._store.state[POSTING_END])
 
     def bucket_lengths(self, items: int) -> npt.NDArray[np.int64]:
-        """How many postings each bucket of the newest ``items`` items holds, the item's own counted, as ``int64[m]``.
+        """The number of postings in each bucket of the newest ``items`` items, ``int64[m]``.
 
-        Older postings only: exact for the newest item of a bucket. Counted up to ``bucket_candidates`` of the limits.
+        It counts an item's own posting and older ones: the whole bucket for its newest item. It stops at
+        ``bucket_candidates`` of the limits.
         """
         first = max(self.oldest, self.slot_end - items)
         out = np.empty(self._store.state[POSTING_END] - self._first_posting(first), np.int64)
@@ -323,7 +324,7 @@ class BandTable:
     # Growing
 
     def _reserve(self, items: Items) -> None:
-        """Places for all of a batch, before the kernel starts."""
+        """Allocate places for a whole batch, before the kernel starts."""
         state, width = self._store.state, self._store.fixed.shape[1]
         assert items.fixed.shape == (len(items.times), width), items.fixed.shape
         assert np.diff(items.id_starts).max(initial=0) <= _ID_BYTES_MAX, "the length of an id stands in 16 bits"
@@ -336,7 +337,7 @@ class BandTable:
             )
         self._slots.extend(int(state[SLOT_END]) + len(items.times))
         self._postings.extend(postings)
-        # An id that does not fit the rest of its page starts the next one, which leaves less than its length unused.
+        # An id that does not fit the rest of a page starts the next page; fewer bytes than its length stay unused.
         pages = 2 + (2 * len(items.ids) + len(items.ragged) >> BYTE_PAGE_BITS)
         self._bytes.extend(int(state[BYTE_END]) + (pages + 1 << BYTE_PAGE_BITS))
         for array in _slot_arrays(self._store):
@@ -373,7 +374,7 @@ class BandTable:
         return found
 
     def _sweep(self) -> None:
-        """Rebuild one segment that has not been for long; see ``heads``."""
+        """Rebuild the next segment if its last rebuild is long ago; see ``heads``."""
         end = int(self._store.state[POSTING_END])
         segment = self._sweep_next
         if end - int(self._swept[segment]) > _SWEEP_POSTINGS:

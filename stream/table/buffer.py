@@ -1,7 +1,7 @@
-"""The buffer of candidates, as kernels: note a candidate, count the keys that it shares, drop it if they are too few.
+"""The buffer of candidates, as kernels: note a candidate, count its common keys, drop it if they are too few.
 
-``store.noted`` has the place in the buffer of each slot that the current probe has seen. It is read only for slots
-whose mark in ``store.seen`` is that of the current probe, so it needs no cleaning.
+``store.noted`` has the place in the buffer of each slot that the current probe has seen. Kernels read it only for slots
+that ``store.seen`` marks with the number of the current probe, so it is never cleared.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NOT_NOTED = np.uint32(0xFFFFFFFF)
 
 @inlined
 def note(found, i, slot, identical):
-    """Note one candidate; ``run`` has made room."""
+    """Note one candidate; ``run`` has made sure that there is room."""
     n = found.length[0]
     found.items[n] = np.int32(i)
     found.slots[n] = slot
@@ -28,7 +28,7 @@ def note(found, i, slot, identical):
 def expect(store, found, place, candidate, least):
     """Prepare to count for the slot at ``place``, whose ``candidate`` (``NONE``: no candidate) is noted next.
 
-    ``least``: the number of common keys that it needs; the first one is found already.
+    ``least`` is the number of common keys that a candidate needs; the first common key is already found.
     """
     at = found.length[0]
     store.noted[place] = _NOT_NOTED if candidate == NONE else np.uint32(at)
@@ -45,7 +45,7 @@ def count_common(store, found, place):
 
 @inlined
 def drop_short(found, begun):
-    """Drop the candidates from ``begun`` on that miss common keys."""
+    """Drop the candidates from ``begun`` on that have too few common keys."""
     kept = begun
     for n in range(begun, found.length[0]):
         if found.missing[n] <= 0:

@@ -1,19 +1,19 @@
 """The chains of a band table: probe, then add, item by item, as kernels over the table's arrays.
 
 Theory of operation. A **posting** is one number; ``links[posting]`` is the distance to the next older posting of its
-bucket, 0 at the end, and the map of ``heads`` knows the newest. So a bucket is a chain, strictly newest first. A link
-that leads below the oldest live posting is the end of the chain: expiry need not touch it.
+bucket, 0 at the end; ``heads`` maps a key to the newest posting. So a bucket is a chain, strictly newest first. A link
+to a posting below the oldest live one ends the chain, so expiry changes no link.
 
-A **slot** holds one item. Its postings are consecutive: first the one of its *content*, then the one of its *id*, then
-those of its bucket keys. So identical content and earlier versions are found in the same structure as everything else.
+A **slot** holds one item. Its postings are consecutive: first its *content*, then its *id*, then its bucket keys. So
+one structure finds identical contents, earlier versions and candidates.
 
 Flags of a slot. ``SUPERSEDED``: a newer copy of the same content is in the buckets instead, and the bucket postings of
-the slot are unlinked; one that is far down its chain is unlinked by a later walk. ``REMOVED``: its id was removed; the
-slot is never reported, but it still stands for older copies of its content. ``UNTIMED``: it has no event time.
+the slot are unlinked; a later walk unlinks a posting that is far down its chain. ``REMOVED``: its id was removed; the
+slot is never reported, but it still represents older copies of its content. ``UNTIMED``: it has no event time.
 
-A step is ``run`` over a batch, or a part of it: ``run`` returns early when an array must grow, before it touches the
-next item. What it overwrites of older items, it first writes to the journal, so that ``undo`` can restore it:
-the head of a bucket, a link, the flags of a slot. What it appends is forgotten by setting the counters back.
+``run`` processes a batch or a part of it. It returns early if an array must grow, before it touches the next item.
+Before ``run`` overwrites data of an older item (the head of a bucket, a link, the flags of a slot), it writes the data
+to the journal, so that ``undo`` can restore it. To forget appended data, ``undo``'s caller sets the counters back.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from stream.table.counters import COUNTERS
 from stream.table.heads import NONE, Heads, read_back
 
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
-# The time of an item that came without one before any item had one.
+# The stored time of an untimed item that arrived before the first event time.
 NO_TIME = np.int64(np.iinfo(np.int64).min)
-# A number of items, bytes or candidates that is never reached, small enough to be added to.
+# More items, bytes or candidates than there can be, and small enough for additions without overflow.
 NO_LIMIT = 1 << 62
-# Postings of a slot before those of its bucket keys.
+# Postings of a slot before its bucket keys.
 CONTENT, ID, KEYS = 0, 1, 2
 
 SLOT_PAGE_BITS, POSTING_PAGE_BITS, BYTE_PAGE_BITS = 10, 15, 16
@@ -44,14 +44,14 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
-# Places in ``Store.state``: the numbers a step moves, and what it counts.
+# Places in ``Store.state``: the positions that a step advances, and its counters.
 STATE_FIELDS = (
     "oldest",  # the oldest live slot
     "slot_end",  # the next slot to give out
     "posting_end",  # the next posting
     "byte_end",  # the next place for id bytes
     "stream_time",  # the greatest event time seen, in microseconds, or NO_TIME
-    "first_time",  # the first event time seen: that of every item before it
+    "first_time",  # the first event time seen; all items before it count with this time
     *COUNTERS,
 )
 (OLDEST, SLOT_END, POSTING_END, BYTE_END, STREAM_TIME, FIRST_TIME, ITEMS, CANDIDATES, COPIES, LATE, EXPIRED, EVICTED,
@@ -83,10 +83,14 @@ class Store(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What bounds a table: microseconds; items and bytes in the window; candidates of a bucket and of a probe; whether
-    copies are looked up by content; what two payloads of a bucket must satisfy (``admit``); and whether the buckets of
-    an item that has a copy are probed, too. ``counted``: the table has every key of an item, so that a candidate must
-    share as many keys as two payloads demand (``common_min``)."""
+    """The bounds of a table.
+
+    ``window`` and ``lateness`` are microseconds. ``items`` and ``bytes`` bound the window. ``bucket_candidates`` and
+    ``probe_candidates`` bound the candidates of a bucket and of a probe. ``by_content``: copies are looked up by
+    content. ``admit_ratio``: the bound on two payloads of a bucket (``admit``). ``ranking``: the buckets of an item
+    with a copy are probed, too. ``counted``: the table has every key of an item, so a candidate must share as many keys
+    as two payloads demand (``common_min``).
+    """
 
     window: int
     lateness: int
@@ -101,8 +105,10 @@ class Limits(NamedTuple):
 
 
 class Items(NamedTuple):
-    """A batch as the table sees it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first;
-    ``payloads`` has one for each key, or is empty."""
+    """A batch as the table reads it. Keys of item i: ``keys[key_starts[i]:key_starts[i+1]]``, content and id first.
+
+    ``payloads`` has one number for each key, or is empty.
+    """
 
     keys: npt.NDArray[np.uint64]
     key_starts: npt.NDArray[np.int64]
@@ -117,7 +123,7 @@ class Items(NamedTuple):
 
 
 class Journal(NamedTuple):
-    """What a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""
+    """The values that a step overwrote, oldest first; ``counts`` holds the lengths of the three lists."""
 
     head_keys: npt.NDArray[np.uint64]
     head_postings: npt.NDArray[np.int64]
@@ -129,8 +135,8 @@ class Journal(NamedTuple):
 
 
 class CandidateBuffer(NamedTuple):
-    """Candidates that a run has found: the item (place in the batch), the slot, whether the contents are equal, and how
-    many common keys are still missing."""
+    """The candidates of a run: the item (place in the batch), the slot, whether the contents are equal, and how many
+    common keys are still missing."""
 
     items: npt.NDArray[np.int32]
     slots: npt.NDArray[np.int64]
@@ -140,7 +146,7 @@ class CandidateBuffer(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For each key of the current item: the head of its bucket, the place of that head, what a new posting links to."""
+    """For each key of the current item: the head of its bucket, the place of the head, the target of a new posting."""
 
     heads: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
@@ -148,8 +154,10 @@ class Scratch(NamedTuple):
 
 
 class Options(NamedTuple):
-    """What ``run`` does with each item: whether it probes and adds, the number of the first probe (``epoch``), the
-    posting that 32-bit numbers are read back from (``base``, see ``heads``), and where it stops."""
+    """What ``run`` does with each item: whether it probes and adds, and where it stops.
+
+    ``epoch`` is the number of the first probe; ``base`` the posting from which 32-bit numbers are read (see ``heads``).
+    """
 
     probe: bool
     add: bool
@@ -159,7 +167,7 @@ class Options(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What ``run`` writes next to the store."""
+    """The arrays that ``run`` writes in addition to the store."""
 
     journal: Journal
     found: CandidateBuffer
@@ -167,8 +175,8 @@ class Work(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """The current item: its place in the batch, its number of keys, its time, whether it came without one, and the
-    oldest live posting."""
+    """The current item: its place in the batch, its number of keys, its time, whether it is untimed, and the oldest
+    live posting."""
 
     place: int
     keys: int
@@ -200,28 +208,28 @@ def new_scratch(keys: int) -> Scratch:
 
 @inlined
 def slot_place(store, slot):
-    """Where a slot stands in the slot arrays."""
+    """The place of a slot in the slot arrays."""
     page = (slot >> SLOT_PAGE_BITS) & (len(store.slot_map) - 1)
     return (np.int64(store.slot_map[page]) << SLOT_PAGE_BITS) | (slot & ((1 << SLOT_PAGE_BITS) - 1))
 
 
 @inlined
 def posting_place(store, posting):
-    """Where a posting stands in ``links``."""
+    """The place of a posting in ``links``."""
     page = (posting >> POSTING_PAGE_BITS) & (len(store.posting_map) - 1)
     return (np.int64(store.posting_map[page]) << POSTING_PAGE_BITS) | (posting & ((1 << POSTING_PAGE_BITS) - 1))
 
 
 @inlined
 def byte_place(store, number):
-    """Where a byte stands in ``bytes``; an id lies within one page, ragged evidence goes over as many as it needs."""
+    """The place of a byte in ``bytes``; an id lies within one page, ragged evidence takes as many pages as it needs."""
     page = (number >> BYTE_PAGE_BITS) & (len(store.byte_map) - 1)
     return (np.int64(store.byte_map[page]) << BYTE_PAGE_BITS) | (number & (_BYTE_PAGE - 1))
 
 
 @inlined
 def first_posting(store, slot, base):
-    """The number of a slot's first posting; for the slot after the last one, the next posting to give out."""
+    """The number of a slot's first posting; for the slot after the last one, the number of the next posting."""
     if slot == store.state[SLOT_END]:
         return store.state[POSTING_END]
     return read_back(store.starts[slot_place(store, slot)], base)
@@ -229,7 +237,7 @@ def first_posting(store, slot, base):
 
 @inlined
 def slot_of(store, posting, base):
-    """The slot that a live posting belongs to."""
+    """The slot of a live posting."""
     group = np.uint64(store.groups[posting_place(store, posting) >> GROUP_BITS])
     end = np.uint64(store.state[SLOT_END])
     slot = max(np.int64(end - ((end - group) & _LOW32)), store.state[OLDEST])
@@ -249,7 +257,7 @@ def older(store, posting, live):
 
 @inlined
 def same_id(store, place, items, i):
-    """Whether a slot holds a version of item ``i``'s id."""
+    """Whether a slot has the id of item ``i``."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     if np.int64(store.id_lengths[place]) != end - first:
         return False
@@ -262,7 +270,7 @@ def same_id(store, place, items, i):
 
 @inlined
 def event_time(store, time):
-    """Return the time of an item; items before the first event time have that time."""
+    """Return the time of an item; the first event time for items that arrived before it."""
     return store.state[FIRST_TIME] if time == NO_TIME else time
 
 
@@ -270,8 +278,8 @@ def event_time(store, time):
 def eligible_copy(store, limits, slot, items, item, base):
     """Return the newest copy of a slot's content that may pair with ``item``, usually the slot itself, or ``NONE``.
 
-    It is an older copy if the slot is removed, is a version of the item's own id, or lies outside the window of a late
-    item, and the older copy does not.
+    A slot may not pair if it is removed, has the item's own id, or lies outside the window of a late item; then an
+    older copy may.
     """
     place = slot_place(store, slot)
     content = store.contents[place]

@@ -1,4 +1,4 @@
-"""The counters of a table, declared once: their places in its state, their metrics and their words in a summary."""
+"""The counters of a table, declared once: their places in the state, their metrics and their words in a summary."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Counter(NamedTuple):
-    """A row of ``COUNTERS``: what a table counts from its start on."""
+    """A row of ``COUNTERS``: a number that a table counts from its start on."""
 
     unit: str
     meaning: str  # the help text of the metric; empty: no metric, because another one says it better

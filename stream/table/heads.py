@@ -1,17 +1,17 @@
 """The heads: one open-addressed map from bucket key to the newest posting of the bucket.
 
-Theory of operation. The top 9 bits of a key choose one of 512 segments, the next 32 are its tag. A segment is a
+Theory of operation. The top 9 bits of a key choose one of 512 segments, the next 32 bits are its tag. A segment is a
 linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 0 for empty; its entries lie in pages
-of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys that agree in them share a chain; the
-evidence separates their items later, which costs time and never makes a wrong pair.
+of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys with equal 41 bits share a chain. Their
+evidence separates their items later: a shared chain costs time and never makes a wrong pair.
 
 - A posting number is stored modulo 2**32 and read back as the number at or after ``base``, the oldest posting of the
   window. A head whose posting has left the window reads back as a future number: the head is expired, and skipped.
-- Nothing is deleted when items expire. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped,
-  and it takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion
-  costs two moves on average.
+- Expiry deletes no head. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped, and the segment
+  takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion costs
+  two moves on average.
 - A segment that does not fill up is rebuilt after 2**30 postings (``BandTable._sweep``), long before numbers repeat.
-- In a step, ``base`` stays what it was when the step began, so that the step can be undone.
+- ``base`` does not change during a step, so that the step can be undone.
 
 Only ``put_at`` and ``rebuild`` change heads, inside a step of the table.
 """
@@ -34,9 +34,9 @@ SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
 _PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
-# A segment is rebuilt when so full, and then has the least size of its own series (a page, times 1.5 a step) that what
-# lives fills to at most ``_LOAD_FIT``. The series of the segments are shifted against each other, so that they do not
-# all grow at once: what is allocated stays at about 1.45 times what lives.
+# A segment is rebuilt when it is full to ``_LOAD_MAX``. Sizes form a series: a page, times 1.5 at each step. A rebuilt
+# segment has the least size that its live heads fill to at most ``_LOAD_FIT``. Each segment has its own shifted series,
+# so that they do not all grow at once: allocated places stay at about 1.45 times the live heads.
 _LOAD_MAX = 0.85
 _LOAD_FIT = 0.70
 _GROWTH = 1.5
@@ -46,12 +46,12 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 _SEGMENT_SHIFT = np.uint64(64 - SEGMENT_BITS)
 _TAG_SHIFT = np.uint64(32 - SEGMENT_BITS)
 
-# What ``rebuild`` answers.
+# Results of ``rebuild``.
 DONE, NEEDS_PAGES = 0, 1
 
 
 class Heads(NamedTuple):
-    """The arrays of the map: entries by page, the pages of each segment, its places and how many are taken."""
+    """The arrays of the map: entries by page, and for each segment its pages, its places and how many are used."""
 
     entries: npt.NDArray[np.uint64]
     pages: npt.NDArray[np.int32]
@@ -63,7 +63,7 @@ class Heads(NamedTuple):
 
 
 def empty_heads() -> Heads:
-    """A map without a key: one page a segment."""
+    """An empty map: one page for each segment."""
     return Heads(
         entries=np.zeros(SEGMENTS * _PAGE, np.uint64),
         pages=np.arange(SEGMENTS, dtype=np.int32).reshape(SEGMENTS, 1).repeat(2, axis=1),
@@ -76,7 +76,7 @@ def empty_heads() -> Heads:
 
 
 def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
-    """Make a rebuild of ``segment`` for ``extra`` more keys possible: more free pages, a wider page table."""
+    """Add free pages and widen the page table, so that ``segment`` can be rebuilt with ``extra`` more keys."""
     wanted = 2 * (int(heads.places[segment]) + 2 * extra) // _PAGE + 1
     pages = heads.pages
     if wanted > pages.shape[1]:
@@ -89,7 +89,7 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
     scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
-    grow(heads.entries, (total + chunk) * _PAGE)  # last: until here nothing has changed, should memory be short
+    grow(heads.entries, (total + chunk) * _PAGE)  # last: if memory is short, nothing has changed yet
     heads.free_count[0] = count + chunk
     return heads._replace(pages=pages, free=free, scratch=scratch)
 
@@ -108,7 +108,7 @@ def _tag(key):
 
 @inlined
 def _home(tag, places):
-    """Where the probing of a tag starts: at the first entry of a cache line, so that it seldom needs a second."""
+    """The position where the search for a tag starts: the first entry of a cache line, so that one line mostly does."""
     return np.int64((tag * (np.uint64(places) >> _LINE_BITS)) >> _U32) << np.int64(_LINE_BITS)
 
 
@@ -125,7 +125,7 @@ def entry_at(heads, segment, position):
 
 @machine_code
 def _prefetch(typing, array, place):
-    """Ask for the cache line of ``array[place]`` without waiting for it."""
+    """Prefetch the cache line of ``array[place]``."""
 
     def code(context, builder, signature, arguments):
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -142,7 +142,7 @@ def _prefetch(typing, array, place):
 
 @inlined
 def warm(heads, keys):
-    """Ask for the two cache lines where each key starts, so that the misses of many keys overlap."""
+    """Prefetch the two cache lines where the search for each key starts, so that the misses of many keys overlap."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
@@ -152,7 +152,7 @@ def warm(heads, keys):
 
 @inlined
 def locate(heads, key, base, end):
-    """The newest posting of a bucket in ``[kept, end)`` or ``NONE``, and the place where its head stands or would."""
+    """The newest posting of a bucket in ``[base, end)`` or ``NONE``, and the place of its head, also for a new head."""
     segment = np.int64(key >> _SEGMENT_SHIFT)
     tag = _tag(key)
     places = heads.places[segment]
@@ -167,7 +167,7 @@ def locate(heads, key, base, end):
         if entry >> _U32 == tag:
             return (posting if posting < end else NONE), place
         if reuse == NONE and posting >= end:
-            reuse = place  # an expired head of another bucket; go on, in case the key itself stands further on
+            reuse = place  # an expired head of another bucket; the head of this key may still follow
         position += 1
         if position == places:
             position = 0
@@ -175,7 +175,7 @@ def locate(heads, key, base, end):
 
 @inlined
 def put_at(heads, key, place, posting, base):
-    """Make ``posting`` the head of a bucket at its place; ``NONE`` leaves an expired head there."""
+    """Write ``posting`` as the head of a bucket to its place; ``NONE`` writes an expired head."""
     if heads.entries[place] == np.uint64(0):
         heads.used[np.int64(key >> _SEGMENT_SHIFT)] += 1
     number = base - 1 if posting == NONE else posting
@@ -184,7 +184,7 @@ def put_at(heads, key, place, posting, base):
 
 @raw_inner
 def make_room(heads, keys, base, end):
-    """Room for every key of one item; ``NONE``, or the segment that needs more free pages than there are."""
+    """Make room for every key of one item; returns ``NONE``, or a segment for which there are too few free pages."""
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         # All keys of an item may fall into one segment.
@@ -197,7 +197,7 @@ def make_room(heads, keys, base, end):
 
 @raw_kernel
 def rebuild(heads, segment, extra, base, end):
-    """Drop the expired heads of a segment and fit its pages to the rest; ``NEEDS_PAGES`` changes nothing."""
+    """Drop the expired heads of a segment and fit its pages to the rest; on ``NEEDS_PAGES`` nothing has changed."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
     live = heads.scratch

@@ -1,4 +1,4 @@
-"""Pages: places for numbers that only grow, in arrays that are never copied whole.
+"""Pages: places for increasing numbers, in arrays that are never copied whole.
 
 Theory of operation. Slots, postings and id bytes are numbered 0, 1, 2, ... without end. A number has a place in a page
 of ``2**page_bits`` places. ``map`` gives the physical page of a logical page: a ring of ``int32``, indexed by the low
@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-# Arrays grow by at least one page and at most an eighth, so that what is allocated stays near what is used.
+# Arrays grow by at least one page and at most an eighth, so that the allocated room stays near the used room.
 _GROWTH_DIVISOR = 8
 
 
@@ -37,7 +37,7 @@ class Pages:
 
     @property
     def free_pages(self) -> int:
-        """How many of them hold nothing."""
+        """How many physical pages are free."""
         return len(self._free)
 
     def extend(self, numbers_end: int) -> None:
@@ -54,14 +54,14 @@ class Pages:
             self._next += 1
 
     def release(self, numbers_first: int) -> None:
-        """Give back the pages of which every number is below ``numbers_first``."""
+        """Free the pages whose numbers are all below ``numbers_first``."""
         first = min(numbers_first >> self.page_bits, self._next)
         while self._first < first:
             self._free.append(int(self.map[self._first % len(self.map)]))
             self._first += 1
 
     def at(self, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return where mapped numbers stand in the arrays, ``int64[m]``."""
+        """Return the places of mapped numbers in the arrays, ``int64[m]``."""
         pages = self.map[(numbers >> self.page_bits) % len(self.map)].astype(np.int64)
         return np.asarray(pages << self.page_bits | numbers & ((1 << self.page_bits) - 1))
 

@@ -1,7 +1,8 @@
-"""One step of a band table over a batch, as kernels: expire, probe, then add; and the way back (``undo``).
+"""One step of a band table over a batch, as kernels: expire, probe, then add; and ``undo``.
 
-The order inside ``run`` is the meaning of the stream, so it stands on one screen: for each item, make room (or return,
-with nothing done, for the caller to grow an array), let time pass, look the content up, walk the buckets, append.
+The order inside ``run`` defines the stream's meaning, so ``run`` fits on one screen. For each item: check the room (if
+an array must grow, return before the item changes anything), advance time, look up the content, walk the buckets,
+append.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from stream.table.heads import NONE, locate, make_room, put_at, warm
 
 NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1
-# How many items ahead the heads are fetched: two items take about as long as memory does.
+# How many items ahead the heads are prefetched: two items take about as long as a read from memory.
 AHEAD = 2
 _HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
@@ -139,7 +140,7 @@ def advance(store, limits, time):
 
 @inlined
 def expire(store, limits):
-    """Let the oldest items go that have left the window."""
+    """Expire the oldest items whose time has left the window."""
     state = store.state
     if limits.window != NO_WINDOW and state[STREAM_TIME] != NO_TIME:
         horizon = state[STREAM_TIME] - limits.window - limits.lateness
@@ -209,7 +210,7 @@ def walk(store, limits, items, item, top, options, work):
     for j in range(KEYS, item.keys):
         posting = scratch.targets[j]
         if found.length[0] - begun == limits.probe_candidates:
-            continue  # what is not walked stays linked as it is
+            continue  # a bucket that is not walked keeps its links
         scratch.targets[j] = NONE
         newer = NONE
         visited = 0
@@ -225,7 +226,7 @@ def walk(store, limits, items, item, top, options, work):
                 if newer == NONE:
                     scratch.targets[j] = posting
                 newer = posting
-                if not hidden:  # a hidden posting here is of a content or an id whose key shares the chain: it stays
+                if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
                     if found.length[0] - begun == limits.probe_candidates:
                         break
                     if visited == limits.bucket_candidates:
@@ -255,16 +256,16 @@ def walk(store, limits, items, item, top, options, work):
 
 @inlined
 def unlink(store, limits, item, top, base, work):
-    """Take the postings of slot ``top`` out of the buckets of ``item``, which is a copy of it and walks no bucket.
+    """Unlink the postings of slot ``top`` from the buckets of ``item``, a copy of the slot that walks no bucket.
 
-    The way to a posting is as long as the number of newer postings of its bucket. It ends where a probe would end.
+    The search passes all newer postings of a bucket, up to as many as a probe would visit.
     """
     journal, scratch = work.journal, work.scratch
     first, end = first_posting(store, top, base) + KEYS, first_posting(store, top + 1, base)
     for j in range(KEYS, item.keys):
         newer, posting = NONE, scratch.targets[j]
         for _ in range(limits.bucket_candidates):
-            if posting < end:  # there, or not in this bucket
+            if posting < end:  # found, or not in this bucket
                 break
             newer = posting
             posting = older(store, posting, item.live)
@@ -294,10 +295,10 @@ def append(store, items, item, base, work):
         key, posting = items.keys[first + j], start + j
         before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
         if j > 0 and store.heads.entries[to] != np.uint64(0):
-            # An earlier key of this very item may have used the place, or added to the bucket.
+            # An earlier key of the same item may have used the place, or added to the bucket.
             before, to = locate(store.heads, key, base, end)
             if before >= start:
-                # That key's posting stays in the chain if it is the content's or the id's; else this one stands for it.
+                # The earlier posting stays in the chain if it is the content or the id; else this one replaces it.
                 target = before if before < start + KEYS else older(store, before, base)
         at = posting_place(store, posting)
         store.links[at] = np.uint32(0) if target == NONE else np.uint32(posting - target)
@@ -316,7 +317,7 @@ def append(store, items, item, base, work):
 
 @inlined
 def append_bytes(store, place, items, i):
-    """Store the bytes of an id, which never straddles two pages, and after it the ragged part of the evidence."""
+    """Store the bytes of an id within one page, and after it the ragged part of the evidence."""
     first, end = items.id_starts[i], items.id_starts[i + 1]
     at = store.state[BYTE_END]
     mask = (1 << BYTE_PAGE_BITS) - 1
@@ -344,7 +345,7 @@ def append_bytes(store, place, items, i):
 
 @inlined
 def relink(store, posting, following, journal):
-    """Unlink what stands between two postings; put off to a later walk when the journal has no room."""
+    """Unlink the postings between two postings; if the journal is full, a later walk does it."""
     n = journal.counts[_LINKS]
     if n == len(journal.link_postings):
         return
@@ -357,7 +358,7 @@ def relink(store, posting, following, journal):
 
 @inlined
 def set_flag(store, slot, flag, journal):
-    """Set a flag of an older slot; ``run`` has made room."""
+    """Set a flag of an older slot; ``run`` has made sure that the journal has room."""
     n = journal.counts[_FLAGS]
     place = slot_place(store, slot)
     journal.flag_slots[n] = slot
@@ -368,7 +369,7 @@ def set_flag(store, slot, flag, journal):
 
 @raw_kernel
 def remove(store, items, key, base, journal):
-    """Flag every live version of the one id in ``items`` as removed; false if the journal is full before the last."""
+    """Flag every live version of the one id in ``items`` as removed; false if the journal fills up before the last."""
     live = first_posting(store, store.state[OLDEST], base)
     posting, _ = locate(store.heads, key, base, store.state[POSTING_END])
     while posting != NONE and posting >= live:
@@ -385,7 +386,7 @@ def remove(store, items, key, base, journal):
 
 @raw_kernel
 def undo(store, journal, base):
-    """Restore what the journal holds, newest first; the caller then sets the state back."""
+    """Restore the values in the journal, newest first; the caller then restores the state."""
     for n in range(journal.counts[_HEADS] - 1, -1, -1):
         key = journal.head_keys[n]
         _, to = locate(store.heads, key, base, store.state[POSTING_END])

@@ -20,7 +20,7 @@ from stream.table.heads import NONE
 
 @raw_kernel
 def bucket_lengths(store, first, most, base, out):
-    """The number of live postings from each bucket posting of the slots from ``first`` on; returns how many."""
+    """Count the live postings from each bucket posting of the slots from ``first`` on; returns how many counts."""
     live = first_posting(store, store.state[OLDEST], base)
     n = 0
     for slot in range(first, store.state[SLOT_END]):
@@ -43,7 +43,7 @@ def posting_of(store, slot, base):
 
 @raw_kernel
 def places(store, slots, out):
-    """Where slots stand in the slot arrays, ``int64[m]``."""
+    """The places of slots in the slot arrays, ``int64[m]``."""
     for n in range(len(slots)):
         out[n] = slot_place(store, slots[n])
 

@@ -1,4 +1,4 @@
-"""The window of a band table as columns, to be held by another one: slots, contents, counted times."""
+"""The window of a band table as columns, for another table: slots, contents, counted times."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, ol
 from stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
 
 _LOW32, _U32 = np.uint64(0xFFFFFFFF), np.uint64(32)
-# Where the segment and the tag of a key stand in its 64 bits.
+# The positions of segment and tag in the 64 bits of a key.
 _SEGMENT_SHIFT, _TAG_SHIFT = np.uint64(64 - SEGMENT_BITS), np.uint64(32 - SEGMENT_BITS)
 
 
 class Window(NamedTuple):
     """The documents of a window in order of arrival; ``removed`` (``bool[m]``) says which were removed.
 
-    ``slots`` (``int64[m]``); ``contents`` (``uint64[m, 2]``), of whose first halves only the 41 bits are known that the
-    table compares, the others are 0; ``counted_times`` (``int64[m]``, microseconds): of a document without a time, the
-    stream time when it came.
+    ``slots`` (``int64[m]``). ``contents`` (``uint64[m, 2]``): the first half has only the 41 bits that the table
+    compares; its other bits are 0. ``counted_times`` (``int64[m]``, microseconds): a document without a time has the
+    stream time of its arrival.
     """
 
     slots: npt.NDArray[np.int64]
@@ -45,9 +45,9 @@ def window_of(table: BandTable) -> Window:
 
 @raw_kernel
 def _content_keys(store, first, base, out):
-    """The keys of the contents of the slots from ``first`` on, ``uint64[m]``: the 41 bits of each that the heads keep.
+    """The content keys of the slots from ``first`` on, ``uint64[m]``, each with the 41 bits that the heads store.
 
-    A slot does not store the key of its content: it is that of the bucket whose chain holds the slot's first posting.
+    A slot does not store its content key: the chain that holds the slot's first posting has this key.
     """
     heads = store.heads
     live = first_posting(store, first, base)

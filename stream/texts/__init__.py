@@ -1,1 +1,1 @@
-"""Texts -> features: normalised code points, cut into shingles or words, each a 64-bit hash."""
+"""Texts -> features: normalised code points, split into shingles or words, each a 64-bit hash."""

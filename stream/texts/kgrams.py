@@ -1,12 +1,13 @@
-"""Hashes of k-grams: the kernels that every shingling of consecutive units shares.
+"""Hashes of k-grams: the kernels for every shingling of consecutive units.
 
-A k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64, mixed. The
-polynomials of the first k - 1 units are computed for all places of a block at once by doubling: the grams of length 2m
-are those of length m, times B^m, plus those of length m further on. So k = 5 takes three passes and k = 9 four, each of
-which the compiler turns into vector code; a rolling hash needs one multiplication after another. The last unit and the
-mixing are one more pass. The 1 added to each unit keeps a NUL from vanishing.
+The hash of a k-gram of units u (code points, or hashes of words) is the polynomial sum (u_j + 1) B^(k-1-j) modulo 2^64,
+mixed. The polynomials of the first k - 1 units are computed for all places of a block at once by doubling: a gram of
+length 2m is the gram of length m at its place, times B^m, plus the gram of length m that follows. So k = 5 takes three
+passes and k = 9 takes four. The compiler turns each pass into vector code; in a rolling hash, each multiplication would
+wait for the one before. The last unit and the mixing take one more pass. Each unit is increased by 1, so that a NUL
+does not vanish.
 
-What a block needs stays in the first cache: on 5 kB texts that halves the time.
+The data of a block stay in the first cache: on 5 kB texts this halves the time.
 
 Source: Mining of Massive Datasets, 3.2.
 """
@@ -27,7 +28,7 @@ _ONE = np.uint64(1)
 
 
 class GramScratch(NamedTuple):
-    """What the kernels write: two arrays of ``BLOCK`` + k grams, ``uint64``."""
+    """The arrays that the kernels write: two of ``BLOCK`` + k grams, ``uint64``."""
 
     grams: npt.NDArray[np.uint64]
     other: npt.NDArray[np.uint64]
@@ -42,8 +43,8 @@ def gram_scratch(k: int) -> GramScratch:
 def _prefixes(units, length, scratch):
     """Write the polynomials of ``length`` consecutive units to ``scratch.grams``.
 
-    They are those at every place of a block but the last ``length``; ``units`` holds at most ``BLOCK`` + ``length``. A
-    pass reads one array and writes the other: in place, the compiler could not know that it may work in vectors.
+    A block has a polynomial for every place but the last ``length``; ``units`` holds at most ``BLOCK`` + ``length``. A
+    pass reads one array and writes the other: in place, the compiler could not prove that vector code is correct.
     """
     n = len(units)
     grams, other = scratch
@@ -54,7 +55,7 @@ def _prefixes(units, length, scratch):
     top = 1
     while length >> (top + 1):
         top += 1
-    if (top - 1) & 1:  # of passes that exchange the arrays
+    if (top - 1) & 1:  # an odd number of passes exchanges the arrays
         grams, other = other, grams
     further = units[1:]
     for i in range(n - 1):
@@ -88,7 +89,7 @@ def kgrams(units, k, scratch, out):
 
 @raw_inner
 def _double(grams, further, power, out):
-    """Grams of twice the length. A loop over slices that start at 0 is one that compiles to vector code."""
+    """Grams of twice the length. A loop over slices that start at 0 compiles to vector code."""
     for i in range(len(further)):
         out[i] = grams[i] * power + further[i]
 

@@ -1,13 +1,14 @@
-"""Normalisation: texts -> code points on which the shingles are cut.
+"""Normalisation: texts -> code points, from which shingles are made.
 
-With everything on, a text becomes NFKC, case folded, NFKC once more (folding can undo it), each run of white space one
-blank, stripped. White space is what ``str.isspace`` says, 0x1C to 0x1F included. Lone surrogates are refused in every
-mode: they have no encoding, so no two systems would agree on their hash.
+With all steps on, a text is converted to NFKC, case folded, and converted to NFKC again (folding can undo it). Then
+each run of white space becomes one blank, and blanks at the ends are removed. White space is defined by
+``str.isspace``, 0x1C to 0x1F included. Lone surrogates are refused in every mode: they have no encoding, so two systems
+would not agree on their hash.
 
-Two compiled paths do this. ASCII texts need no table: NFKC leaves them alone and case folding is 32 added to A to Z.
-All other texts go through a table of every code point (``stream.texts.unicode_fold``). Both give what the chain of
-Python's own functions gives (``normalize``); property tests compare them. The result is columnar: all texts of a batch
-in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
+Two compiled paths normalise. ASCII texts need no table: NFKC does not change them, and case folding adds 32 to A to Z.
+All other texts go through a table of every code point (``stream.texts.unicode_fold``). Both paths give the result of
+the chain of Python's own functions (``normalize``); property tests compare them. The result is columnar: all texts of a
+batch in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ _TAB, _TABS = np.uint8(0x09), np.uint8(5)
 _SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
 
 _NO_WIDE = np.empty(0, np.uint32)
-# Room for the results, as a multiple of the raw code points: enough for text, then enough for anything (U+FDFA becomes
-# 18 code points). And a little more, for short texts.
+# Room for the results, as a multiple of the raw code points: first enough for usual texts, then enough for any text
+# (U+FDFA becomes 18 code points). Short texts get a little more.
 _GROWTHS = (1.25, 19.0)
 _ROOM = 64
 
@@ -59,7 +60,7 @@ class CodePoints(NamedTuple):
 
 
 class NormalForm(NamedTuple):
-    """Which steps of normalisation are on; a field each of ``Config``."""
+    """Which steps of normalisation are on; each is a field of ``Config``."""
 
     nfkc: bool = True
     fold_case: bool = True
@@ -94,12 +95,12 @@ def fold(
     is_wide: npt.NDArray[np.bool_],
     form: NormalForm,
 ) -> CodePoints:
-    """Normalise a batch of texts that stand in two buffers.
+    """Normalise a batch of texts in two buffers.
 
     Args:
         raw_narrow: the ASCII texts, one after the other.
         raw_wide: the code points of the other texts, one after the other.
-        lengths: of each text, ``int64[n]``; becomes that of its result.
+        lengths: the length of each text, ``int64[n]``; overwritten with the length of its result.
         is_wide: which texts stand in ``raw_wide``, ``bool[n]``.
         form: the steps that are on.
     """
@@ -119,7 +120,7 @@ def fold(
 def _fold_unicode(
     raw: npt.NDArray[np.uint32], raw_starts: npt.NDArray[np.int64], raw_lengths: npt.NDArray[np.int64], form: NormalForm
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """The results of texts of code points, one after the other; their starts and lengths; which hold a surrogate."""
+    """Normalise texts of code points: the results, one after the other; starts; lengths; which hold a surrogate."""
     table = _table(form)
     surrogates = np.zeros(len(raw_starts), np.bool_)
     for growth in _GROWTHS:
@@ -149,13 +150,13 @@ def _table(form: NormalForm) -> FoldTable:
 
 
 def normalize(text: str, form: NormalForm) -> str:
-    """One text normalised, as a string: the general path, the same for ASCII and the rest (the tests' oracle)."""
+    """One text normalised by Python's own functions, as a string; the compiled paths give the same."""
     text = _UNICODE_STEPS[form.nfkc, form.fold_case](text)
     return " ".join(text.split()) if form.fold_space else text
 
 
 def encodable(text: str) -> bool:
-    """Whether the text has a UTF-8 form: none has with a lone surrogate."""
+    """Whether the text has a UTF-8 form; a text with a lone surrogate has none."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -200,7 +201,7 @@ def _place(starts, lengths, is_wide):
 
 @inner
 def _fold_narrow(codes, fold_case, fold_space, out):
-    """Fold one ASCII text; returns its new length. What most texts need is loops that compile to vector code."""
+    """Fold one ASCII text; returns its new length. The loops that run on most texts compile to vector code."""
     n = len(codes)
     for p in range(n):
         c = codes[p]
@@ -233,7 +234,7 @@ def _fold_runs(codes):
     before = _BLANK  # a run at the start is dropped, later ones leave one blank
     for p in range(len(codes)):
         c = codes[p]
-        codes[j] = c  # and overwrite it if it is to be dropped: no branch that words would mispredict
+        codes[j] = c  # the next one overwrites it if it must be dropped: no branch to mispredict at each word
         j += (c != _BLANK) | (before != _BLANK)
         before = c
     return j - 1 if j > 0 and before == _BLANK else j

@@ -1,19 +1,19 @@
-"""Words of plain letters without the automaton: the same hashes as ``token_hashes`` gives, sooner.
+"""Words of plain letters without the automaton: the same hashes as ``token_hashes``, in less time.
 
 Most words are a run of plain letters between blanks or punctuation. A code point belongs to one of four groups:
 
-- *hard*: blanks, line ends and most punctuation. What stands before one does not change what follows it, so the text
-  between two hard code points (a stretch) can be split alone.
+- *hard*: blanks, line ends and most punctuation. Text before a hard code point has no influence on the words after it,
+  so the text between two hard code points (a stretch) can be split alone.
 - *letter*: the plain letters of alphabetic scripts.
-- *bridge*: apostrophe, full stop, comma and the like. It joins two letters or digits and is no part of a word else.
+- *bridge*: apostrophe, full stop, comma and the like. It is part of a word only between two letters or two digits.
 - *other*: digits, marks, ideographs, emoji, and so on.
 
 A stretch of letters, with bridges before or after it, is one word. All other stretches go to the automaton.
 
-The hash of a word is a polynomial with base B. With S(t) = sum of (code point + 1) B^-p over the places p before t, the
-word from place s to e has the hash (S(e) - S(s)) B^(e-1) modulo 2^64, because B is odd and has an inverse. So one pass
-without a branch makes S and the places where the group changes. It works in blocks; a block begins with a letter after
-a hard code point.
+The hash of a word is a polynomial with base B, which is odd and so has an inverse modulo 2^64. With S(t) = sum of
+(code point + 1) B^-p over the places p before t, the word from place s to e has the hash (S(e) - S(s)) B^(e-1) modulo
+2^64. So one pass without a branch makes S and the places where the group changes. It works in blocks; a block begins
+with a letter after a hard code point.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from stream.kernels.compile import raw_inner
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import BRIDGES, HARD_ENTRIES, PLAIN_LETTER, token_hashes, word_table
 
-# Code points of a block: what a block needs stays in the first cache.
+# Code points of a block: the data of a block stay in the first cache.
 _BLOCK = 1024
 _HARD, _LETTER, _BRIDGE, _OTHER = range(4)
 _GROUP_BITS, _GROUP = 2, 3
@@ -36,7 +36,7 @@ _ONE = np.uint64(1)
 
 
 class WordTables(NamedTuple):
-    """What ``word_hashes`` reads: the entry and the group of every code point (``uint8[0x110000]`` each), and the
+    """The tables of ``word_hashes``: the entry and the group of every code point (``uint8[0x110000]`` each), and the
     powers of the base and of its inverse from 0 on (``uint64[block]`` each). All are read-only."""
 
     entries: npt.NDArray[np.uint8]
@@ -46,7 +46,7 @@ class WordTables(NamedTuple):
 
 
 class WordScratch(NamedTuple):
-    """What ``word_hashes`` writes: partial sums (``uint64``) and places (``int64``) of one block."""
+    """The arrays that ``word_hashes`` writes: partial sums (``uint64``) and places (``int64``) of one block."""
 
     sums: npt.NDArray[np.uint64]
     edges: npt.NDArray[np.int64]
@@ -81,7 +81,7 @@ def _powers(base: int) -> npt.NDArray[np.uint64]:
 def word_hashes(codes, tables, scratch, out):
     """Write the hash of each word of one document into ``out``, in order, and return how many there are.
 
-    Arguments and results are those of ``token_hashes``: ``codes`` is ``uint8[n]`` or ``uint32[n]``, ``out`` is
+    Arguments and results are as in ``token_hashes``: ``codes`` is ``uint8[n]`` or ``uint32[n]``, ``out`` is
     ``uint64[m]`` with m >= n.
     """
     groups = tables.groups
@@ -92,7 +92,7 @@ def word_hashes(codes, tables, scratch, out):
         end = min(first + _BLOCK, n)
         while end > first and not _is_end(codes, end, groups):
             end -= 1
-        if end == first:  # no end within a block, as in texts without letters of an alphabet
+        if end == first:  # a block has no end, for example in texts without letters of an alphabet
             end = first + _BLOCK
             while not _is_end(codes, end, groups):
                 end += 1
@@ -105,7 +105,7 @@ def word_hashes(codes, tables, scratch, out):
 
 @raw_inner
 def _is_end(codes, end, groups):
-    """Whether a block may end before place ``end``: at the end of the text, or between a hard one and a letter."""
+    """Whether a block may end before ``end``: at the end of the text, or between a hard code point and a letter."""
     if end == len(codes):
         return True
     return groups[codes[end]] == _LETTER and groups[codes[end - 1]] == _HARD
@@ -113,14 +113,14 @@ def _is_end(codes, end, groups):
 
 @raw_inner
 def _block_hashes(codes, tables, scratch, out):
-    """The same for a block: it ends with a hard code point or with the text."""
+    """As ``word_hashes``, for a block that ends with a hard code point or with the text."""
     sums, edges = scratch.sums, scratch.edges
     runs = _scan(codes, tables.groups, tables.inverses, sums, edges)
     count = 0
     run = 0
     if runs and edges[0] & _GROUP == _HARD:
         run = 1
-    while run < runs:  # each turn takes the stretch that begins with this run; the end of the text is a hard run
+    while run < runs:  # one stretch a turn, which begins with this run; the end of the text is a hard run
         word = run + (edges[run] & _GROUP == _BRIDGE)
         if edges[word] & _GROUP == _HARD:
             run = word + 1
@@ -134,7 +134,7 @@ def _block_hashes(codes, tables, scratch, out):
         else:
             while edges[after] & _GROUP != _HARD:
                 after += 1
-            # With the hard run before it: a joiner takes the code point before it into a word ("ℹ" after a joiner).
+            # The hard run before the stretch belongs to it: a joiner joins the code point before it to a word.
             stretch = codes[edges[max(run - 1, 0)] >> _GROUP_BITS : edges[after] >> _GROUP_BITS]
             count += token_hashes(stretch, tables.entries, out[count:])
         run = after + 1
@@ -143,7 +143,7 @@ def _block_hashes(codes, tables, scratch, out):
 
 @raw_inner
 def _scan(codes, groups, inverses, sums, edges):
-    """Make the partial sums, and an edge for each run of one group: its place << 2 | the group. A hard edge ends them.
+    """Write the partial sums, and an edge for each run of one group: its place << 2 | the group. The last is hard.
 
     Returns how many runs.
     """

@@ -1,4 +1,4 @@
-"""Texts of documents as code points, and the reasons of those that cannot be used."""
+"""Texts of documents as code points, and the reasons why some cannot be used."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 def read_texts(
     documents: Sequence[Document], form: NormalForm, characters_max: int
 ) -> tuple[CodePoints, dict[int, str]]:
-    """Return the normalised texts, and by place the reason (a key of ``REASONS``) of each that has no code point.
+    """Return the normalised texts, and by place the reason (a key of ``REASONS``) of each refused text.
 
-    A text longer than ``characters_max`` code points, with a lone surrogate, or empty has none. Columns are read
-    without a Python object for each document.
+    A text is refused and has no code point if it is longer than ``characters_max`` code points, holds a lone surrogate
+    or is empty. Columns are read without a Python object for each document.
     """
     if isinstance(documents, DocumentColumns):
         codes, refused = _column_codes(documents.texts, form, characters_max)
@@ -52,7 +52,7 @@ def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple
     refused = dict.fromkeys(np.flatnonzero(lengths > characters_max).tolist(), "text_too_long")
     lengths[lengths > characters_max] = 0
     wide = _decoded(_gathered(texts, is_wide, lengths))
-    if wide is None or (lengths < 0).any():  # some text is not UTF-8: find out which
+    if wide is None or (lengths < 0).any():  # some text is not UTF-8: find which
         for i in np.flatnonzero(is_wide & (lengths != 0)).tolist():
             if _decoded(np.frombuffer(texts.at(i), np.uint8)) is None:
                 refused[i] = "text_not_utf8"
@@ -71,7 +71,7 @@ def _decoded(data: npt.NDArray[np.uint8]) -> str | None:
 
 
 def _gathered(texts: Column, chosen: npt.NDArray[np.bool_], lengths: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
-    """The bytes of the chosen texts that have code points, one after the other; not copied if these are all."""
+    """The bytes of the chosen texts that have code points, one after the other; not copied if all texts are chosen."""
     chosen = chosen & (lengths != 0)
     sizes = np.diff(texts.starts)
     if bool(chosen[sizes > 0].all()):
@@ -83,7 +83,7 @@ def _gathered(texts: Column, chosen: npt.NDArray[np.bool_], lengths: npt.NDArray
 
 @kernel
 def _measure(data, starts, lengths, is_wide):
-    """Count the code points of each text, -1 if it begins inside one; say which texts are not ASCII."""
+    """Count the code points of each text, -1 if it begins inside a code point; mark the texts that are not ASCII."""
     for i in range(len(lengths)):
         text = data[starts[i] : starts[i + 1]]
         continuations, high = 0, np.uint8(0)

@@ -1,14 +1,14 @@
 """Normalisation of code points by table (``stream.texts.unicode_table``), compiled.
 
-A text is read in blocks. A block without an interaction between code points is one table look-up each, in vector code.
-As long as no code point could interact with any other, that is not even examined.
-Other blocks are read code point by code point:
+A text is read in blocks. In a block without interactions each code point takes one table look-up, in vector code. Until
+a text shows a code point that can interact with others, interactions are not examined. Other blocks are read code point
+by code point:
 
 - an expanding code point is replaced by its expansion;
 - a run of marks and seconds after a simple code point is sorted by combining class and composed here;
-- what is left (Hangul vowels and finals, U+0345, a mark that sorts into a composed letter) is a *general stretch*, from
-  the boundary before it to the next one. The kernel reports it and leaves it out. The caller normalises all stretches
-  of a batch together and puts them in (``splice``).
+- all other code points (Hangul vowels and finals, U+0345, a mark that sorts into a composed letter) lie in a *general
+  stretch*, from the boundary before them to the next boundary. The kernel reports the stretch and leaves it out. The
+  caller normalises all stretches of a batch together and inserts them (``splice``).
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from stream.texts.unicode_table import (
     SURROGATE,
 )
 
-# What ``fold_texts`` returns if ``out`` or ``stretches`` is too small.
+# The result of ``fold_texts`` if ``out`` or ``stretches`` is too small.
 NO_ROOM = -1
 # Columns of a stretch: number of the text, first and last (exclusive) place in the raw text, place in the output.
 STRETCH_COLUMNS = 4
 
 _REFUSED = -2
-# Code points that are looked up before anything is decided: few, so that one "ß" costs one slow block.
+# Code points of a block: few, so that one "ß" makes little text slow.
 _BLOCK = 128
 # Longer runs of marks go to ``unicodedata``: sorting by insertion takes quadratic time.
 _RUN_MAX = 32
 _ONE = np.uint32(1)
-# Counters that go to other kernels begin as a number of this type: a plain 0 is a type of its own, and each kernel
+# Counters that are passed to other kernels begin as a number of this type: a plain 0 has another type, and each kernel
 # would be compiled twice.
 _ZERO = np.int64(0)
 _NOTHING = np.uint32(0)
@@ -57,7 +57,7 @@ _INTERACTS = SPECIAL | MARK | SECOND
 
 @raw_kernel
 def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):
-    """Normalise n texts but for their general stretches.
+    """Normalise n texts except their general stretches.
 
     Text i is ``raw[starts[i]:starts[i] + lengths[i]]`` (``uint32``). Its result is written to ``out`` (``uint32``), one
     text after the other; ``starts`` and ``lengths`` (``int64[n]``) then describe the results. ``surrogates``
@@ -87,7 +87,7 @@ def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):
 def gather_stretches(raw, starts, stretches, count, out):
     """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many.
 
-    ``starts`` are those of the raw texts.
+    ``starts`` are the starts of the raw texts.
     """
     at = 0
     for s in range(count):
@@ -102,10 +102,10 @@ def gather_stretches(raw, starts, stretches, count, out):
 
 @raw_kernel
 def splice(folded, starts, lengths, stretches, count, results, entries, out):
-    """Put the results of the stretches, each with a separator after it, into their places of ``folded``, in ``out``.
+    """Write ``folded`` to ``out``, with the results of the stretches in their places, each with a separator after it.
 
-    ``starts`` and ``lengths`` are those of the texts in ``folded``, and then those in ``out``. White space in a result
-    becomes what the table says of it.
+    ``starts`` and ``lengths`` describe the texts in ``folded``; the call overwrites them to describe the texts in
+    ``out``. The table decides what white space in a result becomes.
     """
     at = 0
     s = 0
@@ -141,7 +141,7 @@ def _fold_text(codes, table, out, stretches, count, text):
     n = np.int64(len(codes))
     entries = table.entries
     before = _NOTHING  # the entry of the last code point of the output
-    plain = True  # so far; most scripts have no code point that can interact, the others have many
+    plain = True  # until a block can interact; most scripts have no code point that can, the others have many
     i, j = _ZERO, _ZERO
     while i < n:
         end = min(i + _BLOCK, n)
@@ -167,7 +167,7 @@ def _fold_text(codes, table, out, stretches, count, text):
                 return _REFUSED, count
             elif not entry & (SECOND | SPECIAL) and _insert(codes[i], entry, entries, out, j):
                 i, j = i + 1, j + 1
-                entry = before  # the highest class stands last
+                entry = before  # the mark of the highest class is last
             else:
                 i, j, count = _fold_run(codes, i, table, out, j, stretches, count, text)
                 if j == NO_ROOM:
@@ -188,8 +188,10 @@ def _interacts(before, entry):
 
 @raw_inner
 def _fold_plain(codes, entries, out):
-    """Map a block; returns whether nothing in it can interact, whatever stands before it. Otherwise ``out`` is of no
-    use. Vector code."""
+    """Map a block with vector code; returns whether nothing in it can interact, whatever precedes it.
+
+    If it returns false, ``out`` is undefined.
+    """
     found = _NOTHING
     for p in range(len(codes)):
         entry = entries[codes[p]]
@@ -200,7 +202,7 @@ def _fold_plain(codes, entries, out):
 
 @raw_inner
 def _fold_block(codes, before, entries, out):
-    """Map a block, which is not empty; returns whether nothing in it interacts. All loops compile to vector code."""
+    """Map a block, not empty; returns whether nothing in it interacts. All loops compile to vector code."""
     n = len(codes)
     for p in range(n):
         out[p] = entries[codes[p]]
@@ -230,7 +232,7 @@ def _expand(entry, expansions, out):
 
 @raw_inner
 def _insert(mark, entry, entries, out, j):
-    """Put a mark that never composes into its place among the marks before ``out[j]``; returns whether it is near."""
+    """Insert a mark that never composes among the marks before ``out[j]``; returns whether its place is near."""
     at = j
     while at > 0 and at > j - _RUN_MAX:
         other = entries[out[at - 1]]
@@ -251,8 +253,8 @@ def _is_boundary(entry):
 def _fold_run(codes, i, table, out, j, stretches, count, text):
     """Normalise the unit around place ``i``: from the boundary before it to the next one.
 
-    Returns the end of the unit, the new length of ``out`` (or ``NO_ROOM``) and the new number of stretches. Between the
-    boundary and ``i`` every code point has one code point of output: no other has been met there.
+    Returns the end of the unit, the new length of ``out`` (or ``NO_ROOM``) and the new number of stretches. Each code
+    point between the boundary and ``i`` has exactly one code point of output.
     """
     entries = table.entries
     n = len(codes)
@@ -293,7 +295,7 @@ def _rank(entry):
 def _compose(codes, table, out):
     """Sort and compose a simple code point and the marks and seconds after it; returns the number of code points.
 
-    Returns 0 if a second sorts into the decomposition of the simple code point: that is left to ``unicodedata``.
+    Returns 0 if a second sorts into the decomposition of the simple code point: ``unicodedata`` handles this case.
     """
     entries = table.entries
     n = len(codes)
@@ -311,7 +313,7 @@ def _compose(codes, table, out):
         out[at] = codes[i]
     starter = 0
     length = 1
-    last = _NOTHING  # the rank of the mark before, if it was kept
+    last = _NOTHING  # the rank of the previous mark, if it did not compose
     for i in range(1, n):
         entry = entries[out[i]]
         rank = _rank(entry)

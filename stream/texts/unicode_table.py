@@ -1,22 +1,22 @@
 """The table of the Unicode normaliser: one entry for each code point, derived from ``unicodedata`` in memory.
 
 Normalisation N is a chain of Python's own functions, for example NFKC, case folding, NFKC. Most code points do not
-interact with their neighbours under N. The table says which ones do, so that a kernel (``stream.texts.unicode_fold``)
-needs ``unicodedata`` only for the rare rest. A code point is one of these:
+interact with their neighbours under N. The table marks the code points that do, so that a kernel
+(``stream.texts.unicode_fold``) needs ``unicodedata`` only for rare cases. A code point has one of these types:
 
 - *simple*: N maps it to one code point, and it starts a new unit: nothing before it can change the result.
 - *expanding*: as simple, but N maps it to several code points ("ß", "…", the Thai sara am).
 - *mark*: N keeps it and its canonical combining class is not 0. Adjacent marks may have to be sorted by class.
 - *second*: it can compose with a code point before it. It may be a mark (acute accent) or not (vowel signs of Indic
   scripts). N keeps it.
-- *general*: everything else, such as Hangul vowels and finals, or U+0345. ``unicodedata`` gets these with the unit
-  around them.
-- *surrogate*: a text that holds one is refused.
+- *general*: all others, such as Hangul vowels and finals, or U+0345. ``unicodedata`` normalises the whole unit around
+  such a code point.
+- *surrogate*: a text that holds a surrogate is refused.
 
-Simple and expanding code points are boundaries: N(x + y) = N(x) + N(y) where y begins with one. A code point is a
-boundary if the first code point of its decomposition is neither a mark nor a second, before and after folding. One
-exception is general: U+037A decomposes into a blank and a mark that folding turns into a letter, and the marks after it
-are sorted before that.
+Simple and expanding code points are boundaries: N(x + y) = N(x) + N(y) if y begins with a boundary. A code point is a
+boundary if the first code point of its decomposition is neither a mark nor a second, before and after folding. U+037A
+is an exception and counts as general: it decomposes into a blank and a mark that folding turns into a letter, and the
+marks after it are sorted before folding.
 
 The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives.
 
@@ -33,16 +33,16 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-# Layout of an entry. The low 21 bits are the mapped code point; or of an expanding code point the place and the length
-# of its expansion; or a code of ``GENERAL`` or ``SURROGATE``.
+# Layout of an entry. The low 21 bits are the mapped code point; for an expanding code point the place and the length of
+# its expansion; otherwise the code ``GENERAL`` or ``SURROGATE``.
 PAYLOAD = np.uint32((1 << 21) - 1)
 SPECIAL = np.uint32(1 << 21)  # expanding, general or surrogate
-MARK = np.uint32(1 << 22)  # a mark; or an expansion that ends in one
+MARK = np.uint32(1 << 22)  # a mark, or an expansion that ends in a mark
 SECOND = np.uint32(1 << 23)  # can compose with the code point before it
 FIRST = np.uint32(1 << 24)  # a second after it may compose with it or reorder into it; the bit above SECOND
 EXPANDS = np.uint32(1 << 31)
-# Between FIRST and EXPANDS: the rank of the combining class. A simple code point has that of the last code point of its
-# canonical decomposition. Unicode has 56 classes; ranks of 6 bits keep their order.
+# Between FIRST and EXPANDS: the rank of the combining class. A simple code point has the rank of the last code point of
+# its canonical decomposition. Unicode has 56 classes; ranks of 6 bits keep their order.
 RANK_SHIFT = np.uint32(25)
 RANK_MASK = np.uint32(63)
 EXPANSION_LENGTH_BITS = np.uint32(5)
@@ -54,9 +54,9 @@ SEPARATOR = "\uffff"
 _CODE_POINTS = 0x110000
 # Code points are examined in chunks; most chunks hold no code point that changes.
 _CHUNK = 512
-# Between any two code points: a mark of class 1 and one of class 234. A third mark between them breaks their order.
+# The probe, inserted between two code points: marks of class 1 and 234. A third mark between them breaks their order.
 _PROBE = "\u0334\u035d"
-# Conjoining vowels and finals compose by arithmetic, so no decomposition names them. U+11A7 stands before the finals.
+# Conjoining vowels and finals compose by arithmetic, so no decomposition names them. U+11A7 precedes the finals.
 _JAMO = (*range(0x1161, 0x1176), *range(0x11A7, 0x11C3))
 _JAMO_TEXT = "".join(map(chr, _JAMO))
 # Slots of the hash table of pairs; Unicode 16 has 964 pairs.
@@ -67,9 +67,9 @@ PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class FoldTable(NamedTuple):
-    """What the kernel needs: ``entries`` (``uint32[0x110000]``), the expansions one after the other (``uint32``), and
-    an open-addressed hash table of the primary composites: first << 21 | second (``uint64``, 0 is empty) and the
-    composite (``uint32``). All are read-only."""
+    """The arrays that the kernel reads: ``entries`` (``uint32[0x110000]``), consecutive expansions (``uint32``), and an
+    open-addressed hash table of the primary composites: first << 21 | second (``uint64``, 0 is empty) and the composite
+    (``uint32``). All are read-only."""
 
     entries: npt.NDArray[np.uint32]
     expansions: npt.NDArray[np.uint32]
@@ -78,7 +78,7 @@ class FoldTable(NamedTuple):
 
 
 class _Pairs(NamedTuple):
-    """Canonical compositions: first << 21 | second to composite; what begins one; what ends one, with Hangul."""
+    """Canonical compositions: first << 21 | second to composite; their first code points; their last, with Hangul."""
 
     composites: dict[int, int]
     firsts: set[str]
@@ -120,7 +120,7 @@ def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool)
 def code_points_of(text: str) -> npt.NDArray[np.uint32]:
     """The code points of a string, ``uint32[len(text)]``, lone surrogates included.
 
-    NumPy copies them out of the string's own buffer: 0.1 ns each, where an encoder to UTF-32 takes 0.3.
+    NumPy copies them from the string's own buffer: 0.1 ns each; an encoder to UTF-32 takes 0.3 ns.
     """
     return np.array(text).reshape(1).view(np.uint32) if text else np.empty(0, np.uint32)
 
@@ -131,13 +131,13 @@ def text_of(codes: npt.NDArray[np.uint32]) -> str:
 
 
 def _chunks() -> dict[int, str]:
-    """All code points but surrogates, by the number of their chunk."""
+    """All code points except surrogates, by the number of their chunk."""
     numbers = [n for n in range(_CODE_POINTS // _CHUNK) if not 0xD800 <= n * _CHUNK < 0xE000]
     return {n: text_of(np.arange(n * _CHUNK, (n + 1) * _CHUNK, dtype=np.uint32)) for n in numbers}
 
 
 def _inert(number: int, text: str) -> bool:
-    """Whether no code point of a chunk is a mark, has a compatibility decomposition or one that holds a mark."""
+    """Whether a chunk has no marks, no compatibility decompositions and no decompositions that hold a mark."""
     if not unicodedata.is_normalized("NFKC", _probed(np.arange(number * _CHUNK, (number + 1) * _CHUNK))):
         return False
     decomposed = unicodedata.normalize("NFD", text)
@@ -145,7 +145,7 @@ def _inert(number: int, text: str) -> bool:
 
 
 def _probed(codes: npt.NDArray[np.integer]) -> str:
-    """Code points, each with the probe before and after it."""
+    """A text of the code points, with the probe before and after each of them."""
     rows = np.empty((len(codes) + 1, 1 + len(_PROBE)), np.uint32)
     rows[:-1, 0] = codes
     rows[-1, 0] = ord(SEPARATOR)
@@ -215,13 +215,13 @@ def _fill_composing(
 
 
 def _separated(examined: str) -> tuple[list[str], str]:
-    """The code points of ``examined``, and a text that holds each of them apart from the others."""
+    """The code points of ``examined``, and a text that holds them with separators between them."""
     chars = list(examined.replace(SEPARATOR, ""))
     return chars, SEPARATOR.join(chars)
 
 
 def _boundary_entry(result: str, last_rank: int, expansions: list[int]) -> int:
-    """The entry of a simple or expanding code point; ``last_rank`` is in its place already."""
+    """The entry of a simple or expanding code point; ``last_rank`` is already shifted."""
     if len(result) == 1:
         return ord(result) | last_rank
     place = len(expansions)
@@ -229,7 +229,7 @@ def _boundary_entry(result: str, last_rank: int, expansions: list[int]) -> int:
     payload = place << int(EXPANSION_LENGTH_BITS) | len(result)
     assert len(result) < 1 << int(EXPANSION_LENGTH_BITS), "an expansion is too long for its entry"
     assert payload <= int(PAYLOAD), "the expansions are too many for their entries"
-    # Any second after it goes to unicodedata, so it is always marked as a first.
+    # unicodedata handles any second after an expansion, so an expansion is always marked as a first.
     marks = int(MARK) if unicodedata.combining(result[-1]) else 0
     return payload | int(SPECIAL | EXPANDS | FIRST) | marks | last_rank
 
@@ -244,7 +244,7 @@ def _white_space() -> npt.NDArray[np.uint32]:
 
 
 def _hash_table(pairs: dict[int, int]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
-    """The pairs by their hash, with linear probes."""
+    """A hash table of the pairs, with linear probing."""
     size = 1 << _PAIR_BITS
     assert len(pairs) <= size // 2, "more compositions than the table has room for"
     keys, composites = np.zeros(size, np.uint64), np.zeros(size, np.uint32)

@@ -1,1 +1,1 @@
-"""What a choice promises: S-curves, families, cascades and shapes."""
+"""The guarantees of a choice: S-curves, families, cascades and shapes."""

@@ -24,15 +24,15 @@ Floats = npt.NDArray[np.float64]
 
 # Where fixed points and slopes are searched: probabilities from e^-36 to 1 - e^-36, evenly in log(p / (1 - p)).
 _LOGIT_MAX, _PLACES = 36.0, 14_401
-# Bisections between two such places, and golden sections of twice that interval: to the precision of a float64.
+# Bisections between two places, and golden sections of two intervals, that reach the precision of a float64.
 _HALVINGS, _CUTS = 60, 80
 # Largest number of functions of a proposed cascade: far more than a stream can afford.
 MEMBERS_LIMIT = 1 << 16
 # Relative rounding error of a probability that is reached exactly.
 _SLACK = 1e-12
-# A probability that no number of functions within any limit moves away from 1.
+# If -log p is less, p is so near to 1 that no allowed number of functions lowers it.
 _NOTHING = 1e-30
-# The kinds of the last construction and of the one before it; bands of rows come first.
+# The kinds of the last construction and of the construction before it; bands of rows come first.
 _ORDERS = (("or", "and"), ("and", "or"))
 
 
@@ -125,10 +125,10 @@ def cheapest(
 ) -> Cascade:
     """Return the cascade with the fewest functions that raises p1 to at least ``p1_min`` and p2 to at most ``p2_max``.
 
-    It has up to three constructions, or only AND and then OR with ``banded``, as bands of rows have; a cascade of one
-    function has none. Among cascades with equally many functions, it is the one with fewer constructions, then the one
-    with the larger gap between both probabilities. Probabilities are strictly between 0 and 1, p2 below p1 and p2_max
-    below p1_min. Raises ``ConfigError`` for others, and if ``members_max`` functions are not enough.
+    A cascade has up to three constructions; with ``banded`` only AND and then OR, like bands of rows; with one function
+    it has none. Among cascades with equally many functions, fewer constructions win, then the larger gap between both
+    probabilities. Probabilities are strictly between 0 and 1, p2 below p1 and p2_max below p1_min. Raises
+    ``ConfigError`` for other probabilities, and if ``members_max`` functions are not enough.
 
     >>> cheapest(0.8, 0.4, 0.87, 0.1)
     (Step(kind='and', ways=4), Step(kind='or', ways=4))
@@ -211,8 +211,8 @@ def _or(p: Floats, q: Floats, ways: Any) -> tuple[Floats, Floats, Floats]:
     return chance, lacking, rise
 
 
-# How a construction of some ways (a number, or an array) makes (p, 1 - p) and a derivative from (p, 1 - p). Both are
-# computed, so that neither end loses precision.
+# Kind -> function of p, 1 - p and the ways (a number or an array), which returns p, 1 - p and the derivative after the
+# construction. Both p and 1 - p are computed, so that neither end loses precision.
 STEPS: dict[str, Callable[[Floats, Floats, Any], tuple[Floats, Floats, Floats]]] = {"and": _and, "or": _or}
 
 

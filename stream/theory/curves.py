@@ -1,9 +1,9 @@
 """S-curves: the probability that a pair is a candidate and passes, from the probability that one row agrees.
 
 A row of two items of similarity s agrees with probability a(s), the *agreement law* of its family, which rises to 1.
-For MinHash a(s) is s, also for sampled bits, whose similarity is the fraction of equal bits. A row stored as a hash of
-``bits`` bits agrees by chance too: q = a + (1 - a) 2^-bits. ``bits`` of 0 stands for whole rows and 1 for rows that are
-one bit (the side of a hyperplane, a sampled bit); the law a(s) of these includes chance.
+For MinHash a(s) is s. For sampled bits it is s, too: their similarity is the fraction of equal bits. A row stored as a
+hash of ``bits`` bits also agrees by chance: q = a + (1 - a) 2^-bits. ``bits`` = 0 means whole rows. ``bits`` = 1 means
+rows of one bit (the side of a hyperplane, a sampled bit), whose law a(s) already includes chance.
 
 Source: Mining of Massive Datasets, 3.4.1-3 and 3.6.3; Li, Koenig, "b-bit minwise hashing", WWW 2010.
 """
@@ -20,19 +20,19 @@ import numpy.typing as npt
 from stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
-# Similarities (0 to 1, any shape) -> the chance that a whole row agrees.
+# Similarities (0 to 1, any shape) -> the probability that a whole row agrees.
 AgreementLaw = Callable[[Floats], npt.ArrayLike]
 
-# Rows of a signature. The binomial coefficients of 1024 are the last power of two's that fit a float64.
+# The most rows of a signature: the greatest power of two whose binomial coefficients fit a float64.
 ROWS_LIMIT = 1024
-# Intervals of Simpson's rule where no closed form is known; even. Areas then err by less than 1e-6.
+# Intervals of Simpson's rule, an even number, for laws without a closed form. The error of areas is less than 1e-6.
 _INTERVALS = 512
 # Halvings of the interval 0 to 1 down to neighbouring numbers.
 _HALVINGS = 60
 
 
 def row_agreement(s: npt.ArrayLike, bits: int, agreement: AgreementLaw | None = None) -> Floats:
-    """The chance that a row agrees as it is kept, at similarities ``s`` (0 to 1, any shape)."""
+    """The probability that a row agrees as it is stored, at similarities ``s`` (0 to 1, any shape)."""
     s = np.asarray(s, np.float64)
     if agreement is not None:
         s = np.asarray(agreement(s), np.float64)
@@ -40,9 +40,9 @@ def row_agreement(s: npt.ArrayLike, bits: int, agreement: AgreementLaw | None = 
 
 
 def similarity_at(q: float, bits: int, agreement: AgreementLaw | None = None) -> float:
-    """The least similarity, 0 to 1, at which a row agrees with ``q`` (0 to 1): ``row_agreement`` the other way round.
+    """The least similarity, 0 to 1, at which a row agrees with probability ``q`` (0 to 1); inverts ``row_agreement``.
 
-    So the share of agreeing rows becomes an estimate of the similarity.
+    It turns the fraction of agreeing rows into an estimate of the similarity.
 
     >>> similarity_at(0.75, bits=0)
     0.75
@@ -73,8 +73,8 @@ def candidate_probability(
 ) -> Floats:
     """The S-curve 1 - (1 - q^rows)^bands at similarities ``s`` (0 to 1, any shape).
 
-    With ``bands_min`` (1 or more), the chance that at least so many bands agree whole: the binomial tail. Chances keep
-    their digits where they are tiny.
+    With ``bands_min`` (1 or more), the probability that all rows agree in at least so many bands: the binomial tail.
+    Tiny probabilities keep their digits.
 
     >>> [round(float(candidate_probability(s, bands=20, rows=5)), 3) for s in (0.3, 0.5, 0.7)]
     [0.047, 0.47, 0.975]
@@ -93,10 +93,10 @@ def pass_probability(
     bits: int = 0,
     agreement: AgreementLaw | None = None,
 ) -> Floats:
-    """The chance that at least ``agreements_min`` of ``rows_total`` rows agree: the exact binomial tail.
+    """The probability that at least ``agreements_min`` of ``rows_total`` rows agree: the exact binomial tail.
 
     ``s`` (0 to 1) and ``agreements_min`` (integers; 0 and less always pass, more than ``rows_total`` never)
-    are broadcast together. Terms are positive and added from the least, so tiny tails keep their digits.
+    are broadcast together. Terms are positive and added from the smallest on, so tiny tails keep their digits.
 
     >>> float(pass_probability(0.5, 2, 2))
     0.25
@@ -117,8 +117,8 @@ def emission_probability(
 ) -> Floats:
     """Return the probability to be a candidate and to pass, at similarities ``s`` (0 to 1, any shape).
 
-    Exact for independent rows, and at least the product of the two chances. Raises ``ConfigError`` for more
-    than 1024 rows in total.
+    Exact for independent rows, and at least the product of the two probabilities. Raises ``ConfigError`` for more than
+    1024 rows in total.
     """
     weights = 1 - missed(bands, rows, bands_min)
     weights[: max(agreements_min, 0)] = 0.0
@@ -126,7 +126,7 @@ def emission_probability(
 
 
 def threshold_step(bands: int, rows: int) -> float:
-    """About where the S-curve of whole rows is steepest, (1 / bands)^(1 / rows).
+    """The similarity at which the S-curve of whole rows is about steepest, (1 / bands)^(1 / rows).
 
     >>> threshold_step(bands=16, rows=4)
     0.5
@@ -135,7 +135,7 @@ def threshold_step(bands: int, rows: int) -> float:
 
 
 def half_point(bands: int, rows: int) -> float:
-    """Where the S-curve of whole rows is one half, (1 - (1/2)^(1 / bands))^(1 / rows).
+    """The similarity at which the S-curve of whole rows is one half, (1 - (1/2)^(1 / bands))^(1 / rows).
 
     >>> round(half_point(bands=20, rows=5), 2)
     0.51
@@ -151,11 +151,11 @@ def error_areas(
     agreement: AgreementLaw | None = None,
     bands_min: int = 1,
 ) -> tuple[float, float]:
-    """The area under the S-curve below ``threshold`` (0 to 1), and the area above the curve beyond it.
+    """The area under the S-curve below ``threshold`` (0 to 1), and the area over the curve above ``threshold``.
 
-    They are the shares of false positives and of false negatives among pairs whose similarity is uniform in 0
-    to 1. Without ``agreement`` exact, from the binomial law rather than a quadrature. Raises ``ConfigError``
-    for more than 1024 rows in total.
+    These are the fractions of false positives and of false negatives among pairs whose similarity is uniform in 0 to 1.
+    Without ``agreement`` the areas are exact: they follow from the binomial law, not from a quadrature. Raises
+    ``ConfigError`` for more than 1024 rows in total.
     """
     lost = missed(bands, rows, bands_min)
     spans = ((0.0, threshold), (threshold, 1.0))
@@ -164,12 +164,12 @@ def error_areas(
 
 
 def chance(bits: int) -> float:
-    """How likely a row of different values agrees in ``bits``; 0 for whole rows and for rows of one bit."""
+    """The probability that a row of different values agrees in ``bits``; 0 for whole rows and for rows of one bit."""
     return 2.0**-bits if bits > 1 else 0.0
 
 
 def tails(q: Floats, n: int) -> Floats:
-    """Chances of at least 0 to n + 1 successes at chance ``q`` each: ``float64[..., n + 2]``, from 1 to 0."""
+    """Probabilities of at least 0 to n + 1 successes in n trials of probability ``q``: ``float64[..., n + 2]``."""
     chances = _binomials(q, n)
     out = np.zeros((*chances.shape[:-1], n + 2))
     out[..., :-1] = np.minimum(np.cumsum(chances[..., ::-1], axis=-1)[..., ::-1], 1.0)
@@ -178,11 +178,12 @@ def tails(q: Floats, n: int) -> Floats:
 
 
 def missed(bands: int, rows: int, bands_min: int = 1) -> Floats:
-    """The chance that fewer than ``bands_min`` bands agree whole when m of k rows do: ``float64[k + 1]``, by m.
+    """The probability that fewer than ``bands_min`` bands are full if m of k rows agree: ``float64[k + 1]``, by m.
 
-    Their places are equally likely. The ways to place m in the bands with no band full are the coefficients
-    of ((1 + x)^rows - x^rows)^bands; with j of them full, those for the rest, j rows further on, for each choice of j.
-    Raises ``ConfigError`` for more than 1024 rows in total.
+    A band is full if all its rows agree. All places of the m rows are equally likely. The coefficients of
+    ((1 + x)^rows - x^rows)^bands count the ways to place m rows so that no band is full. For each choice of j full
+    bands, the coefficients for the other bands count the ways to place the other m - j rows. Raises ``ConfigError``
+    for more than 1024 rows in total.
     """
     total = bands * rows
     if total > ROWS_LIMIT:
@@ -198,7 +199,7 @@ def missed(bands: int, rows: int, bands_min: int = 1) -> Floats:
 
 
 def _none_full(bands: int, rows: int) -> Floats:
-    """The ways to place 0, 1 and more in bands so that none is full."""
+    """The ways to place 0, 1 and more rows in bands so that no band is full."""
     square = np.array([math.comb(rows, i) for i in range(rows)], np.float64)
     ways = np.ones(1)
     left = bands
@@ -212,10 +213,10 @@ def _none_full(bands: int, rows: int) -> Floats:
 
 
 def areas(n: int, low: float, high: float, bits: int, agreement: AgreementLaw | None = None, least: int = 0) -> Floats:
-    """The areas under the chances of ``least`` to n agreeing rows from ``low`` to ``high``: ``float64[n + 1 - least]``.
+    """Integrate the probabilities of ``least`` to n agreeing rows over ``low`` to ``high``: ``float64[n + 1 - least]``.
 
-    Where a row agrees with its similarity: the derivative by q of the chance of more than m among n + 1 is
-    n + 1 times that of just m among n.
+    If a row agrees with probability q = s, the integral has a closed form. P(m of n) is the probability of exactly m
+    agreeing rows among n. The derivative by q of P(more than m of n + 1) is (n + 1) P(m of n).
     """
     if agreement is not None:
         s, weights = simpson(low, high)
@@ -225,7 +226,7 @@ def areas(n: int, low: float, high: float, bits: int, agreement: AgreementLaw | 
 
 
 def simpson(low: float, high: float) -> tuple[Floats, Floats]:
-    """Places from ``low`` to ``high`` and the weights with which values at them add up to the area below."""
+    """Places from ``low`` to ``high``, and weights: the weighted sum of the values there is the area below."""
     weights = np.full(_INTERVALS + 1, 2.0)
     weights[1::2] = 4.0
     weights[[0, -1]] = 1.0
@@ -240,7 +241,7 @@ def _log_coefficients(n: int) -> Floats:
 
 
 def _binomials(q: Floats, n: int, least: int = 0) -> Floats:
-    """Chances of ``least`` to n successes at chance ``q`` each: ``float64[..., n + 1 - least]``."""
+    """Probabilities of ``least`` to n successes in n trials of probability ``q``: ``float64[..., n + 1 - least]``."""
     m = np.arange(least, n + 1)
     q = np.asarray(q)[..., None]
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,9 +1,9 @@
-"""``FAMILIES``: locality-sensitive families of functions, by the distance that they are for.
+"""``FAMILIES``: locality-sensitive families of functions, one for each distance.
 
-A family is a set of functions that two items may agree on, the more likely the nearer they are. It is (d1, d2, p1, p2)-
-sensitive when a function drawn from it agrees with at least p1 on items at most d1 apart, and with at most p2 on items
-at least d2 apart. Here the exact chance at every distance is known, and it falls as the distance grows; so every
-d1 < d2 gives such a statement. ``cascades`` drives p1 and p2 apart.
+A family is a set of functions. The nearer two items are, the more likely they agree on a random function of the family.
+A family is (d1, d2, p1, p2)-sensitive if a random function agrees with probability p1 or more on items at most d1
+apart, and with probability p2 or less on items at least d2 apart. The exact probability at every distance is known
+here, and it falls as the distance grows; so every d1 < d2 gives such a statement. ``cascades`` drives p1 and p2 apart.
 
 Source: Mining of Massive Datasets, 3.6 and 3.7; Datar, Immorlica, Indyk, Mirrokni, "Locality-sensitive hashing scheme
 based on p-stable distributions", SCG 2004; Gionis, Indyk, Motwani, "Similarity search in high dimensions via hashing",
@@ -24,18 +24,18 @@ from stream.signatures import p_stable
 from stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 
 Floats = npt.NDArray[np.float64]
-# Halvings of an interval, down to the digits of a float64.
+# So many halvings of an interval reach the precision of a float64.
 _HALVINGS = 60
 
 
 class Family(NamedTuple):
-    """A row of ``FAMILIES``: the chance that a function agrees at a distance of a measure."""
+    """A row of ``FAMILIES``: the probability that a function agrees at a distance of a measure."""
 
-    measure: str  # the row of MEASURES that the distance is of
-    collision: Callable[[Floats, float], Floats]  # distances, scale -> chances
-    scale: float | None  # the scale, where there is only one
+    measure: str  # the row of MEASURES that gives the distance
+    collision: Callable[[Floats, float], Floats]  # distances, scale -> probabilities
+    scale: float | None  # the scale, if the family has only one
     scale_means: str
-    functions: str  # what one function tells of an item
+    functions: str  # what one function says about an item
 
 
 class Sensitivity(NamedTuple):
@@ -58,10 +58,10 @@ class Probing(NamedTuple):
 
 
 def collision(family: str, distance: npt.ArrayLike, scale: float | None = None) -> Floats:
-    """The chance that a function of a family agrees, at distances of 0 or more (any shape).
+    """The probability that a function of a family agrees, at distances of 0 or more (any shape).
 
-    ``scale`` (above 0) is what ``scale_means`` says: it must be given where the row has none. Beyond the greatest
-    distance that there is, the chance is 0. Raises ``ConfigError`` for an unknown family or a scale that does not fit.
+    ``scale_means`` defines ``scale`` (above 0), which must be given if the row has none. Above the greatest possible
+    distance the probability is 0. Raises ``ConfigError`` for an unknown family or a scale that does not fit.
 
     >>> round(float(collision("cosine", 60.0)), 4)
     0.6667
@@ -71,7 +71,7 @@ def collision(family: str, distance: npt.ArrayLike, scale: float | None = None) 
 
 
 def distance_at(family: str, chance: float, scale: float | None = None) -> float:
-    """The distance at which a function agrees with ``chance`` (above 0, up to 1): ``collision`` the other way round.
+    """The distance at which a function agrees with probability ``chance`` (above 0, up to 1); inverts ``collision``.
 
     >>> round(distance_at("cosine", 0.75), 9)
     45.0
@@ -90,7 +90,7 @@ def distance_at(family: str, chance: float, scale: float | None = None) -> float
 
 
 def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -> Sensitivity:
-    """What a family is at two distances, 0 <= d1 < d2. Raises ``ConfigError`` for others.
+    """The sensitivity of a family at two distances, 0 <= d1 < d2. Raises ``ConfigError`` for other distances.
 
     >>> sensitivity("minhash", 0.25, 0.5)
     Sensitivity(d1=0.25, d2=0.5, p1=0.75, p2=0.5)
@@ -102,7 +102,7 @@ def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -
 
 
 def amplified(base: Sensitivity, cascade: Cascade) -> Sensitivity:
-    """What the family is that a cascade makes of a family.
+    """The sensitivity of the family that a cascade constructs from a family.
 
     >>> from stream.theory.cascades import Step
     >>> amplified(sensitivity("minhash", 0.5, 0.75), (Step("and", 2),))
@@ -125,8 +125,8 @@ def propose(
 ) -> Cascade:
     """The cascade of up to three steps and fewest functions that makes a family (d1, d2, p1, p2)-sensitive.
 
-    It has no steps if the family is that already; with ``banded``, AND and then OR alone. Raises ``ConfigError`` for
-    distances at which the family tells nothing, for chances that do not lie between 0 and 1, p2 below p1, and if
+    It has no steps if the family is sensitive enough already; with ``banded``, only AND and then OR. Raises
+    ``ConfigError`` for distances at which all functions agree or none does, unless 0 < p2 < p1 < 1, and if
     ``members_max`` functions are not enough.
 
     >>> propose("minhash", 0.2, 0.6, 0.87, 0.1)
@@ -142,10 +142,11 @@ def propose(
 def probing(documents: int, p1: float, p2: float) -> Probing:
     """Return the tables that find an item within d1 among ``documents``, by a (d1, d2, p1, p2)-sensitive family.
 
-    With k = log n / log(1 / p2) rows a far item meets a query in one table with 1 / n at most, and a near one with
-    n^-rho at least, where rho = log(1 / p1) / log(1 / p2). So L = n^rho tables find a near item with ``found``, at
-    least 1 - 1/e. With probability 1/2 or more, a probe visits at most 2 L far items (``items_max``), and may stop
-    then. ``rows`` is k rounded up, and ``tables`` is L for that many rows, rounded up.
+    With k = log n / log(1 / p2) rows, a far item shares a query's bucket in one table with probability 1 / n or less. A
+    near item shares it with probability n^-rho or more, where rho = log(1 / p1) / log(1 / p2). So L = n^rho tables find
+    a near item with probability ``found``, which is 1 - 1/e or more. With probability 1/2 or more, a probe visits at
+    most 2 L far items (``items_max``), and may stop then. ``rows`` is k rounded up, and ``tables`` is L for that many
+    rows, rounded up.
 
     Raises ``ConfigError`` unless 0 < p2 < p1 < 1 and ``documents`` is 2 or more.
 

@@ -1,11 +1,11 @@
-"""``MEASURES``: how alike or how far apart two items are; one row a measure, each a plain function of two items.
+"""``MEASURES``: similarities and distances of two items; each row is a plain function of two items.
 
-*Similarities* are 0 for nothing in common and 1 for equality. *Distances* are never negative, 0 for an item and itself,
-the same both ways, and obey the triangle inequality; between two that are not equal they are above 0, though the angle
-takes all multiples of a vector as one direction.
+A *similarity* is 0 for items with nothing in common and 1 for equal items. A *distance* is 0 or more, 0 from an item to
+itself, symmetric, and obeys the triangle inequality. Different items have a distance above 0; for the angle, all
+positive multiples of a vector are equal.
 
-Sets and bags are one-dimensional integer arrays, in any order. An empty set is similar to nothing, itself included: two
-empty texts are not duplicates of each other. (As distances, two empty sets are one and the same.) Vectors are
+Sets and bags are one-dimensional integer arrays, in any order. An empty set has similarity 0 to every set, also to
+itself: two empty texts are not duplicates of each other. (The distance of two empty sets is 0.) Vectors are
 one-dimensional arrays of numbers of equal length; ``pairwise`` has the same measures over rows of arrays. Strings are
 ``str`` or ``bytes``; bits are packed in ``uint8`` arrays of equal length.
 
@@ -26,12 +26,12 @@ from stream.errors import ConfigError
 from stream.vectors import pairwise
 
 Numbers = npt.NDArray[np.integer]
-Vector = npt.NDArray[Any]  # numbers of any type; reckoned in float64
+Vector = npt.NDArray[Any]  # numbers of any type; computed in float64
 Bits = npt.NDArray[np.uint8]
 
 
 class Measure(NamedTuple):
-    """A row of ``MEASURES``: what it compares, the function of two items, and whether it is a distance."""
+    """A row of ``MEASURES``: the kind of items, the function of two items, and whether it is a distance."""
 
     kind: str  # "sets", "bags", "vectors", "strings" or "bits"
     function: Callable[[Any, Any], float]
@@ -50,7 +50,7 @@ def jaccard(a: Numbers, b: Numbers) -> float:
 
 
 def jaccard_distance(a: Numbers, b: Numbers) -> float:
-    """The share of the union of two sets that is not common to both; 0 for two empty sets.
+    """The fraction of the union of two sets that is not in both; 0 for two empty sets.
 
     >>> jaccard_distance(np.array([1, 2, 3]), np.array([2, 3, 4]))
     0.5
@@ -59,7 +59,7 @@ def jaccard_distance(a: Numbers, b: Numbers) -> float:
 
 
 def jaccard_bag(a: Numbers, b: Numbers) -> float:
-    """Jaccard similarity of two bags: the sum of least multiplicities over the sum of greatest.
+    """Jaccard similarity of two bags: the sum of the lesser multiplicities divided by the sum of the greater ones.
 
     >>> jaccard_bag(np.array([1, 1, 1, 2]), np.array([1, 1, 2, 2, 3]))
     0.5
@@ -69,7 +69,7 @@ def jaccard_bag(a: Numbers, b: Numbers) -> float:
 
 
 def jaccard_bag_sum(a: Numbers, b: Numbers) -> float:
-    """Jaccard similarity of two bags whose union has the sum of the multiplicities: at most one half.
+    """Jaccard similarity of two bags, if the union adds the multiplicities: at most one half.
 
     >>> round(jaccard_bag_sum(np.array([1, 1, 1, 2]), np.array([1, 1, 2, 2, 3])), 3)
     0.333
@@ -80,7 +80,7 @@ def jaccard_bag_sum(a: Numbers, b: Numbers) -> float:
 
 
 def containment(a: Numbers, b: Numbers) -> float:
-    """The share of a's elements that are in b, as sets.
+    """The fraction of a's elements that are in b, as sets.
 
     >>> containment(np.array([1, 2]), np.array([2, 3, 4]))
     0.5
@@ -102,7 +102,7 @@ def lr(a: Vector, b: Vector, r: float) -> float:
     most = float(apart.max(initial=0.0))
     if r == math.inf or most == 0.0:
         return most
-    return most * float(((apart / most) ** r).sum() ** (1 / r))  # fractions of the greatest, so that no power overflows
+    return most * float(((apart / most) ** r).sum() ** (1 / r))  # divided by the greatest, so that no power overflows
 
 
 def l1(a: Vector, b: Vector) -> float:
@@ -151,9 +151,9 @@ def angle(a: Vector, b: Vector) -> float:
 
 
 def edit(a: str | bytes, b: str | bytes) -> float:
-    """The fewest insertions and deletions of single characters that make one string the other.
+    """The fewest insertions and deletions of single characters that turn one string into the other.
 
-    That is both lengths less twice the length of the longest common subsequence.
+    It is the sum of both lengths minus twice the length of the longest common subsequence.
 
     >>> edit("abcde", "acfdeg")
     3.0
@@ -162,9 +162,9 @@ def edit(a: str | bytes, b: str | bytes) -> float:
 
 
 def edit_swaps(a: str | bytes, b: str | bytes) -> float:
-    """As ``edit``, where replacing a character and swapping two neighbours are one edit each, too.
+    """As ``edit``, but replacing a character or swapping two neighbours is one edit, too.
 
-    Characters that were swapped may be edited again: only so does the triangle inequality hold.
+    Swapped characters may be edited again: the triangle inequality needs it.
 
     >>> edit("abcd", "acbe"), edit_swaps("abcd", "acbe")
     (4.0, 2.0)
@@ -173,7 +173,7 @@ def edit_swaps(a: str | bytes, b: str | bytes) -> float:
 
 
 def hamming(a: str | bytes, b: str | bytes) -> float:
-    """In how many places two strings of equal length differ. Raises ``ConfigError`` for different lengths.
+    """The number of places in which two strings of equal length differ; ``ConfigError`` for different lengths.
 
     >>> hamming("10101", "11110")
     3.0
@@ -184,7 +184,7 @@ def hamming(a: str | bytes, b: str | bytes) -> float:
 
 
 def hamming_bits(a: Bits, b: Bits) -> float:
-    """How many bits of two arrays ``uint8[w]`` of packed bits differ.
+    """The number of different bits of two arrays ``uint8[w]`` of packed bits.
 
     >>> hamming_bits(np.array([0b10101], np.uint8), np.array([0b11110], np.uint8))
     3.0
@@ -218,7 +218,7 @@ def _multiplicities(a: Numbers, b: Numbers) -> tuple[int, int]:
 
 
 def _rows(a: Vector, b: Vector) -> tuple[Vector, Vector]:
-    """Two vectors as arrays of one row of float64; refused if they have different numbers of dimensions."""
+    """Two vectors as arrays of one float64 row each; ``ConfigError`` if their numbers of dimensions differ."""
     if np.shape(a) != np.shape(b):
         raise ConfigError(f"vectors of shapes {np.shape(a)} and {np.shape(b)} cannot be compared: give equal ones")
     return np.asarray(a, np.float64)[None, :], np.asarray(b, np.float64)[None, :]

@@ -1,20 +1,19 @@
 """Shapes: how many bands of how many rows a signature may have.
 
-A sketch keeps some bits of each row. Hashed rows agree by chance, so a band of them needs enough bits in all; a row
-that is one bit in itself (the side of a hyperplane, a sampled bit) agrees for unrelated items whatever is kept.
+A sketch stores some bits of each row. Hashed rows agree by chance, so a band of hashed rows needs enough bits in all. A
+row that is one bit in itself (the side of a hyperplane, a sampled bit) has no more bits to store: unrelated items agree
+in many such rows.
 """
 
 from __future__ import annotations
 
 from stream.errors import ConfigError
 
-# Sketch bits that a hashed row may have, and the bits a band of such rows must have: two rows of different values
-# agree by chance, and with 32 bits a band a pair of nothing in common is a candidate less than once in 10^7, with 128
-# bands too.
+# Allowed sketch bits of a hashed row, and the least bits of a band of such rows. Two rows of different values may agree
+# by chance. With 32 bits a band and 128 bands, a pair with nothing in common is a candidate less than once in 10^7.
 SKETCH_BITS = (8, 16, 32)
 BAND_BITS_MIN = 32
-# A row that is one bit in itself has no such bound: unrelated items agree in half of them, whatever is kept, and what
-# that costs is counted.
+# Rows of one bit have no such bound: unrelated items agree in half of them, and the tuning counts the cost.
 BIT_ROW = 1
 
 
@@ -23,7 +22,7 @@ def shapes(
 ) -> list[tuple[int, int]]:
     """The (bands, rows) of up to ``rows_max`` rows in all, with at least ``bands_min`` bands; at least one.
 
-    ``bands`` and ``rows`` fix the one or both. Raises ``ConfigError`` where nothing fits.
+    ``bands`` and ``rows`` fix one number or both. Raises ``ConfigError`` if no shape fits.
 
     >>> shapes(rows_max=9, bits=8)
     [(1, 4), (2, 4), (1, 5), (1, 6), (1, 7), (1, 8), (1, 9)]

@@ -1,1 +1,1 @@
-"""Vectors -> features: read and checked, projected on what is drawn from a seed, compared row by row."""
+"""Vectors -> features: read and check vectors, project them on random lines, compare them row by row."""

@@ -1,8 +1,8 @@
 """Numbers drawn from a seed: normal, plus or minus one, uniform; the same on every machine and in every batch.
 
-Row r draws from a mixed counter of its own, so it does not depend on other rows. These numbers decide bucket keys, and
-mathematical libraries of two systems may differ in a last digit. So only additions, products, quotients and square
-roots are used, which IEEE 754 rounds alike everywhere; the logarithm is a series of them.
+Each row draws from its own mixed counter, so it does not depend on other rows. These numbers decide bucket keys, and
+mathematical libraries of two systems may differ in a last digit. So the code uses only additions, products, quotients
+and square roots, which IEEE 754 rounds alike everywhere, and computes the logarithm as a series.
 
 Source: Marsaglia, Bray, "A convenient method for generating normal variables", SIAM Review 1964 (the polar method).
 """

@@ -1,4 +1,4 @@
-"""Packed bits: each band of bits in whole bytes; and what two sketches of bits have in common.
+"""Packed bits: each band of bits in whole bytes; and the comparison of two sketches of bits.
 
 A band of r bits takes ceil(r / 8) bytes, the first bit lowest; the bits above the r-th are zero. So ``banding.keys``
 gives the bucket keys of the bits for every r.
@@ -15,7 +15,7 @@ from numba import types
 from stream.kernels.compile import inlined, kernel, machine_code
 from stream.kernels.words import WORD_BYTES, put_word, word_at
 
-# Usable bits of a word, in whole bytes, wherever in its first byte the first bit is.
+# Usable bits of a word, in whole bytes: the first bit may be any bit of the first byte.
 _USABLE_BITS = 56
 _ALL = np.uint64(2**64 - 1)
 
@@ -50,7 +50,7 @@ def agreement(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bands: int, ro
 
 
 def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
-    """Sketches that a word can be read of: contiguous, and filled up where they are shorter."""
+    """Sketches that are contiguous and at least a word wide: shorter ones are padded with zeros."""
     if sketches.shape[1] >= WORD_BYTES:
         return np.ascontiguousarray(sketches)
     filled = np.zeros((len(sketches), WORD_BYTES), np.uint8)
@@ -59,7 +59,7 @@ def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
 
 
 def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int64]:
-    """How many of the first ``bits`` bits of two rows of bytes are equal, ``int64[m]``; bits beyond must be zero."""
+    """How many of the first ``bits`` bits of two rows of bytes are equal, ``int64[m]``; later bits must be zero."""
     return np.asarray(bits - np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64))
 
 
@@ -75,11 +75,11 @@ def _ones(context, word):
 
 @inlined
 def spread_bands(bits, bands, rows, room, out):
-    """bands * rows bits without gaps as bands of whole bytes, to ``out``, ``uint8[width(bands, rows)]``.
+    """Spread bands * rows bits without gaps to bands of whole bytes in ``out``, ``uint8[width(bands, rows)]``.
 
-    ``bits`` and ``room``, which is scratch, are bytes with ``WORD_BYTES`` more than the bits and ``out`` take: they
-    are read and written by words, of which seven bytes can be had from any bit on, and what one writes beyond its band
-    the next one overwrites.
+    ``bits`` and ``room``, which is scratch, have ``WORD_BYTES`` more bytes than the bits and ``out`` need, because they
+    are read and written by words. From any bit on, a word gives seven whole bytes. A write may exceed its band; the
+    next write overwrites the excess.
     """
     size = (rows + 7) // 8
     for band in range(bands):

@@ -1,12 +1,13 @@
 """Projections of vectors on lines: dot products with every bit fixed, at the rate of a matrix product.
 
-x . v is a sum of fused multiply-adds in ``float32``, from the first component to the last, with one rounding a step. So
-a dot product depends only on its two vectors. In a library's matrix product the batch, the number of threads and the
-width of registers change the last digits. Here the same vector gets the same bits and segments on every machine.
+x . v is a sum of fused multiply-adds in ``float32``, from the first component to the last, with one rounding for each
+addition. So a dot product depends only on its two vectors. In a library's matrix product the batch, the number of
+threads and the width of registers change the last digits. Here a vector has the same bits and segments on every
+machine.
 
 The sums stay in registers: ``TILE_VECTORS`` vectors against ``PANEL_LINES`` lines at a time. The lines are stored
-interleaved in panels. Compilers do not find this form of the loop, so its code is generated. A machine without fused
-multiply-add computes the same sums, slowly.
+interleaved in panels. Compilers do not produce this form of the loop, so this module generates its code. A machine
+without fused multiply-add computes the same sums, slowly.
 
 Source: Goto, van de Geijn, "Anatomy of high-performance matrix multiplication", ACM TOMS 2008.
 """
@@ -23,12 +24,12 @@ from numba.core import cgutils
 
 from stream.kernels.compile import kernel, machine_code
 
-# 6 x 16 sums are 12 registers of 8 numbers, of the 16 that AVX2 has; measured, no other tile is faster by 5%.
+# 6 x 16 sums take 12 of AVX2's 16 registers of 8 numbers. In measurements no other tile is faster by 5%.
 TILE_VECTORS = 6
 PANEL_LINES = 16
 _LANES = 8
 _REGISTERS = PANEL_LINES // _LANES
-# Vectors that take a panel while it is in the cache: 384 kB of 1,024 components.
+# Vectors multiplied by a panel while it is in the cache: 384 kB if they have 1,024 components.
 BLOCK_VECTORS = 96
 
 
@@ -67,13 +68,13 @@ def read_only(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def sums_like(panels: npt.NDArray[np.float32], count: int) -> npt.NDArray[np.float32]:
-    """Room for the sums of a block of ``count`` vectors, ``float32[m, lines]``: tiles and panels filled up."""
+    """Room for the sums of a block of ``count`` vectors, ``float32[m, lines]``, in whole tiles and panels."""
     tiles = -(-min(count, BLOCK_VECTORS) // TILE_VECTORS)
     return np.empty((tiles * TILE_VECTORS, len(panels) * PANEL_LINES), np.float32)
 
 
 def edge_like(panels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    """Room for the vectors of a tile that is not full, ``float32[TILE_VECTORS, d]``."""
+    """Room for the vectors of a partial tile, ``float32[TILE_VECTORS, d]``."""
     return np.zeros((TILE_VECTORS, panels.shape[1]), np.float32)
 
 
@@ -106,7 +107,7 @@ def above_zero(context, numbers, start):
 
 @machine_code
 def _tile(context, vectors, first, panel, sums, row, column):
-    """The sums of ``TILE_VECTORS`` vectors from ``first`` and a panel, to ``sums[row:, column:]``."""
+    """Write the sums of ``TILE_VECTORS`` vectors from ``first`` on and a panel to ``sums[row:, column:]``."""
     signature = types.void(vectors, first, panel, sums, row, column)
 
     def generate(context, builder, signature, args):
@@ -125,12 +126,12 @@ _LANE_TYPE = ir.VectorType(ir.FloatType(), _LANES)
 
 
 def _row(builder: Any, base: Any, first: Any, number: int, length: Any) -> Any:
-    """Where row ``first + number`` of a matrix of rows of ``length`` begins."""
+    """The address of row ``first + number`` of a matrix whose rows have ``length`` numbers."""
     return builder.gep(base, [builder.mul(builder.add(first, ir.Constant(first.type, number)), length)])
 
 
 def _lanes(builder: Any, base: Any, register: int) -> Any:
-    """Where register ``register`` of the numbers at ``base`` stands."""
+    """The address of the numbers of register ``register``, counted from ``base``."""
     place = builder.gep(base, [ir.Constant(ir.IntType(64), register * _LANES)])
     return builder.bitcast(place, _LANE_TYPE.as_pointer())
 

@@ -1,4 +1,4 @@
-"""Vectors of documents -> checked rows of one matrix, or the reason why not.
+"""Vectors of documents -> checked rows of one matrix, or the reasons of refusals.
 
 A vector of numbers is a sequence or array of real numbers, or the bytes of its ``float32``, little-endian. A vector of
 bits is a list of zeros and ones, an array of ``bool``, or the bits packed eight to a byte, the first of them highest
@@ -18,10 +18,10 @@ import numpy.typing as npt
 from stream.kernels.compile import kernel
 from stream.tokens.elements import Given, RatingRule, elements
 
-# Components beyond are refused: sums of 65,536 of their squares, and of their products with numbers drawn, stay finite.
+# The greatest size of a component: sums of 65,536 squares or products with drawn numbers stay finite.
 COMPONENT_MAX = 1e30
 DIMENSION_MAX = 65_536
-# All bits of a float32 but its sign.
+# All bits of a float32 except its sign.
 _UNSIGNED = np.uint32(0x7FFFFFFF)
 # Bits of the hash of a symbol that are left out.
 _SYMBOL_SHIFT = np.uint64(32)
@@ -30,8 +30,8 @@ Vector = npt.NDArray[Any]
 
 
 class Rows(NamedTuple):
-    """Usable vectors as rows of ``values``, in order, with the place of each in the input; the reasons of the others
-    (keys of ``REASONS``) by place."""
+    """Usable vectors as rows of ``values``, in order, with their places in the input; and by place the reasons (keys of
+    ``REASONS``) of refused vectors."""
 
     values: Vector
     places: npt.NDArray[np.int64]
@@ -44,15 +44,15 @@ def read_numbers(vectors: Sequence[Any], dimension: int) -> Rows:
     >>> read_numbers([[1, 2.5], b"\\0\\0\\0\\0\\0\\0\\x80?", [1], None], dimension=2).values.tolist()
     [[1.0, 2.5], [0.0, 1.0]]
     """
-    with np.errstate(over="ignore"):  # what is too large becomes infinite, and is refused as such
+    with np.errstate(over="ignore"):  # numbers that are too large become infinite, and are refused
         rows = _stacked(vectors, dimension, np.float32, _are_numbers, _numbers)
     values = rows.values
-    values += np.float32(0)  # minus zero and zero are one content
+    values += np.float32(0)  # minus zero becomes zero: both have the same content
     return keep(rows, largest(values) <= COMPONENT_MAX, "vector_range")
 
 
 def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
-    """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``, packed; what is beyond the last bit is zero.
+    """Vectors of bits as ``uint8[n, ceil(dimension / 8)]``, packed; bits after the last one are zero.
 
     >>> read_bits([[1, 0, 1], b"\\xa0", b"\\x01"], dimension=3).values.tolist()
     [[160], [160]]
@@ -118,9 +118,10 @@ def _stacked(
     as_is: Callable[[np.dtype[Any]], bool],
     read: Callable[[Any], Vector | str],
 ) -> Rows:
-    """Those that ``read`` takes, and that have this width, as one matrix.
+    """Return the vectors that ``read`` accepts and that have this width as one matrix.
 
-    It takes arrays of the types ``as_is`` and bytes as they are: if all are such, they are read in one go.
+    ``read`` does not change bytes, nor arrays whose type ``as_is`` accepts: if all vectors are such, they are read at
+    once.
     """
     whole = _at_once(vectors, width, np.dtype(dtype), as_is)
     if whole is not None:
@@ -141,7 +142,7 @@ def _stacked(
 def _at_once(
     vectors: Sequence[Any], width: int, dtype: np.dtype[Any], as_is: Callable[[np.dtype[Any]], bool]
 ) -> Vector | None:
-    """All vectors as one matrix if they are of one kind, of this width, and to be taken as they are."""
+    """All vectors as one matrix if they have one type, this width, and need no conversion; else ``None``."""
     kinds = set(map(type, vectors))
     if kinds == {bytes} and set(map(len, vectors)) == {width * dtype.itemsize}:
         joined = np.frombuffer(bytearray().join(vectors), dtype.newbyteorder("<"))
@@ -163,7 +164,7 @@ def _are_packed(dtype: np.dtype[Any]) -> bool:
 
 
 def _array(vector: Any) -> Vector:
-    """A vector as an array; one that is none comes out with no or several dimensions, or of another type."""
+    """A vector as an array; a value that is no vector gives an array without one dimension or of another type."""
     try:
         return np.asarray(vector)
     except ValueError:  # sequences of different lengths
@@ -171,7 +172,7 @@ def _array(vector: Any) -> Vector:
 
 
 def _numbers(vector: Any) -> Vector | str:
-    """A vector of numbers as an array of any numeric type, or why it is none."""
+    """A vector of numbers as an array of any numeric type, or the reason why it is refused."""
     if isinstance(vector, bytes):
         return "vector_length" if len(vector) % 4 else np.frombuffer(vector, "<f4")
     numbers = _array(vector)
@@ -179,7 +180,7 @@ def _numbers(vector: Any) -> Vector | str:
 
 
 def _bits(vector: Any, dimension: int) -> Vector | str:
-    """A vector of bits as packed bytes, or why it is none."""
+    """A vector of bits as packed bytes, or the reason why it is refused."""
     if isinstance(vector, bytes):
         return np.frombuffer(vector, np.uint8)
     array = _array(vector)

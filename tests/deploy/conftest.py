@@ -1,4 +1,6 @@
-"""Puts this folder and that of the broker on the import path, for there is no `__init__.py`; and the fixture of all."""
+"""Puts this folder and the folder of the broker on the import path, because there is no `__init__.py`; and the shared
+fixture.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the files of the deployment say, for the tests: documents, expressions, names of metrics, commands."""
+"""Readers of the deployment files for the tests: documents, expressions, names of metrics, commands."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ OPERATIONS = ROOT / "docs" / "OPERATIONS.md"
 DASHBOARD = DEPLOY / "grafana" / "dashboards" / "neardup.json"
 DOCKERFILE = DEPLOY / "Dockerfile"
 SUFFIXES = {"histogram": ("_bucket", "_sum", "_count"), "info": ("_info",)}
-# Of every process, by the client library and by Prometheus itself.
+# Client library and Prometheus itself export these for every process.
 OTHERS = {"process_start_time_seconds", "process_resident_memory_bytes", "process_cpu_seconds_total"}
 TARGET_LABELS = {"job", "instance"}
 
 
 class Selector(NamedTuple):
-    """A metric in an expression, with what its labels must be."""
+    """A metric in an expression, with the required values of its labels."""
 
     name: str
     matchers: tuple[tuple[str, str, str], ...]  # label, operator, value
@@ -42,7 +42,7 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def rules() -> list[dict[str, Any]]:
-    """All rules, of recording and of alerting."""
+    """All recording and alerting rules."""
     return [rule for group in load(DEPLOY / "alerts.yml")["groups"] for rule in group["rules"]]
 
 
@@ -52,17 +52,17 @@ def alerts() -> dict[str, dict[str, Any]]:
 
 
 def recorded() -> set[str]:
-    """The names that recording rules make."""
+    """The names of the series that recording rules make."""
     return {rule["record"] for rule in rules() if "record" in rule}
 
 
 def panels() -> list[dict[str, Any]]:
-    """The panels of the dashboard that show something."""
+    """The panels of the dashboard that show data."""
     return [panel for panel in json.loads(DASHBOARD.read_text())["panels"] if panel["type"] != "row"]
 
 
 def dashboard_expressions() -> list[str]:
-    """What the panels ask, as Prometheus would get it."""
+    """The expressions of the panels, in the form that Prometheus receives."""
     raw = [target["expr"] for panel in panels() for target in panel["targets"]]
     return [text.replace("$__rate_interval", "1m").replace("$instance", ".*") for text in raw]
 
@@ -73,7 +73,7 @@ def expressions() -> list[str]:
 
 
 def exported() -> dict[str, Row]:
-    """Every series that the metrics' table leads to, by the name that Prometheus knows."""
+    """Every series of the metrics' table, by its name in Prometheus."""
     return {row.exported + suffix: row for row in METRICS.values() for suffix in SUFFIXES.get(row.kind, ("",))}
 
 
@@ -82,20 +82,20 @@ _MATCHER = re.compile(r'(\w+)\s*(=~|!~|!=|=)\s*"([^"]*)"')
 
 
 def selectors(expression: str) -> Iterator[Selector]:
-    """The metrics that an expression names; label values and words of the language are none."""
+    """The metrics in an expression, without label values and words of the language."""
     bare = re.sub(r'(?<![=~])"[^"]*"', "", expression)
     for name, braces in _SELECTOR.findall(bare):
         yield Selector(name, tuple(_MATCHER.findall(braces)))
 
 
 def grouping_labels(expression: str) -> set[str]:
-    """The labels that an expression groups by or joins on."""
+    """The labels in the grouping and join clauses of an expression."""
     lists = re.findall(r"\b(?:by|on|without|ignoring|group_left|group_right)\s*\(([^)]*)\)", expression)
     return {label.strip() for each in lists for label in each.split(",") if label.strip()}
 
 
 def manifests() -> list[tuple[str, dict[str, Any]]]:
-    """Every object of Kubernetes, with the name of its file."""
+    """Every Kubernetes object, with the name of its file."""
     paths = sorted((DEPLOY / "kubernetes").glob("*.yml"))
     return [(path.name, document) for path in paths for document in documents(path)]
 
@@ -107,13 +107,13 @@ def pods() -> dict[str, dict[str, Any]]:
 
 
 def services() -> dict[str, dict[str, Any]]:
-    """The services of the compose file, by name; YAML has merged what they share."""
+    """The services of the compose file by name, after YAML has merged their shared parts."""
     found: dict[str, dict[str, Any]] = load(COMPOSE)["services"]
     return found
 
 
 def compose_command(service: dict[str, Any]) -> list[str]:
-    """The arguments of neardup that a service of the compose file runs with; a shell's variables stay as they are."""
+    """The neardup arguments of a service in the compose file; variables of the shell stay unexpanded."""
     if "entrypoint" in service:
         words = [word.strip('"') for word in service["entrypoint"][-1].split()]
         return words[words.index("neardup") + 1 :]
@@ -121,6 +121,6 @@ def compose_command(service: dict[str, Any]) -> list[str]:
 
 
 def bytes_of(text: str) -> int:
-    """A size as the files write it: ``4g`` or ``4Gi``, both of 1,024."""
+    """A size in bytes; the files write ``4g`` or ``4Gi``, both with a factor of 1,024."""
     number, unit = re.fullmatch(r"(\d+)([kmg])i?", text.lower()).groups()  # type: ignore[union-attr]
     return int(number) * 1024 ** ("kmg".index(unit) + 1)

@@ -1,8 +1,8 @@
-"""The programs of Prometheus: those of this machine, else those of Debian's package; and what to do without.
+"""The programs of Prometheus: on the path of this machine, or from Debian's package.
 
-`promtool` and `prometheus` are those of this machine, else those of Debian's package, fetched by `apt-get` into a cache
-and unpacked there without being installed. Where that cannot be had, tests of them skip with the reason; with CI=true
-they fail instead.
+If the path has no `promtool` and `prometheus`, `apt-get` fetches Debian's package into a cache; the module unpacks the
+package there and does not install it. If the package is unavailable, the tests that need it skip with the reason; with
+CI=true they fail instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class UnavailableError(Exception):
 
 
 def find_prometheus() -> Prometheus:
-    """The programs on the path, else those in the cache, which is filled when it is empty."""
+    """Return the programs on the path, else the programs in the cache; fill an empty cache first."""
     found = shutil.which("promtool"), shutil.which("prometheus")
     if found[0] and found[1]:
         return Prometheus(found[0], found[1])
@@ -42,7 +42,7 @@ def find_prometheus() -> Prometheus:
 
 
 def fetch(cache: Path) -> None:
-    """Unpack Debian's package into `cache`, which appears whole or not at all."""
+    """Unpack Debian's package into `cache`, which is complete or absent."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
         raise UnavailableError("neither promtool nor apt-get is on this machine: install Prometheus")
     cache.parent.mkdir(parents=True, exist_ok=True)
@@ -50,7 +50,7 @@ def fetch(cache: Path) -> None:
         room = Path(folder)
         for name in ("lists/partial", "cache/archives/partial"):
             (room / name).mkdir(parents=True)
-        # Lists and archives of our own: nothing of the system changes, and no root is needed.
+        # apt-get uses its own lists and archives here: it changes nothing of the system and needs no root.
         own = ["-o", f"Dir::State::Lists={room}/lists", "-o", f"Dir::Cache={room}/cache", "-o", "APT::Sandbox::User="]
         for command in (
             ["apt-get", "--quiet", *own, "update"],
@@ -64,12 +64,12 @@ def fetch(cache: Path) -> None:
         try:
             (room / "unpacked").rename(cache)
         except OSError:
-            if not cache.is_dir():  # else another process was quicker
+            if not cache.is_dir():  # else another process was faster
                 raise
 
 
 def run(command: list[str], folder: Path) -> None:
-    """Run one command of the fetching; raises `UnavailableError`."""
+    """Run one command of the download; raises `UnavailableError`."""
     try:
         subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=FETCH_SECONDS_MAX)
     except subprocess.CalledProcessError as error:
@@ -80,7 +80,7 @@ def run(command: list[str], folder: Path) -> None:
 
 
 def absent(reason: str) -> NoReturn:
-    """Skip, or fail in CI."""
+    """Skip the test, or fail in CI."""
     if os.environ.get("CI", "").lower() == "true":
         pytest.fail(f"in CI: {reason}", pytrace=False)
     pytest.skip(reason)

@@ -1,4 +1,4 @@
-"""The compose file: by the specification, by the rules of this project, and Kafka's part of it by Kafka itself."""
+"""The compose file meets the specification and the rules of this project; Kafka itself checks its part."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ Configuration:
 
 
 def interpolated():
-    """The text with the defaults of its variables."""
+    """The text with the default values of its variables."""
     return re.sub(r"\$\{\w+:-(\w*)\}", r"\1", COMPOSE.read_text())
 
 
-def test_it_is_what_the_compose_specification_says():
-    """Names, types and values of every field, and that networks, volumes and secrets that are used exist."""
+def test_it_meets_the_compose_specification():
+    """Each field has a valid name, type and value; the networks, volumes and secrets that services use exist."""
     found = compose_spec.PyOptions(apply_merge=True).from_yaml(interpolated())
     found.validate()
     assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "prometheus", "grafana"}
 
 
 def test_a_field_that_does_not_exist_would_be_found():
-    """The check before this one is one that can fail."""
+    """The specification check rejects an unknown field."""
     wrong = interpolated().replace("restart: unless-stopped", "restart: sometimes")
     with pytest.raises(ValueError, match="sometimes"):
         compose_spec.PyOptions(apply_merge=True).from_yaml(wrong)
 
 
 def test_ports_are_published_on_loopback_only():
-    """Kafka, Prometheus and Grafana for this machine; workers for Prometheus alone."""
+    """Kafka, Prometheus and Grafana publish ports for this machine; workers publish none."""
     published = {name: service.get("ports", []) for name, service in services().items()}
     assert {name for name, ports in published.items() if ports} == {"kafka", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
 def test_every_service_that_stays_has_a_health_check_and_starts_again():
-    """Those of the workers stand in the image; the one that makes the topics ends."""
+    """The image defines the health check of the workers; the service that makes the topics ends."""
     for name, service in services().items():
         if name == "topics":
             assert service["healthcheck"] == {"disable": True}
@@ -65,7 +65,7 @@ def test_every_service_that_stays_has_a_health_check_and_starts_again():
 
 
 def test_workers_wait_for_their_topics_and_these_for_kafka():
-    """Started in order: broker, topics, workers."""
+    """The start order is broker, topics, workers."""
     every = services()
     assert every["topics"]["depends_on"] == {"kafka": {"condition": "service_healthy"}}
     for name in WORKERS:
@@ -73,7 +73,7 @@ def test_workers_wait_for_their_topics_and_these_for_kafka():
 
 
 def test_every_file_that_is_mounted_or_built_from_exists():
-    """Paths next to the compose file."""
+    """Paths are relative to the compose file."""
     for service in services().values():
         for volume in service.get("volumes", []):
             if volume.startswith("./"):
@@ -83,18 +83,18 @@ def test_every_file_that_is_mounted_or_built_from_exists():
 
 
 def test_variables_of_the_shell_are_no_settings():
-    """A NEARDUP_ variable in the shell of who starts it would be refused by a neardup in the same shell."""
+    """A neardup command in the same shell would refuse an unknown NEARDUP_ variable."""
     names = re.findall(r"(?<!\$)\$\{?(\w+)", COMPOSE.read_text())
     assert sorted(names) == ["FILTERS", "LINKERS", "MATCHERS", "SIGNERS"]
 
 
 def test_kafka_is_the_version_that_the_tests_run_with():
-    """One version in the image and in the tests' pom."""
+    """The image and the tests' pom name one version."""
     assert services()["kafka"]["image"] == f"apache/kafka:{kafka_version()}"
 
 
 def test_kafka_takes_its_environment(tmp_path):
-    """The set-up of Kafka's own image, run on these variables, writes a configuration and formats the storage by it."""
+    """The set-up script of Kafka's image writes a configuration from these variables and formats the storage."""
     try:
         jars, java = resolve_jars(), find_java()
     except BrokerUnavailableError as error:
@@ -113,12 +113,12 @@ def test_kafka_takes_its_environment(tmp_path):
     done = subprocess.run(command, env={**kept, **given}, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     written = (folders["final"] / "server.properties").read_text()
-    assert written.count("=") == sum(name.startswith("KAFKA_") for name in given) - 1  # but for the heap
+    assert written.count("=") == sum(name.startswith("KAFKA_") for name in given) - 1  # except the heap
     assert f"cluster.id={given['CLUSTER_ID']}" in Path(folders["data"] / "meta.properties").read_text()
 
 
 def test_the_merged_services_share_their_settings():
-    """One block for all; what YAML merges is not written twice."""
+    """All services share one block of settings; no service repeats it."""
     every = services()
     assert every["signer"]["environment"] == every["matcher"]["environment"] == every["topics"]["environment"]
     assert load(COMPOSE)["x-settings"] == every["signer"]["environment"]

@@ -1,4 +1,4 @@
-"""The image: its Dockerfile by the parser of BuildKit, its kernels by what a worker would still compile."""
+"""The image: BuildKit's parser checks its Dockerfile; a worker checks that no kernel is left to compile."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from workers.telemetry.metrics import Metrics
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
 STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
 LAST = COMMANDS[STAGES[-1] :]
-# In a process of its own: compile all that the image has, then let both roles work, and see what else they compile.
+# Runs in its own process: compile all kernels of the image, then let both roles work, and list what they compile in
+# addition.
 WORK = """
 import gc, json, sys
 import numba.core.registry
@@ -65,12 +66,12 @@ def of(name, commands=LAST):
 
 
 def test_it_runs_as_a_user_without_rights():
-    """The last stage ends as a user without rights, by number, so that Kubernetes can see that it is not root."""
+    """The last stage sets a numeric unprivileged user, so that Kubernetes can verify that it is not root."""
     assert [command.value for command in of("USER")] == [("10001:10001",)]
 
 
 def test_the_worker_is_the_first_process():
-    """In exec form, without a shell between it and the signals."""
+    """The command has the exec form, so no shell stands between the worker and the signals."""
     (entry,) = of("ENTRYPOINT")
     assert entry.json
     assert entry.value == ("neardup",)
@@ -78,7 +79,7 @@ def test_the_worker_is_the_first_process():
 
 
 def test_both_stages_have_the_same_python_and_compile_for_the_same_processor():
-    """Kernels are looked up by processor and by the place of their sources."""
+    """Numba looks kernels up by processor and by the path of their sources."""
     assert len(STAGES) == 2
     assert len({COMMANDS[place].value[0] for place in STAGES}) == 1
     stages = [dict(pairs(of("ENV", part))) for part in (COMMANDS[: STAGES[1]], LAST)]
@@ -96,7 +97,7 @@ def pairs(commands):
 
 
 def test_everything_that_is_copied_exists_and_is_sent_to_the_builder():
-    """Neither missing nor kept back by .dockerignore."""
+    """Every copied path exists and passes .dockerignore."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     kept = [line[1:] for line in lines if line.startswith("!")]
     dropped = [line for line in lines if line.startswith("**/")]
@@ -109,7 +110,7 @@ def test_everything_that_is_copied_exists_and_is_sent_to_the_builder():
 
 @pytest.mark.parametrize("alive", [True, False])
 def test_the_health_check_tells_a_live_worker_from_a_dead_one(alive):
-    """The command of the image, run against the server that workers have."""
+    """The command of the image runs against the health server of the workers."""
     (check,) = of("HEALTHCHECK")
     words = list(check.value)[1:]
     assert words[0] == "python"
@@ -121,8 +122,8 @@ def test_the_health_check_tells_a_live_worker_from_a_dead_one(alive):
     assert (done.returncode == 0) is alive
 
 
-def test_workers_compile_nothing_that_the_image_has_not():
-    """Signing, matching, restoring, measuring and trimming after the warm-up leave no new kernel."""
+def test_workers_compile_no_kernel_that_is_missing_in_the_image():
+    """After the warm-up, signing, matching, restoring, measuring and trimming compile no new kernel."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("NEARDUP_", "NUMBA_"))}
     done = subprocess.run(
         [sys.executable, "-c", WORK],

@@ -1,4 +1,4 @@
-"""The manifests: by the schemas of Kubernetes, and by what the workers need of a pod."""
+"""The manifests meet the schemas of Kubernetes and the needs of the workers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workers.settings.kafka import StreamOptions
 
 FOLDER = DEPLOY / "kubernetes"
 NAMED = [pytest.param(document, id=f"{document['kind']}-{document['metadata']['name']}") for _, document in manifests()]
-# The oldest that is served by clouds, and the newest that the package knows.
+# The oldest version that clouds offer, and the newest version that the package knows.
 VERSIONS = ("1.31", kubernetes_validate.latest_version())
 
 
@@ -27,13 +27,13 @@ def containers():
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("document", NAMED)
-def test_each_object_is_what_its_schema_says(document, version):
-    """Known fields of the right types, and no others."""
+def test_each_object_meets_its_schema(document, version):
+    """Each object has only known fields of the right types."""
     kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_a_field_that_does_not_exist_would_be_found():
-    """The check before this one is one that can fail."""
+    """The schema check rejects an unknown field."""
     (job,) = objects("Job").values()
     job["spec"]["template"]["spec"]["containers"][0]["arguments"] = ["topics"]
     with pytest.raises(kubernetes_validate.ValidationError):
@@ -41,7 +41,7 @@ def test_a_field_that_does_not_exist_would_be_found():
 
 
 def test_all_but_the_example_is_applied():
-    """The secret is made by hand; everything else is listed, and in one namespace."""
+    """The operator makes the secret by hand; the kustomization lists all other files, in one namespace."""
     files = {name for name, _ in manifests()}
     assert set(load(FOLDER / "kustomization.yaml")["resources"]) == files - {"secret.example.yml"}
     (namespace,) = objects("Namespace")
@@ -49,7 +49,7 @@ def test_all_but_the_example_is_applied():
 
 
 def test_the_example_of_the_secret_has_no_values():
-    """Keys only; what workers read of them are variables of secrets."""
+    """The example has keys only; workers read each key as a variable that holds a secret."""
     for document in documents(FOLDER / "secret.example.yml"):
         assert set(document["stringData"].values()) == {""}
     names = objects("Secret")["neardup"]["stringData"]
@@ -57,7 +57,7 @@ def test_the_example_of_the_secret_has_no_values():
 
 
 def test_no_other_file_has_a_secret():
-    """Neither the settings that all may read, nor the pods, name a password's value."""
+    """Neither the public settings nor the pods contain the value of a password."""
     (settings,) = objects("ConfigMap").values()
     assert not [name for name in settings["data"] if "PASSWORD" in name or "USERNAME" in name]
     for _, _, container in containers():
@@ -66,7 +66,7 @@ def test_no_other_file_has_a_secret():
 
 @pytest.mark.parametrize(("pod", "container"), [pytest.param(p, c, id=f"{n}-{c['name']}") for n, p, c in containers()])
 def test_nothing_runs_as_root_or_writes_to_its_image(pod, container):
-    """The restricted profile, which the namespace enforces, and a read-only root file system."""
+    """The namespace enforces the restricted profile; the root file system is read-only."""
     assert pod["spec"]["securityContext"]["runAsNonRoot"]
     assert pod["spec"]["securityContext"]["runAsUser"] >= 10_000
     assert pod["spec"]["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
@@ -79,12 +79,12 @@ def test_nothing_runs_as_root_or_writes_to_its_image(pod, container):
 
 
 def test_services_give_no_variables_to_the_pods():
-    """Those of a service neardup-... would begin with NEARDUP_, and unknown settings are refused."""
+    """Variables of a service neardup-... would begin with NEARDUP_, and workers refuse unknown settings."""
     assert all(pod["spec"]["enableServiceLinks"] is False for pod in pods().values())
 
 
 def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
-    """Numba takes a folder only if it may write to it, so the pod has a copy."""
+    """Numba uses a folder only if it may write there, so the pod has a copy."""
     place = "/var/cache/neardup"
     assert f"NUMBA_CACHE_DIR={place}" in (DEPLOY / "Dockerfile").read_text()
     for pod in pods().values():
@@ -95,7 +95,7 @@ def test_the_kernels_are_copied_to_where_the_image_looks_for_them():
 
 
 def test_each_worker_has_a_name_of_its_own():
-    """The pod's, which no other has, short enough and of letters that the setting takes; partitions stay with it."""
+    """The worker uses the pod's name, which is unique, stable, short enough and valid for the setting."""
     for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
         (container,) = pods()[name]["spec"]["containers"]
         given = {variable["name"]: variable for variable in container["env"]}
@@ -106,7 +106,7 @@ def test_each_worker_has_a_name_of_its_own():
 
 
 def test_probes_ask_for_life_and_readiness():
-    """/healthz decides on a restart, /readyz on the pace of an update; the first start may load kernels."""
+    """/healthz decides on a restart, /readyz on the pace of an update; the first start may have to load kernels."""
     for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
         (container,) = pods()[name]["spec"]["containers"]
         paths = {key: probe["httpGet"] for key, probe in container.items() if key.endswith("Probe")}
@@ -119,14 +119,14 @@ def test_probes_ask_for_life_and_readiness():
 
 
 def test_a_pod_has_time_to_finish_its_step():
-    """Longer than a transaction may take."""
+    """The grace period is longer than the longest transaction."""
     for name in ("neardup-signer", "neardup-matcher"):
         seconds = pods()[name]["spec"]["terminationGracePeriodSeconds"]
         assert seconds > 2 * StreamOptions().transaction_timeout_seconds
 
 
 def test_names_and_labels_that_refer_to_each_other_agree():
-    """Selectors find their pods, volumes their mounts, pods their settings and secrets."""
+    """Selectors match their pods, mounts name volumes, pods name existing settings and secrets."""
     for kind in ("Deployment", "StatefulSet"):
         for name, workload in objects(kind).items():
             labels = workload["spec"]["template"]["metadata"]["labels"]

@@ -1,4 +1,4 @@
-"""What the deployment names must be there: metrics, labels, settings, options, ports and paths."""
+"""Everything that the deployment names exists: metrics, labels, settings, options, ports and paths."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTITION_VALUES = re.compile(r"\d+")
 
 
 def parses(arguments):
-    """Whether the command line takes these arguments; nothing is run."""
+    """Whether the command line accepts these arguments; the function runs no command."""
     command = typer.main.get_command(app)
     context = None
     words = list(arguments)
@@ -56,7 +56,7 @@ def parses(arguments):
 
 @pytest.mark.parametrize("expression", expressions())
 def test_every_metric_of_rules_and_dashboard_is_exported(expression):
-    """A name with its suffix is that of a metric, or of a recording rule."""
+    """Each name, with its suffix, belongs to a metric or to a recording rule."""
     found = list(selectors(expression))
     if "ALERTS" not in expression:
         assert found or "up{" in expression
@@ -66,7 +66,7 @@ def test_every_metric_of_rules_and_dashboard_is_exported(expression):
 
 @pytest.mark.parametrize("expression", expressions())
 def test_every_label_of_rules_and_dashboard_exists_with_these_values(expression):
-    """Labels are those of the metric or of the target; listed values are among the metric's."""
+    """Each label belongs to the metric or the target; each listed value is a value of the metric."""
     known = {row.label for row in METRICS.values() if row.label}
     assert grouping_labels(expression) <= {*known, *TARGET_LABELS, "le"}
     for selector in selectors(expression):
@@ -78,14 +78,14 @@ def test_every_label_of_rules_and_dashboard_exists_with_these_values(expression)
 
 
 def test_every_metric_is_shown_or_watched():
-    """Every metric is on the dashboard or in an alert, except the one that names the worker."""
+    """Every metric is on the dashboard or in an alert, except the metric that names the worker."""
     named = {selector.name for expression in expressions() for selector in selectors(expression)}
     rows = {exported()[name].name for name in named if name in exported()}
     assert set(METRICS) - rows == {"worker"}
 
 
-def test_the_jobs_that_rules_ask_for_are_those_that_prometheus_scrapes():
-    """neardup-signer, neardup-matcher and so on, made of the names of services and of the pods' components."""
+def test_prometheus_scrapes_the_jobs_that_rules_query():
+    """Job names such as neardup-signer come from the names of services and from the pods' components."""
     jobs = {job["job_name"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"]} - {"prometheus"}
     assert jobs == {f"neardup-{name}" for name in WORKERS}
     components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods().values()}
@@ -98,7 +98,9 @@ def test_the_jobs_that_rules_ask_for_are_those_that_prometheus_scrapes():
 
 @pytest.mark.parametrize("path", NEARDUP_FILES, ids=lambda path: path.name)
 def test_every_variable_is_a_setting(path):
-    """Workers refuse unknown ones, so a wrong one would keep them from starting. The operator also runs the service."""
+    """Workers refuse unknown settings, so a wrong variable would prevent their start. The operator also runs the
+    service.
+    """
     names = set(re.findall(r"\bNEARDUP_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
     fields = {*StreamSettings.model_fields, *((*ServeOptions.model_fields, "token") if path == OPERATIONS else ())}
     assert names <= {f"NEARDUP_{field.upper()}" for field in fields}
@@ -106,7 +108,7 @@ def test_every_variable_is_a_setting(path):
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])
 def test_the_settings_are_valid_together(where, monkeypatch, tmp_path):
-    """A worker that is given all of them starts; windows and limits are those that the alerts go by."""
+    """A worker starts with all of these settings; the alerts use the same windows and limits."""
     if where == "compose":
         values = services()["matcher"]["environment"]
     else:
@@ -122,7 +124,7 @@ def test_the_settings_are_valid_together(where, monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["topics", *WORKERS])
 def test_the_commands_of_the_compose_file_exist(name):
-    """Each service runs a command with options that it takes."""
+    """Each service runs an existing command with existing options."""
     arguments = compose_command(services()[name])
     assert parses(arguments)
     assert arguments[0] == WORKERS.get(name, name)
@@ -130,13 +132,13 @@ def test_the_commands_of_the_compose_file_exist(name):
 
 @pytest.mark.parametrize("name", ["neardup-topics", *(f"neardup-{name}" for name in WORKERS)])
 def test_the_commands_of_the_manifests_exist(name):
-    """Each workload runs a command with options that it takes."""
+    """Each workload runs an existing command with existing options."""
     (container,) = pods()[name]["spec"]["containers"]
     assert parses(container["args"])
 
 
 def test_the_commands_of_the_operations_page_exist():
-    """Each line of an example that begins with neardup, or runs it in a container."""
+    """The test reads each line of an example that begins with neardup or runs neardup in a container."""
     blocks = re.findall(r"```(?:sh|console)\n(.*?)```", OPERATIONS.read_text(), re.S)
     lines = [line.split("#")[0].split("|")[0].replace("\\\n", " ") for block in blocks for line in block.splitlines()]
     commands = [match[1].split() for line in lines if (match := re.match(r"(?:\w+=\S+ )*neardup (.*)", line.strip()))]
@@ -144,7 +146,7 @@ def test_the_commands_of_the_operations_page_exist():
     assert all(parses([word.strip("'\"") for word in command]) for command in commands)
 
 
-def test_every_port_is_that_of_the_health_server():
+def test_every_port_is_the_port_of_the_health_server():
     """Scrape targets, probes, services and the image use the port that workers listen on."""
     ports = {
         sd["port"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"] for sd in job.get("dns_sd_configs", [])
@@ -158,8 +160,8 @@ def test_every_port_is_that_of_the_health_server():
     assert ports == {HEALTH_PORT}
 
 
-def test_every_path_that_is_asked_for_is_answered():
-    """/healthz, /readyz and /metrics, by the application that the workers serve."""
+def test_every_requested_path_is_answered():
+    """The application of the workers answers /healthz, /readyz and /metrics."""
     answer = application(Metrics("sign").registry, Health(60.0))
     asked = {"/metrics", *re.findall(r"/(?:healthz|readyz)\b", DOCKERFILE.read_text())}
     for pod in pods().values():
@@ -174,7 +176,7 @@ def test_every_path_that_is_asked_for_is_answered():
 
 
 def test_the_alert_on_memory_knows_the_limits_of_the_containers():
-    """85 of 100 of what a matcher may take, in the compose file and in the manifests."""
+    """The alert fires at 85 % of a matcher's memory limit in the compose file and in the manifests."""
     (container,) = pods()["neardup-matcher"]["spec"]["containers"]
     limits = {
         bytes_of(container["resources"]["limits"]["memory"]),
@@ -185,5 +187,5 @@ def test_the_alert_on_memory_knows_the_limits_of_the_containers():
 
 
 def test_the_operations_page_has_every_alert():
-    """What each means and what to do is found by its name, and no other is described."""
+    """The page describes meaning and remedy of every alert by its name, and no other alert."""
     assert set(re.findall(r"\bNeardup[A-Z]\w+", OPERATIONS.read_text())) == set(alerts())

@@ -1,4 +1,4 @@
-"""Configuration and rules by promtool; the dashboard by what Prometheus makes of it."""
+"""promtool checks configuration and rules; Prometheus checks the expressions of the dashboard."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CASES = load(DEPLOY / "alerts_test.yml")["tests"]
 
 
 def promtool(prometheus, *arguments, folder=DEPLOY):
-    """Run it in the folder of the rules; its output if it is content."""
+    """Run promtool in the folder of the rules; return its output on success."""
     done = subprocess.run(
         [prometheus.promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False
     )
@@ -21,13 +21,13 @@ def promtool(prometheus, *arguments, folder=DEPLOY):
     return done.stdout
 
 
-def test_the_configuration_is_taken(prometheus):
-    """promtool check config, with the rules that it names."""
+def test_the_configuration_is_valid(prometheus):
+    """promtool check config accepts the configuration and the rules that it names."""
     assert "SUCCESS" in promtool(prometheus, "check", "config", "prometheus.yml")
 
 
-def test_the_configuration_for_kubernetes_is_taken_but_for_its_discovery(prometheus, tmp_path):
-    """Debian's Prometheus cannot ask Kubernetes for pods; everything else of that file is checked here."""
+def test_the_configuration_for_kubernetes_is_valid_except_its_discovery(prometheus, tmp_path):
+    """Debian's Prometheus cannot discover pods in Kubernetes; the test checks the rest of that file."""
     config = load(DEPLOY / "prometheus-kubernetes.yml")
     for job in config["scrape_configs"]:
         (discovery,) = job.pop("kubernetes_sd_configs")
@@ -38,38 +38,38 @@ def test_the_configuration_for_kubernetes_is_taken_but_for_its_discovery(prometh
     assert "SUCCESS" in promtool(prometheus, "check", "config", "prometheus.yml", folder=tmp_path)
 
 
-def test_the_rules_are_taken(prometheus):
-    """promtool check rules finds no doubled rule either."""
+def test_the_rules_are_valid(prometheus):
+    """promtool check rules reports no duplicate rule either."""
     assert "SUCCESS" in promtool(prometheus, "check", "rules", "--lint=all", "--lint-fatal", "alerts.yml")
 
 
-def test_every_alert_does_what_its_tests_say(prometheus):
-    """promtool test rules, on the series of alerts_test.yml."""
+def test_every_alert_passes_its_tests(prometheus):
+    """promtool test rules passes on the series of alerts_test.yml."""
     assert "SUCCESS" in promtool(prometheus, "test", "rules", "alerts_test.yml")
 
 
 def test_every_alert_is_shown_firing_and_keeping_quiet():
-    """And every test is one of an alert that exists."""
+    """Every alert has a firing and a silent case, and every case names an existing alert."""
     tests = [test for case in CASES for test in case["alert_rule_test"]]
     assert {test["alertname"] for test in tests if test["exp_alerts"]} == set(alerts())
     assert {test["alertname"] for test in tests if not test["exp_alerts"]} == set(alerts())
 
 
 def test_every_alert_has_a_severity_and_two_sentences():
-    """One of three severities, for the routing of alerts."""
+    """Each alert has one of three severities, which route it."""
     assert {alert["labels"]["severity"] for alert in alerts().values()} == {"critical", "warning", "info"}
     assert all(set(alert["annotations"]) == {"summary", "description"} for alert in alerts().values())
 
 
-def test_prometheus_takes_every_expression_of_the_dashboard(prometheus, tmp_path):
-    """As rules that record something, which promtool parses."""
+def test_prometheus_accepts_every_expression_of_the_dashboard(prometheus, tmp_path):
+    """The test writes each expression as a recording rule, which promtool parses."""
     rules = [{"record": f"panel:{number}", "expr": text} for number, text in enumerate(dashboard_expressions())]
     (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": rules}]}))
     assert f"{len(rules)} rules found" in promtool(prometheus, "check", "rules", "rules.yml", folder=tmp_path)
 
 
 def test_the_dashboard_asks_the_data_source_that_is_provisioned():
-    """By the variable whose value is the data source's uid."""
+    """The dashboard names the data source by a variable with its uid."""
     (source,) = load(DEPLOY / "grafana/provisioning/datasources/prometheus.yml")["datasources"]
     variables = {each["name"]: each for each in json.loads(DASHBOARD.read_text())["templating"]["list"]}
     assert variables["datasource"]["current"]["value"] == source["uid"]
@@ -79,7 +79,7 @@ def test_the_dashboard_asks_the_data_source_that_is_provisioned():
 
 
 def test_the_dashboard_is_where_grafana_looks_for_it():
-    """The folder that is mounted is the one that is provisioned, and the first page is the dashboard."""
+    """The mounted folder is the provisioned folder, and the first page is the dashboard."""
     (provider,) = load(DEPLOY / "grafana/provisioning/dashboards/neardup.yml")["providers"]
     grafana = services()["grafana"]
     mounts = dict(volume.split(":")[:2] for volume in grafana["volumes"])
@@ -90,7 +90,7 @@ def test_the_dashboard_is_where_grafana_looks_for_it():
 
 
 def test_panels_have_numbers_of_their_own_and_do_not_overlap():
-    """Each stands on its own cells of the grid of 24 columns, and says what it shows."""
+    """Each panel has its own cells in the grid of 24 columns, and a description."""
     every = json.loads(DASHBOARD.read_text())["panels"]
     assert len({panel["id"] for panel in every}) == len(every)
     cells = [
@@ -106,7 +106,7 @@ def test_panels_have_numbers_of_their_own_and_do_not_overlap():
 
 @pytest.mark.parametrize("name", ["similarity_ratio", "bucket_length", "end_to_end_seconds", "verdict_seconds"])
 def test_histograms_are_shown_as_heatmaps(name):
-    """By their buckets, as counts of an interval."""
+    """Heatmaps show the buckets as counts of an interval."""
     shown = [panel["targets"][0] for panel in panels() if panel["type"] == "heatmap"]
     (target,) = [each for each in shown if f"neardup_{name}_bucket" in each["expr"]]
     assert exported()[f"neardup_{name}_bucket"].kind == "histogram"

@@ -43,7 +43,7 @@ START_SECONDS_MAX = 90.0  # 3 s on an idle machine; several times that with ever
 STOP_SECONDS_MAX = 15.0
 POLL_SECONDS = 0.02
 LOG_TAIL_LINES = 40
-CLUSTER_ID = "bmVhcmR1cC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base64, as Kafka wants; any will do
+CLUSTER_ID = "bmVhcmR1cC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base64, as Kafka requires; any value works
 STARTED = b"Kafka Server started"
 TOO_OLD = "UnsupportedClassVersionError"
 
@@ -69,17 +69,18 @@ SETTINGS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "1000",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    # After a SIGKILL the controller refuses the same node until its old session ends: 9 s by default.
+    # After a SIGKILL the controller refuses the node until its old session ends: 9 s by default.
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
     "log.cleaner.dedupe.buffer.size": "16777216",  # default 128 MiB, a quarter of the heap below
 }
 JVM = ("-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-Djava.awt.headless=true")
-# C1 alone: two thirds of the processor time of a start, and no later compilation during the tests; slower when warm.
+# C1 alone saves two thirds of the processor time of a start and compiles nothing later; a warm broker is slower.
 SHORT_LIVED = "-XX:TieredStopAtLevel=1"
 
-# Runs in the child: dies with the parent (PR_SET_PDEATHSIG = 1, Linux), also if that died meanwhile, then
-# becomes Java under the same process id. Not a preexec_fn, which is unsafe in a process with threads.
+# Runs in the child process. The child dies with its parent (PR_SET_PDEATHSIG = 1, Linux), even if the parent died
+# before the call; then it becomes Java under the same process id. A preexec_fn would be unsafe in a process with
+# threads.
 BECOME_JAVA = """
 import ctypes, os, signal, sys
 if sys.platform == "linux":
@@ -114,9 +115,9 @@ def jars_folder() -> Path:
 
 
 def resolve_jars() -> Path:
-    """Return the folder with the broker's jars, fetched by Maven if the cache lacks it.
+    """Return the folder with the broker's jars; Maven fetches them if the cache lacks them.
 
-    The folder appears whole or not at all: it is filled under another name, then renamed.
+    A run fills the folder under another name and then renames it, so the folder is complete or absent.
     """
     folder = jars_folder()
     if folder.is_dir():
@@ -137,7 +138,7 @@ def resolve_jars() -> Path:
         try:
             filling.rename(folder)
         except OSError:
-            if not folder.is_dir():  # otherwise another run was first, with the same content
+            if not folder.is_dir():  # another run filled the same cache first
                 raise
     except subprocess.TimeoutExpired as error:
         raise BrokerUnavailableError(f"Maven did not fetch Kafka in {RESOLVE_SECONDS_MAX:.0f} s") from error
@@ -147,7 +148,7 @@ def resolve_jars() -> Path:
 
 
 def find_java() -> str:
-    """Return the path of Java: JAVA_HOME's, else the one on the path."""
+    """Return the path of Java: from JAVA_HOME if set, else from PATH."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if java is None:
@@ -161,7 +162,7 @@ def tail(text: str, lines_max: int = LOG_TAIL_LINES) -> str:
 
 
 def is_free(port: int) -> bool:
-    """Say whether one can listen on the port of 127.0.0.1 now."""
+    """Return whether a process can listen on this port of 127.0.0.1 now."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -212,12 +213,12 @@ class Broker:
 
     @property
     def running(self) -> bool:
-        """Whether the process lives."""
+        """Whether the process is alive."""
         return self.process is not None and self.process.poll() is None
 
     @property
     def pid(self) -> int:
-        """The id of the living process, for SIGSTOP and the like."""
+        """The id of the running process, for signals such as SIGSTOP."""
         if self.process is None or self.process.poll() is not None:
             raise BrokerFailedError("the broker does not run: start() it first")
         return self.process.pid
@@ -229,13 +230,13 @@ class Broker:
         return path.read_text(errors="replace") if path and path.exists() else ""
 
     def start(self) -> Self:
-        """Start Kafka and return when it serves; a second call on a running broker does nothing."""
+        """Start Kafka and return when it serves; do nothing if the broker already runs."""
         if not self.running:
             self.wait_until_started(self.launch())
         return self
 
     def launch(self) -> int:
-        """Start the process of a broker that does not run, and do not wait; returns where its log goes on."""
+        """Start the process of a stopped broker without waiting; return where its new log lines begin."""
         classpath, java = str(resolve_jars() / "*"), find_java()
         for port in (self.port, self.proxied_port, self.controller_port):
             if not is_free(port):
@@ -255,12 +256,12 @@ class Broker:
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal reaches us alone, and we stop it in order
+                start_new_session=True,  # Ctrl-C reaches this process only, which stops the broker
             )
         return read_from
 
     def stop(self) -> None:
-        """End the process by SIGTERM, which flushes and closes, and by SIGKILL when that takes too long."""
+        """End the process by SIGTERM, which flushes and closes; use SIGKILL if that takes too long."""
         if self.process is not None and self.running:
             self.process.terminate()
             try:
@@ -270,18 +271,18 @@ class Broker:
         self._reap()
 
     def kill(self) -> None:
-        """End the process by SIGKILL: what it had not flushed is recovered at the next start."""
+        """End the process by SIGKILL; the next start recovers the data that was not flushed."""
         if self.process is not None and self.running:
             self.process.kill()
         self._reap()
 
     def restart(self) -> Self:
-        """Stop if it runs, and start again on the same ports and data."""
+        """Stop the broker if it runs, and start it again on the same ports and data."""
         self.stop()
         return self.start()
 
     def close(self) -> None:
-        """Kill the process and remove the data: nothing of it is wanted any more."""
+        """Kill the process and remove its data."""
         self.kill()
         if self.folder is not None:
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -349,7 +350,7 @@ class Broker:
         return {**SETTINGS, **own, **self.settings}
 
     def wait_until_started(self, read_from: int) -> None:
-        """Return when the launched process serves, by its log from there on; kill it when it does not come to that."""
+        """Return when the log, from this point on, says that the process serves; kill the process if it never does."""
         try:
             self._wait(read_from)
         except BaseException:
@@ -376,11 +377,11 @@ class Broker:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one broker in the foreground until Ctrl-C or SIGTERM; its data goes with it."""
+    """Run one broker in the foreground until Ctrl-C or SIGTERM, then remove its data."""
     parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--port", type=int, default=9092, help="port on 127.0.0.1 (default: %(default)s)")
     port = parser.parse_args(arguments).port
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end like Ctrl-C, through the clean-up below
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as Ctrl-C does, through the clean-up below
     try:
         with contextlib.suppress(KeyboardInterrupt), Broker(port=port, lasting=True) as broker:
             sys.stdout.write(f"Apache Kafka {kafka_version()} serves at {broker.bootstrap}\n")

@@ -1,10 +1,10 @@
-"""A Kafka cluster of several nodes on loopback: each node is broker and controller, and keeps every partition.
+"""A Kafka cluster of several nodes on loopback: each node is broker and controller, and stores every partition.
 
-Theory of operation. The nodes are `Broker`s that know each other: one quorum of controllers, replication to all,
-`min.insync.replicas` one less than that. `start` launches every node that does not run, then waits until each serves; a
-node alone would wait for its quorum forever. The storage of the first node is formatted; the others get a copy with
-their own ids. A node may be killed, frozen (SIGSTOP) and started again on its own; leaders and the controller move to
-the nodes that are left, and with too few of them the cluster waits.
+Theory of operation. The nodes are `Broker`s that know each other: one quorum of controllers and replication to all
+nodes. `min.insync.replicas` is one less than the number of nodes. `start` launches every stopped node first and then
+waits until each node serves, because a single node would wait for its quorum forever. The storage of the first node is
+formatted; the other nodes get copies with their own ids. A test may kill, freeze (SIGSTOP) and restart each node.
+Leaders and the controller move to the remaining nodes; without a quorum the cluster waits.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from typing import Self
 
 from broker import HOST, SHORT_LIVED, Broker
 
-# Several of them share a machine with the workers.
+# Several nodes share a machine with the workers.
 JVM = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-Djava.awt.headless=true", SHORT_LIVED)
-# A node writes it when the quorum makes it the active controller.
+# A node writes this line when the quorum makes it the active controller.
 BECAME_CONTROLLER = re.compile(r"Becoming the active controller")
 
 
 class Brokers:
-    """`nodes` Kafka nodes; see the module. `settings` are added to those of every node."""
+    """A cluster of `nodes` Kafka nodes, as the module describes; every node gets `settings` in addition."""
 
     def __init__(self, nodes: int = 3, settings: Mapping[str, str] | None = None) -> None:
         self.nodes = [Broker() for _ in range(nodes)]
@@ -60,7 +60,7 @@ class Brokers:
         return len(BECAME_CONTROLLER.findall(self.log))
 
     def start(self) -> Self:
-        """Start the nodes that do not run, and return when all of them serve."""
+        """Start the stopped nodes, and return when all nodes serve."""
         waiting = []
         for node in self.nodes:
             if not node.running:
@@ -72,12 +72,12 @@ class Brokers:
         return self
 
     def freeze(self, node: Broker) -> None:
-        """Stop a node in the middle of whatever it does."""
+        """Stop a node by SIGSTOP, in the middle of its work."""
         if node.process is not None and node.running:
             node.process.send_signal(signal.SIGSTOP)
 
     def thaw(self, node: Broker) -> None:
-        """Let it go on."""
+        """Continue a frozen node."""
         if node.process is not None and node.running:
             node.process.send_signal(signal.SIGCONT)
 
@@ -100,7 +100,7 @@ class Brokers:
 
 
 def _copy_storage(formatted: Broker, node: Broker) -> None:
-    """Storage for a node from that of another which has not run: `kafka-storage format` takes a second a node."""
+    """Copy the storage of a node that has not run yet; `kafka-storage format` takes a second for each node."""
     assert formatted.folder is not None
     node.folder = Path(tempfile.mkdtemp(prefix="neardup-kafka-"))
     (node.folder / "data").mkdir()

@@ -1,12 +1,12 @@
 """Fixtures for the tests against a real Apache Kafka.
 
-`bootstrap_servers` is `KAFKA_BOOTSTRAP_SERVERS` when that is set, else a broker started here. A machine that
-cannot run one skips these tests with the reason; with CI=true they fail instead. Under pytest-xdist every
-worker has a broker of its own, because tests kill it and stand proxies in front of it.
+`bootstrap_servers` is `KAFKA_BOOTSTRAP_SERVERS` if that variable is set, else a broker that the fixture starts. A
+machine that cannot run a broker skips these tests with the reason; with CI=true they fail instead. Under pytest-xdist
+each test process has its own broker, because tests kill it and put proxies in front of it.
 
-The folder of this file goes on the import path, so that the tests here say `from broker import Broker` and
-`from proxy import Api, Proxy` (test folders have no `__init__.py`); so does that of the deployment, of which one test,
-a real Prometheus that scrapes real workers, stands here.
+This file puts its own folder on the import path, so that the tests say `from broker import Broker` and `from proxy
+import Api, Proxy` (test folders have no `__init__.py`). It adds the folder of the deployment tests too: one test here
+runs a real Prometheus that scrapes real workers.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "deploy"))
 sys.path.insert(0, str(Path(__file__).parent))
 
-# kafka-python reads its message schemas, at import, by a function that Python 3.11 and 3.12 call deprecated
-# (3.13 took that back), and warnings are errors here: so the first import of all that tests use stands here.
+# At import kafka-python reads its message schemas with a function that Python 3.11 and 3.12 call deprecated (3.13 no
+# longer does). Warnings are errors in the tests, so the first import of kafka-python is here.
 with warnings.catch_warnings():
     warnings.filterwarnings("ignore", "(read_text|open_text) is deprecated", DeprecationWarning)
     from kafka import KafkaAdminClient
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from kafka_harness import KafkaHarness
     from kafka_world import World
 
-# kafka-python leaves the socket of a refused connection to the garbage collector, whenever that comes.
+# kafka-python leaves the socket of a refused connection to the garbage collector, which runs at any time.
 UNCLOSED_SOCKET = r"unclosed <(ssl\.SSLS|s)ocket"
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let kafka-python's unclosed sockets pass, in the tests and in the collection after the last of them."""
+    """Ignore kafka-python's unclosed sockets, in the tests and in the collection after the last test."""
     config.addinivalue_line("filterwarnings", f"ignore:{UNCLOSED_SOCKET}:ResourceWarning")
     warnings.filterwarnings("ignore", UNCLOSED_SOCKET, ResourceWarning)
 
 
 @pytest.fixture(scope="session")
 def session_broker() -> Iterator[Broker]:
-    """The broker of this test process; use `broker` instead, which is running whatever the last test did."""
+    """The broker of this test process. Tests use `broker`, which restarts it after a test has stopped it."""
     started = Broker()
     try:
         started.start()
@@ -68,7 +68,7 @@ def session_broker() -> Iterator[Broker]:
 
 @pytest.fixture
 def broker(session_broker: Broker) -> Iterator[Broker]:
-    """A broker process that the test may kill, stop and restart: never that of KAFKA_BOOTSTRAP_SERVERS."""
+    """A broker process that the test may kill, stop and restart; never the broker of KAFKA_BOOTSTRAP_SERVERS."""
     session_broker.start()
     yield session_broker
     session_broker.start()
@@ -83,7 +83,7 @@ def proxy(broker: Broker) -> Iterator[Proxy]:
 
 @pytest.fixture(scope="session")
 def bootstrap_servers(request: pytest.FixtureRequest) -> str:
-    """The address of a real broker that the test must leave as it found it."""
+    """The address of a real broker whose state the test must not change."""
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if given:
         return given
@@ -93,7 +93,7 @@ def bootstrap_servers(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
-    """Create topics of unique names: on `broker` if the test uses it, else on `bootstrap_servers`."""
+    """Create topics with unique names: on `broker` if the test uses it, else on `bootstrap_servers`."""
 
     def make(name_prefix: str, partitions: int = 1, **configs: object) -> str:
         if "broker" in request.fixturenames:
@@ -112,7 +112,7 @@ def make_topic(request: pytest.FixtureRequest) -> MakeTopic:
 
 @pytest.fixture
 def quiet_client() -> Iterator[None]:
-    """The client writes lines by the hundred while its broker is away."""
+    """Silence the client, which logs hundreds of lines while its broker is away."""
     client = logging.getLogger("kafka")
     client.setLevel(logging.CRITICAL)
     yield
@@ -121,7 +121,7 @@ def quiet_client() -> Iterator[None]:
 
 @pytest.fixture
 def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., KafkaHarness]]:
-    """Make harnesses on the broker that the test may kill, closed after it; ``proxied`` goes through the proxy."""
+    """Make harnesses on the broker that the test may kill, and close them after it; ``proxied`` uses the proxy."""
     from kafka_harness import KafkaHarness
 
     made: list[KafkaHarness] = []
@@ -137,7 +137,7 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
 
 @pytest.fixture(scope="session")
 def compiled() -> None:
-    """The kernels of the workers are compiled, so that no test waits for that in each of its processes."""
+    """Compile the kernels of the workers once, so that no process of a test has to wait for them."""
     from workers.service.roles import warm
     from workers.settings.kafka import StreamSettings
 
@@ -146,7 +146,7 @@ def compiled() -> None:
 
 @pytest.fixture
 def worlds(request: pytest.FixtureRequest, quiet_client: None, compiled: None) -> Iterator[Callable[..., World]]:
-    """Make deployments whose workers are objects of the test, closed after it: on `broker` if the test uses it."""
+    """Make deployments whose workers are objects of the test, on `broker` if the test uses it; close them after it."""
     from kafka_world import World
 
     made: list[World] = []

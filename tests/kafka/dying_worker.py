@@ -1,9 +1,9 @@
-"""A worker that ends or stops itself after a call of its producer: ``dying_worker.py ROLE INSTANCE SIGNAL CALL...``.
+"""A worker that kills or stops itself after a call of its producer: ``dying_worker.py ROLE INSTANCE SIGNAL CALL...``.
 
-For each CALL a worker is forked, which sends itself SIGNAL (a number) as soon as that call of its producer has returned
-in a step with output; its successor comes under the same name. After the last CALL an ordinary worker follows. A line
-of standard output reports each: the call, and the process id. The workers are forks of one process that has loaded
-everything, so that each is there at once; clients are made after the fork.
+The process forks one worker for each CALL. The worker sends itself SIGNAL (a number) as soon as that call of its
+producer returns in a step with output; its successor has the same name. After the last CALL an ordinary worker follows.
+Standard output gets one line for each worker: the call and the process id. All workers are forks of one process that
+has loaded everything, so each starts at once; clients are made after the fork.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDINARY = "ordinary"
 
 
 def strike_after(call: str, number: int) -> None:
-    """Let the signal come after the first return of ``call`` in a transaction that has sent something."""
+    """Send the signal after the first return of ``call`` in a transaction that has sent a record."""
     inner = getattr(KafkaTransactionalProducer, call)
     send = KafkaTransactionalProducer.send
     sent: list[int] = []
@@ -42,7 +42,7 @@ def strike_after(call: str, number: int) -> None:
 
 
 def die_with(parent: int) -> None:
-    """Let the kernel kill this process, even a stopped one, when its parent ends (Linux)."""
+    """Make the kernel kill this process, even if stopped, when its parent ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:

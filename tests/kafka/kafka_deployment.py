@@ -1,4 +1,4 @@
-"""The commands of a deployment on a real broker, run as processes, and documents for them."""
+"""The commands of a deployment on a real broker, run as processes, and documents for the deployment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SEED = 20_261_121
 
 
 class Deployment:
-    """Commands of one deployment, with a prefix and settings of its own; ``close`` ends its processes."""
+    """Commands of one deployment with its own prefix and settings; ``close`` ends its processes."""
 
     def __init__(self, bootstrap: str, folder: Path, **settings: object) -> None:
         prefix = f"up{random.SystemRandom().randrange(1 << 40):x}."
@@ -43,7 +43,7 @@ class Deployment:
         )  # fmt: skip
 
     def start(self, *arguments: str, command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
-        """A process that writes to the log, and may read from its standard input."""
+        """Start a process that writes to the log and may read from its standard input."""
         with (self.folder / "up.log").open("ab") as log:
             process = subprocess.Popen(
                 [*command, *arguments], cwd=self.folder, env=self.environment, stdin=subprocess.PIPE, stdout=log,
@@ -53,7 +53,7 @@ class Deployment:
         return process
 
     def close(self) -> None:
-        """Kill what was started; workers of a supervisor see their standard input close, and stop."""
+        """Kill the started processes; the workers of a supervisor see their standard input close, and stop."""
         for process in self.started:
             process.kill()
             process.wait()
@@ -73,7 +73,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 
 
 def get(port: int, path: str) -> tuple[int, str]:
-    """Status and text, 0 without an answer."""
+    """Return status and text of an HTTP answer; status 0 means no answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
             return answer.status, answer.read().decode()
@@ -85,7 +85,7 @@ def get(port: int, path: str) -> tuple[int, str]:
 
 
 def documents(count: int) -> list[dict[str, object]]:
-    """Texts of 60 words, a third of them another one with a few words changed."""
+    """Texts of 60 words; a third of the texts are earlier texts with a few words changed."""
     chance = random.Random(SEED)
     words = [f"word{i}" for i in range(4_000)]
     made: list[dict[str, object]] = []
@@ -100,6 +100,6 @@ def documents(count: int) -> list[dict[str, object]]:
 
 
 def pairs_in(lines: str) -> list[tuple[str, str]]:
-    """The unordered pairs of lines of JSON, sorted, as often as they stand there."""
+    """The unordered pairs in lines of JSON, sorted, with repetitions."""
     values = [json.loads(line) for line in lines.splitlines()]
     return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)  # type: ignore[misc]

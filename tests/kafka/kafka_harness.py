@@ -1,4 +1,4 @@
-"""The harness of the transport laws for the transport on Kafka: short sessions on a real broker, and real time."""
+"""The harness of the transport laws for the transport on Kafka, with short sessions, a real broker and real time."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def add_partitions(settings: KafkaSettings, topic: str, count: int) -> None:
 
 
 class KafkaHarness:
-    """See ``transport_laws.Harness``. ``close`` closes every transport, consumer and producer made through it."""
+    """See ``transport_laws.Harness``. ``close`` closes every transport, consumer and producer of the harness."""
 
     poll_seconds = 0.1
 
@@ -65,7 +65,7 @@ class KafkaHarness:
         return made
 
     def kill(self, consumer: Consumer) -> None:
-        """An instance that closes says nothing to the group, so to the broker it is as if its process had died."""
+        """Close the instance. A closing instance sends nothing to the group, so the broker sees a dead process."""
         consumer.close()
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -86,7 +86,7 @@ class KafkaHarness:
 
 
 class _Noting(KafkaTransport):
-    """Remembers what it made, to close it after the test."""
+    """Records every object that it makes, to close all of them after the test."""
 
     def __init__(self, settings: KafkaSettings, closing: list[Callable[[], None]]) -> None:
         super().__init__(settings)

@@ -1,4 +1,4 @@
-"""What the tests of the transport on Kafka share: names, and the small steps of a worker."""
+"""Shared parts of the tests of the transport on Kafka: names, and the small steps of a worker."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ from workers.transport.protocol import (
 )
 
 MakeHarness = Callable[..., KafkaHarness]
-# The client logs each of its attempts; the transport's own words are looked at here.
+# The client logs each of its attempts; these tests look at the transport's own messages only.
 TRANSPORT_LOGGERS = "workers.transport"
-# A broker that finds a transaction timed out while it starts, before it counts as a leader itself, takes the written
-# partitions for deleted and ends the transaction without its control records: what was aborted then comes true with the
-# next commit of that id. It looks for such after 10 s, by when it has started; but the broker of the tests after 1 s.
+# A starting broker may find a timed-out transaction before it counts as a leader itself. It then treats the written
+# partitions as deleted and ends the transaction without its control records, so the next commit of that id makes the
+# aborted records visible. A broker looks for timed-out transactions after 10 s, when it has started; the broker of the
+# tests looks after 1 s.
 TRANSACTION_OUTLASTS_RESTART_SECONDS = 60.0
 
 
 def start(consumer: Consumer, polled: Polled) -> None:
-    """Begin what was assigned where the group stands, else at 0."""
+    """Start the assigned partitions at the committed offset of the group, else at 0."""
     for partition in polled.assigned:
         committed = consumer.committed(partition)
         consumer.seek(partition, committed.offset if committed else 0)
@@ -32,7 +33,7 @@ def start(consumer: Consumer, polled: Polled) -> None:
 
 
 def poll_records(harness: KafkaHarness, consumer: Consumer, count: int = 1) -> Polled:
-    """Poll until a step has that many records; what is assigned on the way begins."""
+    """Poll until a step has that many records; start the partitions that are assigned meanwhile."""
     steps: list[Polled] = []
 
     def has_records() -> bool:
@@ -55,13 +56,13 @@ def publish(transport: KafkaTransport, topic: str, values: list[bytes], partitio
 
 
 def visible(transport: KafkaTransport, topic: str) -> list[bytes | None]:
-    """What is committed in partition 0."""
+    """The committed values in partition 0."""
     start_offset, end = transport.bounds(topic)[0]
     return [record.value for records in transport.read(topic, 0, start_offset, end) for record in records]
 
 
 def step(producer: Producer, topic: str, polled: Polled, value: bytes) -> None:
-    """One output, and the offsets after the records, in the only safe order."""
+    """Send one output, then the offsets after the records: the only safe order."""
     producer.begin()
     producer.send(topic, 0, value)
     producer.flush()

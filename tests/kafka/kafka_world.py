@@ -1,7 +1,7 @@
-"""A deployment on a real broker in one process: workers as objects, whose turns the test takes, and what they say.
+"""A deployment on a real broker in one process: the workers are objects, and the test takes their turns.
 
-The workers are the real ones on the real transport; only the shell around them is missing, of which `Place` does the
-one thing that matters here: a worker that was fenced or is in doubt restarts from the committed offsets.
+The workers are the real ones on the real transport; only the shell around them is missing. `Place` does the one part of
+the shell that matters here: it restarts a worker that is fenced or in doubt from the committed offsets.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdic
 
 
 def stories(count: int) -> list[Document]:
-    """Documents of distinct contents, a third of them near-duplicates of an earlier one."""
+    """Documents with distinct contents; a third of them are near-duplicates of an earlier one."""
     rows = kafka_deployment.documents(count)
     return [Document(str(row["id"]), str(row["text"]), float(str(row["timestamp"]))) for row in rows]
 
 
 class World:
-    """Topics of their own on a broker, and the places of workers; ``close`` closes all that was made through it.
+    """Its own topics on a broker, and the places of workers; ``close`` closes everything that the world made.
 
-    The workers may have another way to the broker than the test, ``workers_bootstrap``: a proxy's.
+    The workers may use another address than the test, ``workers_bootstrap``: the address of a proxy.
     """
 
     def __init__(
@@ -64,12 +64,12 @@ class World:
         self.places: list[Place] = []
 
     def place(self, role: str, instance: str = "0", **changes: object) -> Place:
-        """A worker of a role, which joins with its first turn."""
+        """Add a worker of a role; it joins the group in its first turn."""
         self.places.append(Place(self, role, instance, self.settings.model_copy(update=changes)))
         return self.places[-1]
 
     def load(self, documents: Sequence[Document], timestamp_ms: int | None = None) -> None:
-        """Commit documents to their topic, keyed by id; ``timestamp_ms`` is that of the messages."""
+        """Commit documents to their topic, keyed by id; ``timestamp_ms`` is the timestamp of the messages."""
         rows = [{"id": d.id, "text": d.text, "timestamp": d.timestamp} for d in documents]
         self.send([(str(row["id"]).encode(), orjson.dumps(row)) for row in rows], timestamp_ms)
 
@@ -83,17 +83,17 @@ class World:
         self.producer.commit()
 
     def ends(self, topic: str) -> dict[int, int]:
-        """The end of each partition, also of what is not committed yet."""
+        """The end of each partition, including uncommitted records."""
         return {p: self.transport.admin.log_bounds(topic, p)[1] for p in range(self.transport.partitions(topic))}
 
     def records(self, topic: str) -> list[Record]:
-        """All committed records of a topic; waits for those that are being committed."""
+        """All committed records of a topic; waits for open transactions."""
         firsts = self.transport.bounds(topic)
         spans = [(p, firsts[p][0], end) for p, end in self.ends(topic).items()]
         return [record for span in spans for found in self.transport.read(topic, *span) for record in found]
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The unordered pairs that readers of candidates see, sorted, as often as they stand there."""
+        """The unordered pairs that readers of candidates see, sorted, with repetitions."""
         values = [orjson.loads(record.value or b"") for record in self.records(self.topics.candidates)]
         return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)
 
@@ -102,7 +102,7 @@ class World:
         return [orjson.loads(record.value or b"") for record in self.records(self.topics.dead)]
 
     def unread(self, role: str) -> int:
-        """Records of a role's topic that its group has not committed; control records, which are none, may be left."""
+        """Records of a role's topic that its group has not committed. Control records at the end may remain."""
         group, topic = self.names.group(role), getattr(self.topics, TOPIC_OF[role])
         with KafkaAdminClient(**self.kafka.options()) as admin:
             found = admin.list_group_offsets([group])[group]
@@ -112,12 +112,12 @@ class World:
         return sum(len(found) for span in spans for found in self.transport.read(topic, *span))
 
     def expected(self, documents: Sequence[Document]) -> list[tuple[str, str]]:
-        """What the library alone finds in documents, as ``pairs`` gives it."""
+        """The pairs that the library alone finds in the documents, in the form of ``pairs``."""
         found = Deduplicator(self.settings).process(documents)
         return sorted(tuple(sorted((pair.older, pair.newer))) for pair in found)
 
     def run(self, until: Callable[[], object], what: str, records_max: int = 500, seconds_max: float = 0.0) -> None:
-        """Turns of everybody, until it is so."""
+        """Give every worker turns until the condition holds."""
         deadline = time.monotonic() + (seconds_max or WAIT_SECONDS_MAX)
         while not until():
             assert time.monotonic() < deadline, f"not so: {what}; {[place.standing() for place in self.places]}"
@@ -125,7 +125,7 @@ class World:
                 place.turn(records_max)
 
     def settle(self, records_max: int = 500) -> None:
-        """Turns of everybody, until each role has read all of its topic, in the order of the data."""
+        """Give every worker turns until each role has read its whole topic, in the order of the data."""
         for role in TOPIC_OF:
             members = [place for place in self.places if place.role == role]
             if members:
@@ -140,20 +140,20 @@ class World:
 
 
 def reached(places: Sequence[Place], ends: Mapping[int, int]) -> bool:
-    """Whether every partition runs in one of the places, and stands at its end."""
+    """Whether every partition runs in one of the places and has reached its end."""
     positions = {partition: at for place in places for partition, at in place.running().items()}
     return all(positions.get(partition, -1) >= end for partition, end in ends.items())
 
 
 class Place:
-    """The place of a worker, which may be replaced in it."""
+    """The place of a worker; a new worker may replace the old one."""
 
     def __init__(self, world: World, role: str, instance: str, settings: StreamSettings) -> None:
         self.world, self.role, self.settings = world, role, settings
         self.name = world.names.worker(role, instance)
         self.topic: str = getattr(world.topics, TOPIC_OF[role])
-        self.endings: list[str] = []  # why it was replaced
-        self.aborted = 0  # turns after which a step has to be done again
+        self.endings: list[str] = []  # why the worker was replaced
+        self.aborted = 0  # how often the worker had to repeat a step
         self.transport = Slowed(world.kafka_of_workers)
         self.made: Any = None
         self.worker: Any = None
@@ -162,7 +162,7 @@ class Place:
         self.start()
 
     def start(self) -> None:
-        """What the shell does at each start, in its order; where no broker answers, the next turn tries again."""
+        """Start the worker as the shell does, in the same order; if no broker answers, the next turn tries again."""
         try:
             self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
@@ -173,7 +173,7 @@ class Place:
             self.kill()
 
     def turn(self, records_max: int = 500) -> int:
-        """One turn, as the shell would take it."""
+        """Take one turn, as the shell does."""
         if self.worker is None:
             self.start()
             return 0
@@ -189,24 +189,24 @@ class Place:
             return 0
 
     def running(self) -> dict[int, int]:
-        """The position of each partition whose records are taken, and which has none at hand that wait."""
+        """The position of each partition that the worker reads and that has no waiting records."""
         if self.worker is None:
             return {}
         running = self.worker.running - self.made.waiting_records().keys()
         return {p: at for p, at in self.consumer.positions().items() if p in running}
 
     def generation(self) -> int:
-        """The generation of the group that it is in."""
+        """The generation of the worker's group."""
         membership: Membership = self.consumer._notes.membership
         return membership.generation
 
     def standing(self) -> tuple[object, ...]:
-        """For the message of a wait that failed."""
+        """The state of the worker, for the message of a failed wait."""
         waiting, restoring = getattr(self.worker, "waiting", None), getattr(self.worker, "restoring", None)
         return self.role, self.running(), waiting, restoring, self.endings
 
     def kill(self) -> None:
-        """Free what is held; the group keeps the place for the session."""
+        """Free what the worker holds; the group keeps its place for the session."""
         for held in (self.producer, self.consumer):
             if held is not None:
                 held.close()
@@ -215,7 +215,7 @@ class Place:
         self.worker = self.producer = self.consumer = None
 
     def leave(self) -> None:
-        """End in order, and give up the place in the group."""
+        """Stop in order, and leave the group."""
         self.kill()
         self.transport.leave(self.world.names.group(self.role), self.name)
         self.world.places.remove(self)
@@ -227,7 +227,7 @@ class Place:
 
 
 class Slowed(KafkaTransport):
-    """Reads of ``partitions`` give one record at a time, and take ``seconds`` for each."""
+    """Reads of ``partitions`` return one record at a time and take ``seconds`` for each record."""
 
     seconds = 0.0
     partitions_slow: frozenset[int] = frozenset()

@@ -1,16 +1,16 @@
 """A TCP proxy between Kafka clients and the broker, with faults on demand.
 
-Theory of operation. One thread accepts; each connection has two more, one a direction, that read whole Kafka
-frames (a 4-byte size, then the body) and pass them on in order. A request's header names its API and a
-correlation id, which its response repeats, so that a fault can be aimed at one API before or after the
-broker acted: `lose(Api.END_TXN, "request")` means it never hears of it, `lose(Api.END_TXN, "response")` that
-it acted and the client never hears. After a loss the connection is closed (the client notices at once) or,
-with `hang=True`, stays silent from then on (the client must time out). `fail` lets the broker act and answers with an
-error in its place.
+Theory of operation. One thread accepts connections. Each connection has two more threads, one for each direction; a
+thread reads whole Kafka frames (a 4-byte size, then the body) and forwards them in order. The header of a request names
+its API and a correlation id; the response repeats the id. So a fault can hit one API before or after the broker acts.
+With `lose(Api.END_TXN, "request")` the request never reaches the broker. With `lose(Api.END_TXN, "response")` the
+broker acts and the response never reaches the client. After a loss the proxy closes the connection, and the client
+notices at once; with `hang=True` the connection stays silent, and the client must time out. `fail` lets the broker act
+and replaces its answer by an error.
 
-The general faults hold for all connections until `heal`: `pause` keeps every frame back, `delay` holds each
-response for a while, `drop_responses` lets requests through and swallows one response per connection, then
-closes it; `cut` closes all and refuses new ones. Faults may be set from any thread.
+The general faults hold for all connections until `heal`. `pause` holds every frame. `delay` holds each response for a
+while. `drop_responses` forwards requests, drops one response of each connection and closes the connection. `cut` closes
+all connections and refuses new ones. Any thread may set a fault.
 
 Clients follow the address that the broker advertises: give them `Broker.bootstrap_proxied`, listen on
 `Broker.proxy_port` and forward to `Broker.proxied_port`.
@@ -33,13 +33,13 @@ from kafka.protocol.producer import ProduceResponse
 HOST = "127.0.0.1"
 CONNECT_SECONDS_MAX = 5.0
 JOIN_SECONDS_MAX = 5.0
-FRAME_BYTES_MAX = 256 << 20  # anything longer is not a Kafka frame
+FRAME_BYTES_MAX = 256 << 20  # a longer frame is no Kafka frame
 
 Side = Literal["request", "response"]
 
 
 class Api(enum.IntEnum):
-    """The Kafka APIs that tests aim at, by their key in a request's header."""
+    """The Kafka APIs that tests target, with their key in the header of a request."""
 
     PRODUCE = 0
     FETCH = 1
@@ -62,21 +62,21 @@ class Api(enum.IntEnum):
 
 @dataclass(eq=False)
 class Rule:
-    """A fault for the next `times` frames of one API; `happened` is set at the first."""
+    """A fault for the next `times` frames of one API; the first such frame sets `happened`."""
 
     api: Api
     side: Side
     times: int
     hang: bool
-    delay_seconds: float | None  # None: lose the frame; otherwise pass it on late
-    error_code: int = 0  # of every partition in the response to a produce, in place of the broker's
+    delay_seconds: float | None  # None: lose the frame; otherwise forward it after this delay
+    error_code: int = 0  # replaces the error code of every partition in the response to a produce
     happened: threading.Event = field(default_factory=threading.Event)
     count: int = 0
 
 
 @dataclass(eq=False)
 class Connection:
-    """A client's socket, the broker's, and the APIs of the requests under way by correlation id."""
+    """The sockets of a client and of the broker, and the APIs of the open requests by correlation id."""
 
     client: socket.socket
     broker: socket.socket
@@ -84,7 +84,7 @@ class Connection:
     silent: bool = False
 
     def close(self) -> None:
-        """End both sides; the two pumps then end by themselves."""
+        """Close both sockets; the two pump threads then end."""
         for end in (self.client, self.broker):
             with contextlib.suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -92,7 +92,7 @@ class Connection:
 
 
 class Proxy:
-    """Listens on `port` of 127.0.0.1, forwards to `upstream_port`, and does what the module describes."""
+    """Listens on `port` of 127.0.0.1 and forwards to `upstream_port`, with the faults that the module describes."""
 
     def __init__(self, port: int, upstream_port: int) -> None:
         self.port = port
@@ -109,7 +109,7 @@ class Proxy:
         self._acceptor: threading.Thread | None = None
 
     def start(self) -> Self:
-        """Listen; a second call on a listening proxy does nothing."""
+        """Listen; do nothing if the proxy already listens."""
         if self._listener is None:
             self._listener = socket.create_server((HOST, self.port))
             self._acceptor = threading.Thread(target=self._accept, args=(self._listener,), daemon=True)
@@ -133,27 +133,27 @@ class Proxy:
         self._flowing.clear()
 
     def delay(self, seconds: float) -> None:
-        """Hold each response for this long until `heal`; the responses of a connection wait in turn."""
+        """Hold each response for this long until `heal`; the responses of one connection wait in turn."""
         self._delay_seconds = seconds
 
     def drop_responses(self) -> None:
-        """Let requests through, swallow the first response of each connection and close it, until `heal`."""
+        """Until `heal`, forward requests, drop the first response of each connection and close the connection."""
         self._drop_responses = True
 
     def lose(self, api: Api, side: Side, *, times: int = 1, hang: bool = False) -> Rule:
-        """Lose the next `times` requests or responses of an API, and the connection with each."""
+        """Lose the next `times` requests or responses of an API, and close the connection of each."""
         return self._add(Rule(api, side, times, hang, None))
 
     def hold(self, api: Api, side: Side, seconds: float, *, times: int = 1) -> Rule:
-        """Pass the next `times` requests or responses of an API on this much later."""
+        """Forward the next `times` requests or responses of an API after this delay."""
         return self._add(Rule(api, side, times, False, seconds))
 
     def fail(self, error_code: int, *, times: int = 1) -> Rule:
-        """Answer the next `times` produce requests, which the broker takes, with this error code."""
+        """Answer the next `times` produce requests with this error code, although the broker accepts them."""
         return self._add(Rule(Api.PRODUCE, "response", times, False, 0.0, error_code))
 
     def heal(self) -> None:
-        """End every fault and listen again; connections that lost a frame to `hang` are closed."""
+        """End every fault and listen again; close the connections that lost a frame to `hang`."""
         self._delay_seconds = 0.0
         self._drop_responses = False
         with self._lock:
@@ -165,7 +165,7 @@ class Proxy:
         self.start()
 
     def close(self) -> None:
-        """Refuse, close everything and let the threads end."""
+        """Refuse new connections, close all connections and let the threads end."""
         self.cut()
         self._flowing.set()
 
@@ -199,7 +199,7 @@ class Proxy:
                 return
             try:
                 broker = socket.create_connection((HOST, self.upstream_port), CONNECT_SECONDS_MAX)
-            except OSError:  # the broker is down: so are we
+            except OSError:  # the broker is down, so the proxy is down too
                 client.close()
                 continue
             broker.settimeout(None)
@@ -208,13 +208,13 @@ class Proxy:
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with self._lock:
                 self._connections.add(connection)
-            if self._listener is not listener:  # cut() ran meanwhile
+            if self._listener is not listener:  # cut() ran at the same time
                 connection.close()
             for side in ("request", "response"):
                 threading.Thread(target=self._pump, args=(connection, side), daemon=True).start()
 
     def _pump(self, connection: Connection, side: Side) -> None:
-        """Pass frames on in one direction until either end closes or a fault closes the connection."""
+        """Forward frames in one direction until either end or a fault closes the connection."""
         source, target = connection.client, connection.broker
         if side == "response":
             source, target = target, source
@@ -243,7 +243,7 @@ class Proxy:
             self._connections.discard(connection)
 
     def _api_of(self, connection: Connection, side: Side, frame: bytes) -> tuple[int | None, int]:
-        """API and version of a frame."""
+        """Return API and version of a frame."""
         if side == "response":
             (correlation_id,) = struct.unpack_from(">i", frame)
             return connection.apis.pop(correlation_id, (None, 0))
@@ -263,10 +263,10 @@ class Proxy:
 
 
 def with_produce_error(frame: bytes, version: int, error_code: int) -> bytes:
-    """The response to a produce with another error code for each of its partitions."""
-    body = 5 if ProduceResponse.flexible_version_q(version) else 4  # behind the correlation id, and no tagged fields
+    """The response to a produce, with this error code for each of its partitions."""
+    body = 5 if ProduceResponse.flexible_version_q(version) else 4  # after the correlation id, without tagged fields
     response = ProduceResponse.decode(frame[body:], version=version)
-    response._header = None  # which encode asks for and decode leaves out
+    response._header = None  # encode requires this argument, decode does not return it
     for topic in response.responses:
         for partition in topic.partition_responses:
             partition.error_code = error_code
@@ -274,7 +274,7 @@ def with_produce_error(frame: bytes, version: int, error_code: int) -> bytes:
 
 
 def read_frame(source: socket.socket) -> bytes | None:
-    """Read one Kafka frame without its size; None when the peer closed."""
+    """Read one Kafka frame without its size; return None when the peer has closed."""
     head = read_exactly(source, 4)
     if head is None:
         return None
@@ -285,7 +285,7 @@ def read_frame(source: socket.socket) -> bytes | None:
 
 
 def read_exactly(source: socket.socket, size: int) -> bytes | None:
-    """Read this many bytes; None when the peer closed before."""
+    """Read this many bytes; return None when the peer closes earlier."""
     buffer = bytearray(size)
     view, filled = memoryview(buffer), 0
     while filled < size:

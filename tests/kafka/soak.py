@@ -1,16 +1,18 @@
-"""Soak: workers on a real broker for many windows, and what they hold must not grow: ``soak.py --minutes 15``.
+"""Soak: run workers on a real broker for many windows and check that their use of resources does not grow: ``soak.py
+--minutes 15``.
 
-Theory of operation. A broker of its own, signers and matchers as processes, a window of 60 seconds of real time. A
-loader sends documents at an even pace, with the time of the wall clock, so what is live is constant from the end of the
-first windows on. Every few seconds the run samples, for each worker, resident memory, open descriptors and threads, and
-the bytes of ``bands`` on the broker's disk. The first part of the run, ``WARM_SHARE``, is left out; a line through each
-of the series after that must not rise by more than its bound from the first sample to the last.
+Theory of operation. The run has its own broker, signers and matchers as processes, and a window of 60 seconds of real
+time. A loader sends documents at an even rate with the time of the wall clock, so the number of live documents is
+constant after the first windows. Every few seconds the run samples resident memory, open descriptors and threads of
+each worker, and the bytes of ``bands`` on the broker's disk. The run discards its first part, ``WARM_SHARE``. For the
+rest, it fits a line through each series; the line must not rise by more than its bound from the first sample to the
+last.
 
-Descriptors and threads come and go in ones, so their bound is a few. Memory settles slowly after a start (caches of the
-interpreter, arenas, logs of the client), so its bound is a share of itself. Segments of ``bands`` are made small here,
-so that what is trimmed leaves the disk within the run.
+Descriptors and threads change by whole numbers, so their bound is a small number. Memory settles slowly after a start
+(caches of the interpreter, arenas, logs of the client), so its bound is a fraction of its value. The run uses small
+segments of ``bands``, so that trimmed records leave the disk within the run.
 
-Exit codes: 0 all is flat; 1 something grows, or a worker ended; 77 this machine cannot run a broker.
+Exit codes: 0 no series grows; 1 a series grows, or a worker ended; 77 this machine cannot run a broker.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from torture_loader import Loader
 
 WINDOW_SECONDS = LATENESS_SECONDS = 60.0
 SAMPLE_SECONDS = 2.0
-# What is older than the first windows has been trimmed by then, and every cache has been filled.
+# By then the records before the first windows are trimmed, and every cache is full.
 WARM_SHARE = 1 / 3
 SEGMENT_BYTES = 1 << 20
 BROKER_SETTINGS = {
@@ -47,7 +49,7 @@ BROKER_SETTINGS = {
 
 
 class Bound(NamedTuple):
-    """How much a series may rise over the judged part of a run: so much, and a share of its middle."""
+    """The most that a series may rise over the judged part of a run: an amount plus a fraction of its median."""
 
     amount: float
     share: float
@@ -68,7 +70,7 @@ class Series(NamedTuple):
     values: list[float]
 
     def rise(self) -> tuple[float, float]:
-        """The median of the judged part, and how much a line through that part rises from its first to its last."""
+        """The median of the judged part, and the rise of a line through that part from its first to its last sample."""
         seconds, values = np.array(self.seconds), np.array(self.values)
         judged = seconds >= seconds[0] + WARM_SHARE * (seconds[-1] - seconds[0])
         slope = np.polyfit(seconds[judged], values[judged], 1)[0]
@@ -76,7 +78,7 @@ class Series(NamedTuple):
 
 
 def sample(pid: int) -> dict[str, float]:
-    """What a process holds, as /proc has it."""
+    """The resources of a process, from /proc."""
     folder = Path("/proc") / str(pid)
     fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines())
     return {
@@ -87,12 +89,12 @@ def sample(pid: int) -> dict[str, float]:
 
 
 def bytes_of(folder: Path, topic: str) -> int:
-    """The bytes of a topic's segments on a broker's disk; the preallocated indexes are left out."""
+    """The bytes of a topic's segments on a broker's disk, without the preallocated indexes."""
     sizes = 0
     for path in folder.glob(f"data/{topic}-*/*.log"):
         try:
             sizes += path.stat().st_size
-        except FileNotFoundError:  # deleted meanwhile
+        except FileNotFoundError:  # the broker deleted the file meanwhile
             continue
     return sizes
 
@@ -110,7 +112,7 @@ class Soak:
         self.loader = Loader(cluster.brokers.bootstrap, topic, partitions, shape, made, given.pace)
 
     def run(self) -> None:
-        """Until the loader has sent all."""
+        """Run until the loader has sent everything."""
         self._make_segments_small()
         topics = self.cluster.names.topics
         while self.cluster.committed("match").keys() != self.cluster.bounds(topics.bands).keys():
@@ -147,7 +149,7 @@ class Soak:
         series.values.append(value)
 
     def growing(self) -> list[str]:
-        """Print every series; returns those that rise by more than their bound."""
+        """Print every series; return the series that rise by more than their bound."""
         found = []
         for (owner, name), series in sorted(self.series.items()):
             middle, rise = series.rise()
@@ -167,6 +169,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--matchers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     out = parser.parse_args(given)
+    out.linkers = out.filters = 0
     out.nodes, out.documents, out.hot, out.lateness, out.window = 1, 1_000, 0, LATENESS_SECONDS, WINDOW_SECONDS
     return out
 
@@ -174,7 +177,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     given = arguments()
     folder = Path(tempfile.mkdtemp(prefix="neardup-soak-"))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end like Ctrl-C, through the clean-up
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # end as Ctrl-C does, through the clean-up
     growing = ["it did not end"]
     cluster = Cluster(given, folder, BROKER_SETTINGS)
     try:

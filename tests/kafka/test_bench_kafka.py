@@ -1,4 +1,4 @@
-"""The measurements on a broker run, at their smallest size, and count what they should; no time is judged."""
+"""The measurements on a broker run at their smallest size and count correctly; no test judges a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def bench(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
-    """What the two are compared on is the same: all documents of the topic, once."""
+    """Both sides of the comparison read all documents of the topic once."""
     settings = deployment(bench, "test")
     warm(settings, settings.bands_partitions)
     assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
@@ -41,7 +41,7 @@ def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
 def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A fast matcher that misses pairs would be no matcher."""
+    """The measured matcher finds every pair, in memory and on the broker."""
     monkeypatch.setitem(kafka_matcher._DOCUMENTS, "smoke", DOCUMENTS)
     expected = len(Deduplicator().process(kafka_matcher.documents(DOCUMENTS)))
     results: list[Result] = list(kafka_matcher.run(bench))
@@ -51,8 +51,8 @@ def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
     assert [result.details["pairs"] for result in results[1::2]] == [expected, expected]
 
 
-def test_worker_processes_tell_their_turns_and_end_in_order(bench: Bench) -> None:
-    """A process reports what it did, and ends on request."""
+def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> None:
+    """A process reports its turns, and ends on request."""
     settings = deployment(bench, "test")
     load(settings, DOCUMENTS, 2)
     reader = _Reader(settings)

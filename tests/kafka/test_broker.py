@@ -1,4 +1,4 @@
-"""The broker, the proxy and kafka-python's transactions work together as the other tests here assume."""
+"""The broker, the proxy and kafka-python's transactions work together as the other tests of this folder assume."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TransactionalProducer = Callable[..., KafkaProducer]
 
 @pytest.fixture
 def producers() -> Iterator[TransactionalProducer]:
-    """Make transactional producers, ready for begin_transaction, that are closed after the test."""
+    """Make transactional producers that are ready for begin_transaction, and close them after the test."""
     made: list[KafkaProducer] = []
 
     def make(bootstrap: str, transactional_id: str, **options: object) -> KafkaProducer:
@@ -63,7 +63,7 @@ def committed_values(bootstrap: str, topic: str) -> list[bytes]:
 
 
 def send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
-    """Send in the open transaction and make sure that the broker has each record."""
+    """Send in the open transaction and wait until the broker has acknowledged each record."""
     futures = [producer.send(topic, value, partition=0) for value in values]
     producer.flush(timeout=10)
     assert all(future.succeeded() for future in futures)
@@ -72,7 +72,7 @@ def send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
 def test_a_reader_of_committed_transactions_never_sees_an_aborted_one(
     bootstrap_servers: str, make_topic: MakeTopic, producers: TransactionalProducer
 ) -> None:
-    """1,000 committed messages arrive in order; those of an aborted transaction do not."""
+    """1,000 committed messages arrive in order; the messages of an aborted transaction do not arrive."""
     topic = make_topic("smoke")
     producer = producers(bootstrap_servers, topic)
     wanted = [b"kept %d" % number for number in range(1_000)]
@@ -88,7 +88,7 @@ def test_a_reader_of_committed_transactions_never_sees_an_aborted_one(
 def test_committed_data_survives_sigkill_of_the_broker(
     broker: Broker, make_topic: MakeTopic, producers: TransactionalProducer
 ) -> None:
-    """After kill -9 and a restart on the same port, what was committed is there and new data follows it."""
+    """After kill -9 and a restart on the same port, the committed data is readable and new data follows it."""
     topic = make_topic("killed", retention_ms=3_600_000)
     producer = producers(broker.bootstrap, topic)
     producer.begin_transaction()
@@ -116,7 +116,7 @@ def test_kafka_python_survives_the_loss_of_one_message(
     api: Api,
     side: Side,
 ) -> None:
-    """Lost before or after the broker acted, the call is repeated; the records are there once, not twice."""
+    """If a message is lost before or after the broker acts, the client repeats the call; each record exists once."""
     topic = make_topic("lost")
     producer = producers(broker.bootstrap_proxied, topic)
     lost = proxy.lose(api, side)
@@ -130,10 +130,10 @@ def test_kafka_python_survives_the_loss_of_one_message(
 def test_a_new_producer_ends_what_a_stuck_commit_left_open(
     broker: Broker, proxy: Proxy, make_topic: MakeTopic, producers: TransactionalProducer
 ) -> None:
-    """A producer with the same transactional id commits or aborts the old one's transaction, never halves it.
+    """A producer with the same transactional id commits or aborts the old transaction as a whole.
 
-    kafka-python 3.0.12 forgets a transactional request when connecting to the coordinator is refused: mostly
-    the commit then waits forever, also when the broker is back. Hence the watchdog over these calls.
+    If the coordinator refuses the connection, kafka-python 3.0.12 forgets a transactional request: the commit then
+    mostly waits forever, even when the broker is back. Hence the watchdog over these calls.
     """
     topic = make_topic("stuck")
     old = producers(broker.bootstrap_proxied, topic)
@@ -157,7 +157,7 @@ def test_a_new_producer_ends_what_a_stuck_commit_left_open(
 def test_a_general_fault_holds_until_it_is_healed(
     broker: Broker, proxy: Proxy, make_topic: MakeTopic, fault: str
 ) -> None:
-    """While the fault lasts the send is not acknowledged; healed, it is, and the record is there once."""
+    """During the fault no send is acknowledged; after healing the send succeeds and its record exists once."""
     topic = make_topic("fault")
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_proxied, reconnect_backoff_max_ms=200)
     with contextlib.closing(producer):
@@ -175,8 +175,8 @@ def test_a_general_fault_holds_until_it_is_healed(
 
 
 def test_the_broker_dies_with_its_parent(session_broker: Broker, tmp_path: Path) -> None:
-    """A test run that is killed leaves no broker process behind."""
-    assert session_broker.running  # this machine can run one
+    """A killed test run leaves no broker process behind."""
+    assert session_broker.running  # this machine can run a broker
     script = tmp_path / "parent.py"
     script.write_text(
         "import os, signal, sys\n"
@@ -196,7 +196,7 @@ def test_the_broker_dies_with_its_parent(session_broker: Broker, tmp_path: Path)
 
 
 def test_the_foreground_broker_names_the_occupied_port(session_broker: Broker) -> None:
-    """`python tests/kafka/broker.py --port P` ends with one sentence when P is taken."""
+    """`python tests/kafka/broker.py --port P` ends with one sentence when another process uses P."""
     command = [sys.executable, str(Path(__file__).with_name("broker.py")), "--port", str(session_broker.port)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert run.returncode == 1

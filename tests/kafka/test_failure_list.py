@@ -1,4 +1,4 @@
-"""The list of failures in the documentation names tests that exist, where it says they run."""
+"""The list of failures in the documentation names existing tests, and says correctly where they run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FAILURES_MIN = 30
 
 
 class Row(NamedTuple):
-    """A row of the table: the failure (that of the row above where its own is empty), tests, and where they run."""
+    """A row of the table: the failure, its tests, and where they run. An empty failure repeats the row above."""
 
     failure: str
     tests: list[str]
@@ -33,7 +33,7 @@ def rows() -> list[Row]:
 
 
 def places() -> dict[str, set[str]]:
-    """Every test and every law by name, and where it runs."""
+    """Every test and every law by name, and where each of them runs."""
     found: dict[str, set[str]] = {}
     for path in TESTS.rglob("*.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -45,14 +45,14 @@ def places() -> dict[str, set[str]]:
 
 
 def test_every_test_that_is_named_exists_where_it_is_said_to_run() -> None:
-    """On a real broker in this folder, without one elsewhere; laws on both."""
+    """Tests of this folder run on a real broker, other tests without one, laws on both."""
     there = places()
     wrong = [(test, row.where) for row in rows() for test in row.tests if row.where not in there.get(test, set())]
     assert wrong == []
 
 
 def test_every_failure_has_a_test_and_stands_once() -> None:
-    """No row is empty, no test stands twice, and no line of the table was missed in reading."""
+    """No row is empty, no test occurs twice, and the parser reads every line of the table."""
     table = rows()
     failures = list(dict.fromkeys(row.failure for row in table))
     assert len(failures) >= FAILURES_MIN

@@ -1,4 +1,4 @@
-"""Partitions are added to ``documents`` while workers run: every document is signed once."""
+"""Partitions are added to ``documents`` while workers run: workers sign every document once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Worlds = Callable[..., World]
 
 
 def test_documents_in_partitions_that_are_added_are_signed(worlds: Worlds) -> None:
-    """With a start at the end, which holds for the first start alone; a signer that comes later needs no start."""
+    """A start at the end applies to the first start only; a later signer needs no start."""
     world = worlds(start="latest", documents_partitions=2)
     documents = stories(120)
     world.load(documents[:10])
@@ -23,7 +23,7 @@ def test_documents_in_partitions_that_are_added_are_signed(worlds: Worlds) -> No
     world.load(documents[10:40])
     add_partitions(world.kafka, world.topics.documents, 2)
     world.settings = world.settings.model_copy(update={"documents_partitions": 4})
-    world.producer.close()  # a client keeps the number of partitions that it has learnt
+    world.producer.close()  # a client caches the number of partitions
     world.producer = world.transport.producer(f"{world.names.prefix}-load")
     world.load(documents[40:])
     world.run(lambda: len(world.places[0].running()) == 4, "the added partitions are read")

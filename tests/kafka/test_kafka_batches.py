@@ -1,4 +1,4 @@
-"""Batches on a real broker: every codec, contents far larger than their batch, polls bounded in bytes."""
+"""Batches on a real broker: every codec, contents far larger than their batch, polls with a bound in bytes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CODECS = {"gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 def test_every_codec_of_kafka_is_read(
     bootstrap_servers: str, make_topic: MakeTopic, codec: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker itself packs what comes to the topic, with the libraries of the Java clients."""
+    """The broker itself compresses the records of the topic, with the libraries of the Java clients."""
     seen = []
     unpack = kafka_records.unpack
 
@@ -42,7 +42,7 @@ def test_every_codec_of_kafka_is_read(
 def test_a_batch_that_unpacks_to_too_much_is_a_dead_letter_and_the_signer_goes_on(
     worlds: Callable[..., World], bootstrap_servers: str
 ) -> None:
-    """Ten documents of 400 kB in a batch of some kilobytes; what stands around them is signed and matched."""
+    """A batch of some kilobytes holds ten documents of 400 kB; the documents around it are signed and matched."""
     world = worlds(quick={"batch_bytes_max": 2 << 20}, documents_partitions=1)
     signer, matcher = world.place(SIGN), world.place(MATCH)
     good = stories(20)
@@ -65,7 +65,7 @@ def test_a_batch_that_unpacks_to_too_much_is_a_dead_letter_and_the_signer_goes_o
 
 
 def test_a_poll_takes_no_more_bytes_than_it_may(bootstrap_servers: str, make_topic: MakeTopic) -> None:
-    """Small records first, so that their size says nothing of those behind them."""
+    """Small records come first, so their size does not predict the size of later records."""
     harness = KafkaHarness(bootstrap_servers, make_topic)
     transport, topic = harness.transport(), make_topic("sizes")
     publish(transport, topic, [b"small"] * 50)

@@ -1,4 +1,4 @@
-"""A backlog of hours, and an archive that is loaded, lose no pair, though lateness is minutes."""
+"""A backlog of hours, or an archive loaded at once, loses no pair although lateness is minutes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Worlds = Callable[..., World]
 COUNT = 1_000
 HOURS_SECONDS = 6 * 3_600.0
 PARTITIONS = 8
-# Partition 0 has ten times the documents of any other, partition 7 none.
+# Partition 0 has ten times the documents of the others; partition 7 has none.
 SHARES = (10, 1, 1, 1, 1, 1, 1, 0)
 SETTINGS = {
     "window_seconds": 3_600.0, "lateness_seconds": 600.0, "documents_partitions": PARTITIONS, "bands_partitions": 4,
@@ -27,7 +27,7 @@ SETTINGS = {
 
 
 def past() -> list[Document]:
-    """Documents of distinct contents in order of time, half of them near-duplicates of one of the last twenty."""
+    """Documents with distinct contents in order of time; half of them are near-duplicates of one of the last twenty."""
     chance, words = random.Random(5), [f"word{i}" for i in range(4_000)]
     begin, made = time.time() - HOURS_SECONDS, list[Document]()
     for i in range(COUNT):
@@ -44,7 +44,7 @@ def line(document: Document) -> bytes:
 
 
 def write(world: World, documents: list[Document]) -> None:
-    """As their producers did while the signers were away: each message with the time of its document."""
+    """Write as producers did while the signers were away: each message has the time of its document."""
     chance = random.Random(7)
     world.producer.begin()
     for document in documents:
@@ -63,14 +63,14 @@ def start(world: World) -> None:
 
 
 def settle(world: World) -> None:
-    """Turns of everybody until all is signed and matched; the catch-up takes longer than other waits."""
+    """Give every worker turns until all documents are signed and matched; a catch-up takes longer than other waits."""
     signers, ends = world.places[:2], world.ends(world.topics.documents)
     world.run(lambda: reached(signers, ends), "the documents are signed", seconds_max=120.0)
     world.settle()
 
 
 def lost(world: World, documents: list[Document]) -> tuple[int, int]:
-    """How many of how many pairs of an undisturbed stream are missing; none is wrong or there twice."""
+    """Return the number of missing pairs and of all pairs of an undisturbed stream; no pair is wrong or repeated."""
     expected, found = world.expected(documents), world.pairs()
     assert len(found) == len(set(found))
     assert set(found) <= set(expected)
@@ -79,7 +79,7 @@ def lost(world: World, documents: list[Document]) -> tuple[int, int]:
 
 
 def test_the_pairs_of_a_backlog_are_those_of_an_undisturbed_stream(worlds: Worlds) -> None:
-    """Two signers and two matchers return after six hours, with a window of one and a lateness of ten minutes."""
+    """Two signers and two matchers return after six hours, with a window of one hour and a lateness of ten minutes."""
     world = worlds(**SETTINGS)
     documents = past()
     write(world, documents)
@@ -89,7 +89,7 @@ def test_the_pairs_of_a_backlog_are_those_of_an_undisturbed_stream(worlds: World
 
 
 def test_the_pairs_of_an_archive_are_those_of_an_undisturbed_stream(worlds: Worlds, tmp_path: Path) -> None:
-    """Loaded in order of its times while the workers are idle, which takes them some seconds for six hours."""
+    """The archive of six hours is loaded in order of its times, in some seconds, while the workers are idle."""
     world = worlds(**SETTINGS)
     documents = past()
     (tmp_path / "archive.jsonl").write_bytes(b"\n".join(map(line, documents)))

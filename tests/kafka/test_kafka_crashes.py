@@ -1,4 +1,4 @@
-"""Workers that are killed or stopped right after a call of their producer, on a real broker: every pair once."""
+"""Workers on a real broker are killed or stopped right after a call of their producer; each pair is emitted once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Worlds = Callable[..., World]
 
 
 class Processes:
-    """Workers of a world as processes."""
+    """Runs workers of a world as processes."""
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
@@ -32,14 +32,14 @@ class Processes:
         del self.deployment.environment["NEARDUP_START"]
 
     def dying(self, role: str, number: int, *calls: str) -> None:
-        """A worker 0 that is struck after each of the calls."""
+        """Start worker 0, which is hit by the signal after each of the calls."""
         self.deployment.start(role, "0", str(int(number)), *calls, command=DYING)
 
     def ordinary(self, role: str, instance: str) -> None:
         self.deployment.start(role, "--instance", instance, "--from", "earliest", "--supervised")
 
     def struck(self, role: str) -> list[tuple[str, int]]:
-        """The call after which each worker of a role was or will be struck, and its process id."""
+        """The call after which the signal hits each worker of a role, and its process id."""
         starts = [line.split() for line in self.deployment.log.splitlines() if line.startswith(f"{role} ")]
         return [(call, int(pid)) for _, call, pid in starts]
 
@@ -47,7 +47,7 @@ class Processes:
         wait_until(lambda: bool(is_so()), f"{what}\n{self.deployment.log[-3000:]}")
 
     def is_done(self) -> bool:
-        """Whether everything is signed and matched."""
+        """Whether all documents are signed and matched."""
         return self.world.unread(SIGN) == 0 and self.world.unread(MATCH) == 0
 
 
@@ -59,7 +59,7 @@ def processes(worlds: Worlds, tmp_path: Path) -> Iterator[Processes]:
 
 
 def test_workers_killed_after_each_call_of_a_step_lose_nothing_and_repeat_nothing(processes: Processes) -> None:
-    """SIGKILL after send, flush, send_offsets and commit, of a signer and of a matcher; successors finish the work."""
+    """SIGKILL hits a signer and a matcher after send, flush, send_offsets and commit; successors finish the work."""
     world = processes.world
     world.load(DOCUMENTS)
     for role in (SIGN, MATCH):
@@ -72,7 +72,9 @@ def test_workers_killed_after_each_call_of_a_step_lose_nothing_and_repeat_nothin
 
 
 def test_workers_stopped_for_longer_than_session_and_transaction_are_fenced(processes: Processes) -> None:
-    """SIGSTOP in an open step: others finish the work meanwhile; awake again, they are refused and start over."""
+    """SIGSTOP hits a worker in an open step, and other workers finish. The broker fences the woken worker, which
+    restarts.
+    """
     world = processes.world
     world.load(DOCUMENTS[:200])
     for role in (SIGN, MATCH):
@@ -95,5 +97,5 @@ def test_workers_stopped_for_longer_than_session_and_transaction_are_fenced(proc
 
 
 def is_stopped(pid: int) -> bool:
-    """Whether the process is stopped by a signal."""
+    """Whether a signal has stopped the process."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"

@@ -1,4 +1,4 @@
-"""Messages between a worker and a real broker that are lost, late, or answered by an error: every pair once."""
+"""Messages between a worker and a real broker are lost, late or answered by an error; each pair is emitted once."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ AT_A_START = (
 BATCH = 12
 DOCUMENTS = stories(BATCH * len(IN_A_STEP + AT_A_START))
 LATE_SECONDS = 3.0
-# Between the decision of a transaction and the death of the broker: a single node that is killed before it has written
-# the markers may drop them when it is back, and leave the transaction open forever. Less than the workers wait.
+# The broker dies this long after it has decided a transaction. A single node that is killed before it has written the
+# markers may drop them at restart and leave the transaction open forever. Shorter than the wait of the workers.
 MARKERS_SECONDS = 1.0
 
 
 @pytest.mark.parametrize("side", ["request", "response"])
 def test_any_message_of_a_worker_may_be_lost(worlds: Worlds, broker: Broker, proxy: Proxy, side: Side) -> None:
-    """Each API in turn, before or after the broker acted, at starts and in steps, of a signer and of a matcher."""
+    """Each API loses a message before or after the broker acts, at starts and in steps of either role."""
     world = worlds({"request_timeout_seconds": 1.0}, broker.bootstrap_proxied)
     places = [world.place(SIGN), world.place(MATCH)]
     for number, api in enumerate(AT_A_START + IN_A_STEP):
@@ -54,7 +54,7 @@ def test_any_message_of_a_worker_may_be_lost(worlds: Worlds, broker: Broker, pro
 def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
     worlds: Worlds, broker: Broker, proxy: Proxy, error_code: int
 ) -> None:
-    """The client's own commit would succeed without the records that were refused."""
+    """The client's own commit would succeed without the refused records."""
     world = worlds(None, broker.bootstrap_proxied)
     signer, matcher = world.place(SIGN), world.place(MATCH)
     world.load(DOCUMENTS[:40])
@@ -68,7 +68,7 @@ def test_a_produce_error_in_a_transaction_undoes_the_whole_step(
 
 
 def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness, proxy: Proxy) -> None:
-    """A produce that reaches the broker after its transaction was given up is neither read nor does it hold readers."""
+    """A produce request arrives after its transaction has ended: its records stay invisible and block no reader."""
     harness = harnesses(proxied=True, request_timeout_seconds=1.0, flush_timeout_seconds=2.0)
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
@@ -83,13 +83,13 @@ def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness,
     producer.begin()
     producer.send(topic, 0, b"second try")
     producer.commit()
-    time.sleep(LATE_SECONDS)  # until all that was held has come
+    time.sleep(LATE_SECONDS)  # until every held message has arrived
     publish(transport, topic, [b"end"])
     harness.wait_until(lambda: visible(transport, topic) == [b"second try", b"end"], "the later records are visible")
 
 
 def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy: Proxy) -> None:
-    """A successor has ended the transaction by then, and begun its own."""
+    """By then a successor has ended the transaction and begun its own."""
     harness = harnesses(proxied=True, commit_timeout_seconds=1.5)
     transport, topic, name = harness.transport(), harness.make_topic(1), harness.name("writer")
     producer = transport.producer(name)
@@ -104,7 +104,7 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     successor.begin()
     successor.send(topic, 0, b"open")
     successor.flush()
-    time.sleep(LATE_SECONDS)  # until all that was held has come
+    time.sleep(LATE_SECONDS)  # until every held message has arrived
     assert visible(transport, topic) == []
     successor.commit()
     publish(transport, topic, [b"end"])
@@ -112,7 +112,9 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
 
 
 def test_a_broker_that_dies_in_a_commit_has_done_it_or_not(worlds: Worlds, broker: Broker, proxy: Proxy) -> None:
-    """Killed when it has decided, and its answer is lost: back again, it has each pair of the step once."""
+    """The broker dies after it has decided, and its answer is lost; after the restart each pair of the step exists
+    once.
+    """
     waits = {"request_timeout_seconds": 1.0, "connect_timeout_seconds": 1.0, "commit_timeout_seconds": 2.0}
     outlasting = {"transaction_timeout_seconds": TRANSACTION_OUTLASTS_RESTART_SECONDS}
     world = worlds({**waits, **outlasting}, broker.bootstrap_proxied)

@@ -1,4 +1,4 @@
-"""Membership on Kafka: records polled before a partition went away, and members that are busy, removed or replaced."""
+"""Membership on Kafka: records polled before a partition is revoked; members that are busy, removed or replaced."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.usefixtures("quiet_client")
 
 
 def test_records_polled_before_their_partition_went_cannot_be_committed(harnesses: MakeHarness) -> None:
-    """Rule 2: the membership that came with the records is refused once another member has joined."""
+    """Rule 2: after another member joins, the broker refuses the membership that came with the records."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     for partition in (0, 1):
@@ -48,7 +48,7 @@ def test_records_polled_before_their_partition_went_cannot_be_committed(harnesse
 
 
 def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesses: MakeHarness) -> None:
-    """A poll gives its records rather than join with them in hand, so the step is not lost to the rebalance."""
+    """A poll returns its records before the client joins the rebalance, so the open step is not lost."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     older = transport.consumer(topic, group, "older")
@@ -59,7 +59,7 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
     joining.start()
     began = time.monotonic()
     polled = older.poll(15.0, 10)
-    assert 0.9 < time.monotonic() - began < 10  # not before the call to rebalance, and at once after it
+    assert 0.9 < time.monotonic() - began < 10  # not before the rebalance begins, and at once after it
     assert [record.value for record in polled.records] == [b"in"]
     step(transport.producer(harness.name("worker")), topic, polled, b"out")
     assert older.committed(0) == Committed(1, "")
@@ -68,8 +68,27 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
     joining.join(10)
 
 
+def test_added_partitions_are_read_after_the_leader_was_restarted(harnesses: MakeHarness) -> None:
+    """The leader assigns partitions, and a process that takes over its place does not learn that it leads."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    leader = transport.consumer(topic, group, "leader")
+    harness.wait_until(lambda: len(leader.poll(0.1, 10).assigned) == 2, "the first one has both partitions")
+    harness.kill(leader)
+    successor = transport.consumer(topic, group, "leader")
+    owned: list[int] = []
+
+    def owns(count: int) -> bool:
+        owned.extend(successor.poll(0.1, 10).assigned)
+        return len(owned) == count
+
+    harness.wait_until(lambda: owns(2), "its successor has them")
+    harness.add_partitions(topic, 2)
+    harness.wait_until(lambda: owns(4), "it has the added ones too")
+
+
 def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
-    """A join that completes between two polls counts; the client alone would begin another one, forever."""
+    """A join that completes between two polls counts; the client alone would repeat the join forever."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(4), harness.name("group")
     members = [transport.consumer(topic, group, f"busy-{number}") for number in range(3)]
@@ -89,7 +108,7 @@ def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
 
 
 def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: MakeHarness) -> None:
-    """Others may have owned its partitions meanwhile: they are reported as revoked and assigned, and are paused."""
+    """Other members may have owned its partitions: the transport reports them revoked, then assigned, and paused."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     publish(transport, topic, [b"in"])
@@ -105,7 +124,7 @@ def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: Make
 
 
 def test_a_member_that_stopped_polling_is_fenced(harnesses: MakeHarness) -> None:
-    """Heartbeats are not enough: after poll interval and session its step is refused, and all is assigned again."""
+    """Heartbeats do not replace polls: after poll interval and session the broker refuses the step."""
     harness = harnesses(session_timeout_seconds=1.0, heartbeat_seconds=0.3, poll_interval_seconds_max=1.0)
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     publish(transport, topic, [b"in"])
@@ -132,7 +151,7 @@ def test_a_member_that_stopped_polling_is_fenced(harnesses: MakeHarness) -> None
 
 
 def test_an_instance_that_was_replaced_learns_it_from_poll(harnesses: MakeHarness) -> None:
-    """The client says nothing and stops its heartbeats; the transport raises, for good."""
+    """The client stops its heartbeats without an error; the transport raises at every later poll."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     older = transport.consumer(topic, group, "same")

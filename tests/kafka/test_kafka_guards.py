@@ -1,7 +1,7 @@
-"""The guards of the transport, each with the fault that it is there for, injected below it, on a real broker.
+"""The guards of the transport, each with its fault, injected below the guard, on a real broker.
 
-The client reports most of these faults by other ways too, so no lost message shows whether the guard stands. Here the
-client's own answer is replaced by the one that the guard must catch.
+The client reports most of these faults in other ways too, so a lost message does not prove that the guard works. The
+tests replace the client's own answer by the answer that the guard must catch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("quiet_client")
 
 
 def lose_one_in_silence(producer: Any) -> None:
-    """The next record is sent; its acknowledgement never comes, and the client's own flush and commit know nothing."""
+    """Send the next record without an acknowledgement; the client's own flush and commit do not notice."""
     send = producer._client.send
 
     def send_without_answer(*given: Any, **named: Any) -> Future:
@@ -32,7 +32,7 @@ def lose_one_in_silence(producer: Any) -> None:
 
 
 def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness) -> None:
-    """Rule 1: the client's flush and commit succeed without it; the look at each future stops the step."""
+    """Rule 1: the client's flush and commit succeed, but the transport checks each future and stops the step."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
@@ -49,7 +49,7 @@ def test_a_record_without_acknowledgement_fails_the_flush(harnesses: MakeHarness
 
 
 def test_a_producer_that_failed_goes_on_with_another_client(harnesses: MakeHarness) -> None:
-    """What failed to deliver may count records otherwise than the broker: the next transaction gets a new client."""
+    """The failed client may count records differently from the broker, so the next transaction gets a new client."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     producer: Any = transport.producer(harness.name("writer"))
@@ -68,19 +68,19 @@ def test_a_producer_that_failed_goes_on_with_another_client(harnesses: MakeHarne
     after = producer._client
     producer.begin()
     producer.commit()
-    assert producer._client is after  # one that did not fail is kept
+    assert producer._client is after  # a client without a failure is kept
     harness.wait_until(lambda: visible(transport, topic) == [b"second try"], "the second try alone is visible")
 
 
 def run_ahead(consumer: Any) -> None:
-    """The client's own view has a newer generation than the last assignment, as it has in the middle of a join."""
+    """Give the client a newer generation than the last assignment, as in the middle of a join."""
     notes = consumer._notes
     noted = notes.membership
     notes.live = lambda: noted._replace(generation=noted.generation + 1)
 
 
 def test_the_membership_of_a_poll_is_that_of_its_assignment(harnesses: MakeHarness) -> None:
-    """Rule 2: a generation whose assignment this member has not seen would let it commit what is another's by now."""
+    """Rule 2: a newer generation would let this member commit records that another member owns by now."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)
     consumer: Any = transport.consumer(topic, harness.name("group"), "one")
@@ -92,7 +92,7 @@ def test_the_membership_of_a_poll_is_that_of_its_assignment(harnesses: MakeHarne
 
 
 def test_records_of_a_member_that_was_fenced_meanwhile_are_refused(harnesses: MakeHarness) -> None:
-    """Rule 2: the partition may be another's already, so the poll raises rather than give its records to a step."""
+    """Rule 2: another member may own the partition already, so the poll raises instead of returning records."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(1), harness.name("group")
     consumer: Any = transport.consumer(topic, group, "one")
@@ -107,7 +107,7 @@ def test_records_of_a_member_that_was_fenced_meanwhile_are_refused(harnesses: Ma
 
 
 def test_records_of_a_partition_that_went_in_the_same_poll_are_dropped(harnesses: MakeHarness) -> None:
-    """Its next owner reads them again; those of the partitions that stayed are given."""
+    """The next owner reads them again; the poll returns the records of the remaining partitions."""
     harness = harnesses()
     transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
     consumer: Any = transport.consumer(topic, group, "one")

@@ -1,4 +1,4 @@
-"""Hostile documents, clocks and messages through a real broker: each is reported or counted, and stops no worker."""
+"""Hostile documents, clocks and messages on a real broker: workers report or count each of them and continue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def hostile(folder: Path) -> list[bytes]:
 def test_poison_is_signed_or_a_dead_letter_and_stops_no_worker(
     worlds: Worlds, real_data: Callable[[str], Path], name: str
 ) -> None:
-    """As value, as text, as id and as key; every letter holds its record, and the documents around it are matched."""
+    """Poison is value, text, id and key. Each dead letter holds its record; the documents around it are matched."""
     values = hostile(real_data(name))
     assert len(values) > 200
     good = stories(30)
@@ -70,7 +70,7 @@ def test_poison_is_signed_or_a_dead_letter_and_stops_no_worker(
 
 
 def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
-    """3,000 copies of one content under ids of their own: 2,999 links that join them, and others are still found."""
+    """3,000 copies of one content with different ids give 2,999 links that join them; other pairs are still found."""
     copies = 3_000
     world = worlds()
     world.place(SIGN)
@@ -98,7 +98,7 @@ def test_a_flood_of_one_document_gives_a_link_each(worlds: Worlds) -> None:
 
 
 def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) -> None:
-    """The document from the future is moved back to its message's time; the one from the past has no pair."""
+    """A document from the future gets the time of its message; a document from the past has no pair."""
     world = worlds(window_seconds=3_600.0, lateness_seconds=60.0, skew_seconds=10.0)
     world.place(SIGN)
     world.place(MATCH)
@@ -118,7 +118,7 @@ def test_a_clock_that_is_years_ahead_or_behind_ends_no_window(worlds: Worlds) ->
 
 
 def test_a_message_of_another_configuration_ends_the_matcher_with_its_code(worlds: Worlds, tmp_path: Path) -> None:
-    """As a process: nothing of the step is committed, and the process is gone though its client has threads."""
+    """The matcher process commits nothing of the step and exits, although its client has threads."""
     world = worlds(bands_partitions=1)
     signer = world.place(SIGN)
     world.load(stories(5))
@@ -146,7 +146,7 @@ def test_a_message_of_another_configuration_ends_the_matcher_with_its_code(world
 
 
 def test_an_offset_below_the_log_stops_the_signer_with_the_remedy(worlds: Worlds) -> None:
-    """Documents that were trimmed before they were signed are not passed over in silence."""
+    """The signer stops at documents that were trimmed before they were signed."""
     world = worlds()
     signer = world.place(SIGN)
     world.load(stories(10))
@@ -161,7 +161,7 @@ def test_an_offset_below_the_log_stops_the_signer_with_the_remedy(worlds: Worlds
 
 
 def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -> None:
-    """Three matchers share one partition: two own nothing and count as ready; when the owner leaves one has it."""
+    """Three matchers share one partition. Two own nothing and count as ready; when the owner leaves, one takes over."""
     world = worlds(bands_partitions=1, documents_partitions=1)
     world.place(SIGN)
     matchers = [world.place(MATCH, str(number)) for number in range(3)]
@@ -179,7 +179,7 @@ def test_more_workers_than_partitions_wait_ready_and_take_over(worlds: Worlds) -
 
 @pytest.fixture
 def uncollected() -> Iterator[None]:
-    """The collector of reference cycles runs only when the test calls it."""
+    """Disable the collector of reference cycles, so that it runs only when the test calls it."""
     gc.collect()
     gc.disable()
     yield
@@ -187,10 +187,10 @@ def uncollected() -> Iterator[None]:
 
 
 def test_memory_does_not_grow_over_a_long_run(worlds: Worlds, uncollected: None) -> None:
-    """With empty windows a signer and a matcher hold as much after 48 rounds as after 16, whatever went through.
+    """With empty windows a signer and a matcher hold as much after 48 rounds as after 16.
 
-    The collector of reference cycles does not run meanwhile and finds next to nothing afterwards: the records of a poll
-    are free when their step is over.
+    The collector of reference cycles does not run meanwhile and finds almost nothing afterwards: the records of a poll
+    are freed at the end of its step.
     """
     rounds, documents, pause_seconds = 16, 240, 1e5
     world = worlds(window_seconds=100.0, lateness_seconds=60.0, window_documents=2400)
@@ -210,6 +210,6 @@ def test_memory_does_not_grow_over_a_long_run(worlds: Worlds, uncollected: None)
             world.settle()
             cycles.append(gc.collect())
             blocks.append(sys.getallocatedblocks())
-    # A quarter of a block for each document; interpreter and client warm up for longer than this runs, some 700 blocks.
+    # A quarter of a block for each document; interpreter and client warm up by some 700 blocks, longer than this runs.
     assert blocks[2] - blocks[0] < 2 * documents * rounds / 4, blocks
     assert max(cycles[1:]) < documents, cycles

@@ -1,4 +1,4 @@
-"""A hot bucket on a real broker: one message whose rows make thousands of pairs passes in small transactions."""
+"""A hot bucket on a real broker: a matcher splits one message with thousands of pairs into small transactions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,13 @@ WORDS = [f"word{i:02}" for i in range(60)]
 
 
 def near_copies() -> list[Document]:
-    """Texts that differ in one word of sixty: each pairs with all the others."""
+    """Texts that differ in one word of sixty: each text pairs with all the others."""
     texts = [" ".join([*WORDS[:30], f"other{i:03}", *WORDS[31:]]) for i in range(DOCUMENTS)]
     return [Document(f"d{i:03}", text, 1_700_000_000.0 + i) for i, text in enumerate(texts)]
 
 
 def test_a_hot_bucket_passes_in_small_steps_over_a_restart(bootstrap_servers: str) -> None:
-    """Steps end inside the message, a matcher that is killed between two of them is restored there, and readers see
-    each pair once."""
+    """Steps end inside the message. A matcher killed between two is restored there; readers see each pair once."""
     documents = near_copies()
     world = World(
         bootstrap_servers, bands_partitions=1, documents_partitions=1, step_pairs_max=PAIRS_MAX, threshold=0.6

@@ -1,4 +1,4 @@
-"""A broker that dies and comes back: nothing is lost or repeated, and no worker waits for long."""
+"""A broker dies and comes back: no record is lost or repeated, and no worker waits for long."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("quiet_client")
 def test_a_copy_survives_the_death_of_the_broker(
     harnesses: MakeHarness, broker: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Killed in mid-step and started again: the same consumer goes on, every record is copied once, in order."""
+    """The broker is killed in mid-step and restarted: the same consumer copies every record once, in order."""
     harness = harnesses(
         request_timeout_seconds=1.0,
         connect_timeout_seconds=1.0,
@@ -50,7 +50,7 @@ def test_a_copy_survives_the_death_of_the_broker(
     harness.wait_until(lambda: copier.step() >= 100, "some steps are done")
 
     def kill_when_settled() -> None:
-        # A single node that is killed before the markers of the last commit are written may forget to write them.
+        # A single node that is killed before it writes the markers of the last commit may never write them.
         copier.consumer.committed(0)
         broker.kill()
 
@@ -70,7 +70,7 @@ def test_a_copy_survives_the_death_of_the_broker(
 
 
 class Copier:
-    """A worker in small: copies records in steps of at most 50, and restarts after what it cannot undo."""
+    """A small worker: copies records in steps of at most 50, and restarts after an error that it cannot undo."""
 
     def __init__(self, transport: KafkaTransport, source: str, target: str, group: str) -> None:
         self.transport, self.source, self.target = transport, source, target
@@ -79,10 +79,10 @@ class Copier:
         self.group = group
         self.position = 0
         self.before_flush: Callable[[], None] | None = None
-        self.waiting: set[int] = set()  # assigned, and not begun: the broker may not say yet where
+        self.waiting: set[int] = set()  # assigned but not started: the broker may not know its position yet
 
     def step(self) -> int:
-        """Copy what one poll gives; returns the position reached."""
+        """Copy the records of one poll; return the position reached."""
         polled = self.consumer.poll(0.3, 50)
         self.waiting = (self.waiting - set(polled.revoked)) | set(polled.assigned)
         try:
@@ -122,7 +122,7 @@ class Copier:
 
 
 def test_a_dead_broker_blocks_no_call_for_long(harnesses: MakeHarness, broker: Broker) -> None:
-    """Every call ends by its deadline with an error that says so; the same objects work when the broker is back."""
+    """Every call ends by its deadline with a clear error; the same objects work when the broker is back."""
     harness = harnesses(
         request_timeout_seconds=1.0,
         connect_timeout_seconds=1.0,
@@ -164,7 +164,7 @@ def test_a_dead_broker_blocks_no_call_for_long(harnesses: MakeHarness, broker: B
 
 
 def is_published(producer: Producer, topic: str, value: bytes) -> bool:
-    """One step; false if it is known not to have happened."""
+    """Take one step; return False if it is known that the step was not committed."""
     try:
         producer.begin()
         producer.send(topic, 0, value)
@@ -184,7 +184,7 @@ def is_reachable(transport: KafkaTransport, topic: str) -> bool:
 
 
 def test_close_is_quick_when_the_broker_is_dead(harnesses: MakeHarness, broker: Broker) -> None:
-    """With an open transaction and a member in a group, both are closed within a few seconds and leave no thread."""
+    """A producer with an open transaction and a group member close within a few seconds and leave no thread."""
     harness = harnesses(close_timeout_seconds=0.5)
     before = set(threading.enumerate())
     transport, topic = harness.transport(), harness.make_topic(1)

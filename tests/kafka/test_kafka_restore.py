@@ -1,4 +1,4 @@
-"""A matcher that restores from a real log: slowly, in a rebalance, over what was aborted, from what is left."""
+"""A matcher restores from a real log: slowly, during a rebalance, with aborted records, from a trimmed log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RECORD_SECONDS = 0.1  # of a slow restore
 
 
 def matched(world: World) -> None:
-    """Documents that were signed and matched by workers that have left; the window is in the log alone."""
+    """Sign and match documents with workers that then leave, so that only the log holds the window."""
     signer, matcher = world.place(SIGN), world.place(MATCH)
     world.load(EARLIER)
     world.settle(STEP_DOCUMENTS)
@@ -34,7 +34,7 @@ def slow(place: Place, *partitions: int) -> Place:
 
 
 def finish(world: World) -> None:
-    """The documents that come later meet those of the window, and nothing is published twice."""
+    """Later documents match documents of the window, and no pair is published twice."""
     world.place(SIGN)
     world.load(LATER)
     world.settle()
@@ -42,7 +42,7 @@ def finish(world: World) -> None:
 
 
 def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> None:
-    """A partition that goes to another member half restored is restored there from its beginning."""
+    """A half-restored partition moves to another member, which restores it from its beginning."""
     world = worlds()
     matched(world)
     older = slow(world.place(MATCH, "older"), 0, 1)
@@ -58,13 +58,13 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it(worlds: Worlds) -> No
         return bool(newer.worker.waiting or newer.worker.restoring or newer.worker.tables)
 
     world.run(is_moved, "a partition has moved")
-    assert any(lost)  # it was taken away before it was restored
+    assert any(lost)  # the partition moved before its restore ended
     finish(world)
     assert (len(older.worker.tables), len(newer.worker.tables)) == (1, 1)
 
 
 def test_a_restore_longer_than_session_and_poll_interval_keeps_its_place(worlds: Worlds) -> None:
-    """It polls between stretches, and its other partition works meanwhile."""
+    """The matcher polls between stretches of the restore, and its other partition works meanwhile."""
     world = worlds({"session_timeout_seconds": 1.0, "poll_interval_seconds_max": 1.0})
     matched(world)
     signer, matcher = world.place(SIGN), slow(world.place(MATCH), 0)
@@ -83,7 +83,7 @@ def test_a_restore_longer_than_session_and_poll_interval_keeps_its_place(worlds:
 
 
 def test_aborted_messages_of_bands_are_never_seen(worlds: Worlds) -> None:
-    """Garbage in an aborted transaction, in the window and at its end, stops neither the restore nor what follows."""
+    """An aborted transaction, inside the window or at its end, stops neither the restore nor later messages."""
     world = worlds()
     aborting = world.transport.producer(f"{world.names.prefix}-aborting")
 
@@ -105,7 +105,7 @@ def test_aborted_messages_of_bands_are_never_seen(worlds: Worlds) -> None:
 
 
 def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: Worlds) -> None:
-    """Never written to, or cut to the last message, or to the end: the matcher runs, and finds what comes."""
+    """The partition is empty, or trimmed to its last message or to its end: the matcher runs and finds later pairs."""
     world = worlds(window_seconds=100.0, lateness_seconds=60.0)
     idle = world.place(MATCH)
     world.run(lambda: idle.worker.ready and len(idle.worker.tables) == 2, "two empty partitions run")
@@ -119,7 +119,7 @@ def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: W
     assert [sum(map(len, stretches)) for stretches in kept] == [1, 1]
     idle.leave()
     signer.leave()
-    world.transport.trim(world.topics.bands, ends)  # retention, as it were: nothing is left, and nothing was needed
+    world.transport.trim(world.topics.bands, ends)  # as retention does: no record is left, and no record was needed
     before = len(world.pairs())
     heir = world.place(MATCH, allow_gap=True)
     world.run(lambda: heir.worker.ready and len(heir.worker.tables) == 2, "two trimmed partitions run")
@@ -131,7 +131,7 @@ def test_partitions_that_are_empty_or_wholly_trimmed_are_ready_at_once(worlds: W
 
 
 def test_a_log_that_is_gone_stops_the_worker_unless_a_gap_is_allowed(worlds: Worlds) -> None:
-    """Trimmed beyond the beginning of the window: the error names the offsets; with ``allow_gap`` the rest is used."""
+    """The log is trimmed beyond the start of the window: the error names the offsets; ``allow_gap`` uses the rest."""
     world = worlds()
     matched(world)
     cut = {partition: end - 6 for partition, end in world.ends(world.topics.bands).items()}

@@ -1,4 +1,4 @@
-"""Every scheme on a real broker: vectors, records, sets and texts over the wire, as one process finds them."""
+"""Every scheme on a real broker: vectors, records, sets and texts give the pairs that one process finds."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ STREAMS = {
 
 
 def test_every_scheme_is_among_them() -> None:
-    """A new one needs a row in ``scheme_streams``."""
+    """A new scheme needs a row in ``scheme_streams``."""
     assert set(STREAMS) == set(SCHEMES)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_a_scheme_finds_on_a_broker_what_it_finds_in_one_process(worlds: Callable[..., World], scheme: str) -> None:
-    """A signer, a matcher and two partitions of bands; every pair once, copies and refusals included."""
+    """A signer, a matcher and two partitions of bands emit every pair once, including copies and refusals."""
     stream, settings = STREAMS[scheme]
     world = worlds(**settings, documents_partitions=1)
     documents = usable(stream(random.Random(1), 40, copies=0.1), world.settings)

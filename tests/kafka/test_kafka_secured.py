@@ -1,4 +1,4 @@
-"""A broker behind TLS and passwords: the settings lead there, and no output shows the password."""
+"""A broker with TLS and passwords: the settings connect to it, and no output shows the password."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss
 STORE_PASSWORD = "of-the-key-store"
 DOCUMENTS = 300
 KEYTOOL_SECONDS_MAX = 60.0
-# The command, which gives a broker that refuses it less time to change its mind.
+# The command of the test; it gives up earlier on a broker that refuses it.
 IMPATIENT = """
 from dataclasses import replace
 from workers.transport.kafka import connect as connection
@@ -38,7 +38,7 @@ main()
 
 
 class Secured(NamedTuple):
-    """A broker whose address takes TLS and a password, and the certificate to trust."""
+    """A broker whose address requires TLS and a password, and the certificate to trust."""
 
     broker: Broker
     bootstrap: str
@@ -46,7 +46,7 @@ class Secured(NamedTuple):
 
 
 def keytool(*arguments: str) -> None:
-    """The tool for keys that comes with Java."""
+    """Java's tool for keys."""
     found = shutil.which("keytool")
     if found is None:
         pytest.skip("keytool is not on the path: it comes with Java")
@@ -57,7 +57,7 @@ def keytool(*arguments: str) -> None:
 
 @pytest.fixture(scope="module")
 def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A broker of its own, with a certificate made here and one user for PLAIN and for SCRAM."""
+    """A broker with a certificate made here and one user for PLAIN and for SCRAM."""
     folder = tmp_path_factory.mktemp("secured")
     store, cafile = folder / "broker.p12", folder / "broker.pem"
     keytool(
@@ -91,7 +91,7 @@ def secured(session_broker: Broker, tmp_path_factory: pytest.TempPathFactory) ->
 
 @pytest.fixture
 def deployment(secured: Secured, compiled: None, tmp_path: Path) -> Iterator[Deployment]:
-    """Settings for SCRAM, all in the environment but the password."""
+    """Settings for SCRAM: all in the environment except the password."""
     made = Deployment(
         secured.bootstrap, tmp_path, security_protocol="SASL_SSL", sasl_mechanism="SCRAM-SHA-512", sasl_username=USER,
         ssl_cafile=secured.cafile, window_seconds=1e9,
@@ -101,7 +101,7 @@ def deployment(secured: Secured, compiled: None, tmp_path: Path) -> Iterator[Dep
 
 
 def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deployment: Deployment) -> None:
-    """SCRAM with a password from the environment and PLAIN with one from a file; none in a log or a command line."""
+    """SCRAM reads its password from the environment, PLAIN from a file; no log and no command line contains it."""
     file = deployment.folder / "password"
     file.write_text(f"{PASSWORD}\n")
     shown: list[str] = []
@@ -136,7 +136,7 @@ def test_workers_find_pairs_over_tls_with_a_password_that_no_output_shows(deploy
 def test_a_refusal_gives_its_reason_and_not_the_password(
     secured: Secured, changes: dict[str, str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence, from every way to the broker; no secret."""
+    """Every command that connects to the broker prints one sentence without a secret."""
     common = {
         "bootstrap_servers": secured.bootstrap, "security_protocol": "SASL_SSL", "sasl_mechanism": "SCRAM-SHA-512",
         "sasl_username": USER, "ssl_cafile": str(secured.cafile),
@@ -157,7 +157,7 @@ def test_a_refusal_gives_its_reason_and_not_the_password(
 
 
 def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Deployment) -> None:
-    """And with the exit code of a broker that refuses."""
+    """The worker exits with the code of a broker that refuses."""
     deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
     worker = deployment.start("sign", "--supervised", command=[sys.executable, "-c", IMPATIENT])
     assert worker.wait(60) == Exit.BROKER, deployment.log

@@ -1,4 +1,4 @@
-"""What the transport on Kafka adds to the laws of all transports: deadlines, lost answers, sizes, settings."""
+"""Guarantees of the transport on Kafka beyond the laws of all transports: deadlines, lost answers, sizes, settings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_step_whose_records_the_broker_refused_is_not_committed(
 def test_a_step_without_acknowledgement_ends_by_its_deadline(
     harnesses: MakeHarness, proxy: Proxy, broker: Broker
 ) -> None:
-    """Rule 1: while every answer to a produce is lost, flush gives up in time; the step is undone and done again."""
+    """Rule 1: while all answers to produce requests are lost, flush times out; the step is undone and then repeated."""
     harness = harnesses(proxied=True, request_timeout_seconds=0.8, flush_timeout_seconds=2.0)
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
@@ -79,7 +79,7 @@ def test_a_step_without_acknowledgement_ends_by_its_deadline(
 
 @pytest.mark.parametrize("side", ["request", "response"])
 def test_a_commit_whose_message_was_lost_once_is_repeated(harnesses: MakeHarness, proxy: Proxy, side: str) -> None:
-    """Lost before or after the broker acted: ``commit`` returns, the records and the offsets are there once."""
+    """The message is lost before or after the broker acts: ``commit`` returns, and records and offsets exist once."""
     harness = harnesses(proxied=True)
     transport, topic = harness.transport(), harness.make_topic(1)
     publish(transport, topic, [b"in"])
@@ -96,7 +96,9 @@ def test_a_commit_whose_message_was_lost_once_is_repeated(harnesses: MakeHarness
 def test_a_commit_without_an_answer_is_reported_as_unknown(
     harnesses: MakeHarness, broker: Broker, proxy: Proxy, side: str, kept: list[bytes]
 ) -> None:
-    """Within the deadline, and every later call of that producer says it too; a new producer finds the truth."""
+    """The error comes within the deadline, and every later call of the producer repeats it; a new producer finds the
+    outcome.
+    """
     harness = harnesses(proxied=True, commit_timeout_seconds=1.5)
     transport, topic = harness.transport(), harness.make_topic(1)
     transactional_id = harness.name("worker")
@@ -138,7 +140,7 @@ def test_a_producer_whose_start_is_not_answered_can_be_made_again(
 
 
 def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHarness) -> None:
-    """It waits for ``read_timeout_seconds`` and says where it stands."""
+    """The read waits for ``read_timeout_seconds`` and reports its position."""
     harness = harnesses(read_timeout_seconds=0.5)
     transport, topic = harness.transport(), harness.make_topic(1)
     publish(transport, topic, [b"a"])
@@ -146,14 +148,14 @@ def test_a_read_gives_up_before_a_transaction_that_stays_open(harnesses: MakeHar
     producer.begin()
     producer.send(topic, 0, b"b")
     producer.flush()
-    reading = filter(None, transport.read(topic, 0, 0, 3))  # without what says that nothing came yet
+    reading = filter(None, transport.read(topic, 0, 0, 3))  # drops empty reads
     assert [record.value for record in next(reading)] == [b"a"]
     with pytest.raises(UnreachableError, match="at 2"):
         next(reading)
 
 
 def test_the_largest_record_fits_and_one_byte_more_is_refused(harnesses: MakeHarness) -> None:
-    """``message_bytes_max`` counts key and value; refused at once, the transaction goes on."""
+    """``message_bytes_max`` counts key and value; the refusal is immediate, and the transaction continues."""
     harness = harnesses(compression=None)
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
@@ -168,7 +170,7 @@ def test_the_largest_record_fits_and_one_byte_more_is_refused(harnesses: MakeHar
 
 
 def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
-    """What exists is left alone; a setting that the broker refuses is a ``ConfigError``."""
+    """Existing topics stay unchanged; a setting that the broker refuses is a ``ConfigError``."""
     harness = harnesses()
     admin, name = harness.transport().admin, harness.name("made")
     spec = TopicSpec(name, 3, 1, {"retention.ms": "123456", "message.timestamp.type": "LogAppendTime"})
@@ -185,7 +187,7 @@ def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    """Neither in ``repr`` nor when an option is refused, which the message names."""
+    """Neither ``repr`` nor the error message of a refused option shows a secret; the message names the option."""
     settings = quick_settings("localhost:1", client={"sasl_plain_password": "hunter2"})
     assert "hunter2" not in repr(settings)
     assert settings.options()["sasl_plain_password"] == "hunter2"
@@ -195,13 +197,13 @@ def test_no_secret_is_shown() -> None:
 
 
 def test_waits_that_do_not_nest_are_refused() -> None:
-    """A flush that outlasts the transaction is refused with both values."""
+    """A flush that may outlast the transaction is refused; the message gives both values."""
     with pytest.raises(ConfigError, match=r"flush_timeout_seconds is 20.*transaction_timeout_seconds is 15"):
         KafkaSettings("localhost:1", flush_timeout_seconds=20)
 
 
 def test_a_leader_that_is_no_broker_any_more_is_asked_for_again() -> None:
-    """Metadata may name a node that has just died: asked again, it names another, or the node when it is back."""
+    """Metadata may name a dead node; a new request names another node, or the same node after its restart."""
     from kafka import errors
 
     assert is_passing(errors.UnknownBrokerIdError(1))
@@ -209,7 +211,7 @@ def test_a_leader_that_is_no_broker_any_more_is_asked_for_again() -> None:
 
 
 def test_being_fenced_is_known_from_the_text_alone() -> None:
-    """The client wraps the error that put a producer out in another, or in a text."""
+    """The client wraps the error of the fenced producer in another error, or in a text."""
     from kafka import errors
 
     assert is_fenced(errors.KafkaError("in an error state: ProducerFencedError"))

@@ -1,4 +1,4 @@
-"""Verdicts on a real broker: all four roles, whatever happens to the linker and the filter."""
+"""Verdicts on a real broker: all four roles, with crashes and takeovers of the linker and the filter."""
 
 from __future__ import annotations
 
@@ -26,7 +26,9 @@ def lines_of(world: World) -> dict[int, list[dict[str, Any]]]:
 
 
 def check(world: World) -> None:
-    """Verdicts are the model's, each once and in order; ``documents.unique`` is what they keep, byte for byte."""
+    """The verdicts equal the model's, each once and in order; ``documents.unique`` holds the kept documents, byte for
+    byte.
+    """
     expected = defaultdict(list)
     arrivals, links = world.records(world.topics.arrivals), world.records(world.topics.links)
     for place, line in expected_lines(arrivals, links, world.settings):
@@ -43,14 +45,16 @@ def check(world: World) -> None:
 
 
 def feed(count: int) -> list[Document]:
-    """Stories, some of them twice."""
+    """Send stories, some of them twice."""
     chance = random.Random(3)
     documents = stories(count)
     return [chance.choice(documents)._replace(id=f"copy-{d.id}") if chance.random() < 0.2 else d for d in documents]
 
 
-def test_every_document_gets_one_verdict_whatever_happens_to_linker_and_filter(worlds: Worlds) -> None:
-    """Killed, taken over by a standby with another name, restored from the log; the last tombstone removes one."""
+def test_every_document_gets_one_verdict_after_crashes_of_linker_and_filter(worlds: Worlds) -> None:
+    """Linker and filter are killed, replaced by a standby and restored from the log; the last tombstone removes a
+    document.
+    """
     world = worlds(verdicts=True, session_timeout_seconds=2.0)
     documents = feed(300)
     for role in (SIGN, MATCH, LINK, FILTER):

@@ -1,4 +1,4 @@
-"""A real Prometheus, with the rules that are shipped, scrapes real workers on a real Kafka."""
+"""A real Prometheus with the shipped rules scrapes real workers on a real Kafka."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JOBS = {
 
 
 def free_ports(count):
-    """Ports that are free now; held until all are known, so that none comes twice."""
+    """Distinct ports that are free now; each stays open until all are known."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:
@@ -36,7 +36,7 @@ def free_ports(count):
 
 
 def wait_for(what, holds):
-    """Look until it holds; what it gave then."""
+    """Poll until the result is true; return the result."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while time.monotonic() < deadline:
         with contextlib.suppress(OSError):
@@ -48,7 +48,7 @@ def wait_for(what, holds):
 
 
 class Scraped:
-    """Answers of one Prometheus."""
+    """Queries one Prometheus."""
 
     def __init__(self, port):
         self.address = f"http://127.0.0.1:{port}"
@@ -64,7 +64,7 @@ class Scraped:
 
 @contextlib.contextmanager
 def running(command, log, **options):
-    """A process, its output in a file; ended by its id."""
+    """Run a process with its output in a file; end it by its id."""
     with log.open("wb") as output:
         process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, **options)
         try:
@@ -80,7 +80,9 @@ def running(command, log, **options):
 
 @pytest.fixture(scope="module")
 def scraped(prometheus, bootstrap_servers, tmp_path_factory):
-    """Topics, a worker of each role, documents with a pair and a bad one, and a Prometheus that has seen all of it."""
+    """Topics, a worker of each role, documents with a pair and a bad one, and a Prometheus that has scraped all
+    workers.
+    """
     folder = tmp_path_factory.mktemp("scrape")
     server_port, *worker_ports = free_ports(1 + len(JOBS))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
@@ -131,7 +133,7 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
 
 
 def test_all_workers_are_scraped(scraped):
-    """up is 1 for all jobs, and each says of itself which role it is."""
+    """up is 1 for all jobs, and each worker reports its role."""
     assert {each["metric"]["job"] for each in scraped.ask("up == 1")} == {*JOBS, "prometheus"}
     roles = {each["metric"]["job"]: each["metric"]["role"] for each in scraped.ask("neardup_worker_info")}
     assert roles == JOBS
@@ -139,7 +141,7 @@ def test_all_workers_are_scraped(scraped):
 
 @pytest.mark.parametrize("job", JOBS)
 def test_every_metric_of_the_table_arrives_under_its_name(scraped, job):
-    """Each series of the role, with its label; those of partitions that are assigned as well."""
+    """Prometheus has each series of the role with its label, including the series of assigned partitions."""
     wanted = {name: row for name, row in exported().items() if JOBS[job] in row.roles}
     series = [each["metric"] for each in scraped.ask(f'{{job="{job}", __name__=~"neardup.+"}}')]
     found = {each["__name__"]: each for each in series}
@@ -149,7 +151,7 @@ def test_every_metric_of_the_table_arrives_under_its_name(scraped, job):
 
 
 def test_the_numbers_are_those_of_the_documents(scraped):
-    """Four signed, one without text refused, a copy, and pairs by two kinds of likeness."""
+    """Four documents are signed, one without text is refused, one is a copy; pairs have two kinds of similarity."""
     signed = scraped.ask("neardup_documents_total{job='neardup-signer'}")
     refused = scraped.ask("neardup_refused_total > 0")
     assert [each["value"][1] for each in signed] == ["4"]
@@ -159,7 +161,7 @@ def test_the_numbers_are_those_of_the_documents(scraped):
 
 
 def test_every_rule_is_evaluated_without_error(scraped):
-    """All of them are loaded and healthy, and what they record can be asked for."""
+    """All rules are loaded and healthy, and their recorded series can be queried."""
     loaded = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
     assert len(loaded) == len(rules())
     assert {rule["health"] for rule in loaded} == {"ok"}
@@ -168,11 +170,11 @@ def test_every_rule_is_evaluated_without_error(scraped):
 
 
 def test_no_alert_fires_on_workers_that_work(scraped):
-    """Nothing is down, behind, slow or full."""
+    """No worker is down, behind, slow or full."""
     assert scraped.ask('ALERTS{alertstate="firing"}') == []
 
 
 @pytest.mark.parametrize("expression", dashboard_expressions())
 def test_the_dashboard_gets_answers(scraped, expression):
-    """Series for every panel; only those that show what is above zero may be empty."""
+    """Every panel has series; only panels that filter values above zero may be empty."""
     assert scraped.ask(expression) or "> 0" in expression

@@ -10,7 +10,7 @@ import pytest
 from kafka_harness import KafkaHarness
 from make_topic import MakeTopic
 
-# The laws stand with the twin in memory, which obeys the same.
+# The laws are in the tests of the transport in memory, which obeys the same laws.
 sys.path.insert(0, str(Path(__file__).parents[1] / "processes"))
 import transport_group_laws
 import transport_laws
@@ -30,7 +30,7 @@ def harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarn
 
 @pytest.fixture
 def slow_harness(bootstrap_servers: str, make_topic: MakeTopic) -> Iterator[KafkaHarness]:
-    """The client reads sockets, batches and fetches as it does for everybody."""
+    """The client itself reads sockets, batches and fetches, without the fast path."""
     made = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=False)
     yield made
     made.close()
@@ -51,13 +51,13 @@ def test_kafka_obeys(law: Callable[[Harness], None], harness: KafkaHarness) -> N
 
 @pytest.mark.parametrize("law", transport_laws.LAWS + transport_reader_laws.LAWS, ids=law_name)
 def test_kafka_obeys_without_the_fast_path(law: Callable[[Harness], None], slow_harness: KafkaHarness) -> None:
-    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, where the client finds the records of a batch."""
+    """Each law of ``transport_laws`` holds with ``fast_fetch`` off, when the client parses the records of a batch."""
     law(slow_harness)
 
 
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_a_setting_decides_who_reads_records(is_fast: bool, bootstrap_servers: str, make_topic: MakeTopic) -> None:
-    """Off, the records of a batch are found by the client's own code, and so are the bytes of a connection."""
+    """With the setting off, the client's own code parses batches and reads the bytes of a connection."""
     harness = KafkaHarness(bootstrap_servers, make_topic, fast_fetch=is_fast)
     consumer = harness.transport().consumer(harness.make_topic(1), harness.name("group"), "")
     fetcher = consumer._client._fetcher

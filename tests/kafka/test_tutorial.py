@@ -22,7 +22,7 @@ def deployment(bootstrap_servers: str, tmp_path: Path) -> Deployment:
 
 
 def test_the_commands_of_the_tutorial_find_its_pairs_and_end_the_workers(deployment: Deployment) -> None:
-    """As they stand on the page, in one shell; broker, prefix and ports come from the environment."""
+    """The commands of the page run unchanged in one shell; the environment gives broker, prefix and ports."""
     page = (ROOT / "docs" / "TUTORIAL.md").read_text(encoding="utf-8")
     found = re.search(r"^## 11\..*?^```sh\n(.*?)^```", page, re.M | re.S)
     assert found

@@ -1,4 +1,4 @@
-"""The commands on a real broker: topics, up, load, tail, metrics, and an end in order."""
+"""The commands on a real broker: topics, up, load, tail, metrics, and an orderly end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def deployment(bootstrap_servers: str, tmp_path: Path) -> Iterator[Deployment]:
 
 
 def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deployment) -> None:
-    """Each once; ready when it says so, scraped, and stopped by SIGTERM, signers first."""
+    """Each pair is emitted once. The workers report ready, are scraped, and stop by SIGTERM, signers first."""
     lines = "\n".join(json.dumps(document) for document in documents(DOCUMENTS))
     (deployment.folder / "documents.jsonl").write_text(lines)
     expected = pairs_in(deployment.run("run", "--quiet", "documents.jsonl").stdout)
@@ -59,7 +59,7 @@ def test_up_finds_the_pairs_that_run_finds_and_ends_in_order(deployment: Deploym
 
 
 def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -> None:
-    """No child survives, whatever ended the supervisor."""
+    """No child process survives a killed supervisor."""
     assert deployment.run("topics", "create").returncode == 0
     port = free_port()
     up = deployment.start("up", "--signers", "1", "--matchers", "1", "--from", "earliest", "--health-port", str(port))
@@ -72,7 +72,7 @@ def test_workers_end_with_a_supervisor_that_was_killed(deployment: Deployment) -
 
 
 def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment) -> None:
-    """Topics that are missing, here."""
+    """Missing topics cannot be mended by a restart of a worker."""
     up = deployment.start("up", "--from", "earliest", "--health-port", "0")
     assert up.wait(60) == 7
     assert "does not exist; create it first" in deployment.log
@@ -80,7 +80,7 @@ def test_up_ends_with_the_code_of_what_no_start_can_mend(deployment: Deployment)
 
 
 def test_topics_that_could_lose_live_state_are_refused(deployment: Deployment, bootstrap_servers: str) -> None:
-    """One that was made by other hands is judged and left as it is; one to be made so is not made."""
+    """An existing topic with such settings stays unchanged and is reported; the command creates no such topic."""
     refused = deployment.run("topics", "create", "--bands-retention-seconds", "60")
     assert refused.returncode == 2
     assert "younger records are live" in refused.stderr

@@ -1,4 +1,4 @@
-"""What must be true of a cluster when all is quiet; each check begins with the law."""
+"""The laws of a quiet cluster; the docstring of each check begins with its law."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MICROSECONDS = 1_000_000
 
 
 class Outcome:
-    """A quiet cluster, read; and the models of it."""
+    """The data of a quiet cluster, and its models."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster, self.config = cluster, cluster.config
@@ -55,11 +55,11 @@ class Outcome:
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.total("late") and not self.total("evicted")
         copies = Counter(self.sketches.content_of[t.text or ""] for t in self.documents)
-        # A bucket holds each content once, a chain of copies every copy.
+        # A bucket holds each content once; a chain of copies holds every copy.
         self.uncut = max(len(copies), *copies.values(), 0) <= self.config.bucket_candidates_max if copies else True
 
     def total(self, name: str) -> int:
-        """A count of the model over all partitions."""
+        """The sum of a count of the model over all partitions."""
         return sum(getattr(model, name) for model in self.replayed.values())
 
     def _read_candidates(self) -> None:
@@ -86,7 +86,7 @@ def _rows(batch) -> list[Row]:  # type: ignore[no-untyped-def]
 
 
 def check(cluster: Cluster) -> Outcome:
-    """All laws; returns what was looked at."""
+    """Check all laws; return the outcome."""
     outcome = Outcome(cluster)
     check_dead_letters(outcome)
     check_signed(outcome)
@@ -107,7 +107,7 @@ def check(cluster: Cluster) -> Outcome:
 
 
 def check_dead_letters(outcome: Outcome) -> None:
-    """Every record that cannot be read has one dead letter, with its reason and its origin; nothing else has one."""
+    """Every unreadable record has one dead letter, with its reason and its origin; no other record has one."""
     topics = outcome.cluster.topics
     letters = [orjson.loads(r.value or b"") for r in outcome.cluster.memory.records(topics.dead)]
     assert all(letter["topic"] == topics.documents for letter in letters)
@@ -116,7 +116,7 @@ def check_dead_letters(outcome: Outcome) -> None:
 
 
 def check_signed(outcome: Outcome) -> None:
-    """Each document is once in every partition that one of its keys falls in, and nowhere else."""
+    """Each document is once in every partition that owns one of its keys, and in no other partition."""
     sketches = outcome.sketches
     for partition, events in outcome.events.items():
         found = Counter(row for event in events for row in event.rows)
@@ -129,9 +129,9 @@ def check_signed(outcome: Outcome) -> None:
 
 
 def check_order(outcome: Outcome) -> None:
-    """In every partition, versions and removals of an id stand as they stood in ``documents``.
+    """In every partition, versions and removals of an id keep their order of ``documents``.
 
-    Removals that follow each other may be one.
+    Consecutive removals may become one.
     """
     sketches = outcome.sketches
     for partition, events in outcome.events.items():
@@ -158,7 +158,9 @@ def _run_once(marks: list[int | None]) -> list[int | None]:
 
 
 def check_nothing_wrong(outcome: Outcome) -> None:
-    """Every pair is of two committed versions of different ids, within the window, candidates, above the cut, once."""
+    """Every pair occurs once, joins two committed versions of different ids within the window, shares a bucket and
+    reaches ``score_min``.
+    """
     sketches, window = outcome.sketches, round((outcome.config.window_seconds or 0) * MICROSECONDS)
     contents: dict[tuple[str, int], set[int]] = defaultdict(set)
     times_sent = Counter((t.id, t.time) for t in outcome.documents)
@@ -178,20 +180,21 @@ def check_nothing_wrong(outcome: Outcome) -> None:
             and (a == b or sketches.pairs[a, b])
         ]
         assert right, (said, pairs)
-        # A record sent twice is two versions of one name and time; each may be met once.
+        # A record sent twice gives two versions of one name and time; each version may be matched once.
         assert times <= times_sent[older, older_time] * times_sent[newer, newer_time], (times, said)
 
 
 def check_matched(outcome: Outcome) -> None:
-    """``candidates`` is what the log of ``bands`` leads to, each pair and each notice once."""
+    """``candidates`` follows from the log of ``bands``: each pair and each notice occurs once."""
     found = Counter(outcome.said)
     expected = Counter(said for model in outcome.replayed.values() for said in model.said)
     assert found == expected, {"too many": found - expected, "missing": expected - found}
 
 
 def check_notices(outcome: Outcome) -> None:
-    """A removal is announced once by the partition that its id belongs to: at least one notice an id, at most one a
-    tombstone."""
+    """The partition that owns an id announces its removal: at least one notice for each id, at most one for each
+    tombstone.
+    """
     found = Counter(outcome.notices)
     assert found == Counter(name for model in outcome.replayed.values() for name in model.notices)
     tombstones = Counter(t.id for t in outcome.truths if t.reason is None and t.text is None)
@@ -200,7 +203,7 @@ def check_notices(outcome: Outcome) -> None:
 
 
 def check_tables(outcome: Outcome) -> None:
-    """A table restored from the committed window holds what the model holds, and so does the one that is running."""
+    """A table restored from the committed window holds the items of the model, and so does the running table."""
     cluster, fingerprint = outcome.cluster, outcome.config.matching_fingerprint
     group = cluster.memory.group(MATCHERS, cluster.topics.bands)
     for partition, model in outcome.replayed.items():
@@ -229,8 +232,8 @@ def _check_table(table: PartitionTable, model: Replayed, horizon: int) -> None:
     inner = table.matcher.table
     slots = np.arange(inner.oldest, inner.slot_end)
     found = list(zip(inner.ids(slots), inner.times(slots).tolist(), strict=True))
-    # The next item, before it looks for anything, takes away what is past its time at the old end. Who stood behind an
-    # evicted item is that already, and a restored table, which never held the evicted one, has let it go before.
+    # The next item drops expired items at the old end before it probes. An item behind an evicted item may have expired
+    # already; a restored table, which never held the evicted item, has dropped it earlier.
     expected = [(entry.row.id, entry.row.time) for entry in model.live]
     past = [list(dropwhile(lambda item: item[1] < horizon, items)) for items in (found, expected)]
     assert past[0] == past[1]
@@ -239,8 +242,9 @@ def _check_table(table: PartitionTable, model: Replayed, horizon: int) -> None:
 
 
 def check_promise(outcome: Outcome) -> None:
-    """Within lateness and without eviction: every promised pair of contents once, n copies by n - 1 links; see
-    ``sim_model.promised`` for whom it holds."""
+    """Within lateness and without eviction, each promised pair of contents occurs once, and n copies have n - 1 links.
+    ``sim_model.promised`` lists the promised contents.
+    """
     sketches, promise = outcome.sketches, outcome.promise
     version: dict[tuple[str, int], int] = {
         (t.id, t.time): sketches.number[sketches.content_of[t.text or ""]] for t in outcome.documents

@@ -1,12 +1,13 @@
-"""A whole cluster in one process from one seed: signers, matchers, an outside producer, and all that can go wrong.
+"""A whole cluster in one process from one seed: signers, matchers, an outside producer, and all failures.
 
-What is always true, whatever the schedule (``sim_checks`` looks when all is quiet): nothing committed in ``documents``
-is lost, repeated or changed in ``bands`` or ``documents.dead``; ``candidates`` is what the log of ``bands`` leads to;
-and that is what DESIGN promises of the documents.
+Every schedule keeps these laws, which ``sim_checks`` checks when the cluster is quiet. No committed record of
+``documents`` is lost, repeated or changed in ``bands`` or ``documents.dead``. ``candidates`` follows from the log of
+``bands`` and keeps the guarantees of DESIGN for the documents.
 
-Workers are the real ones. Each call they make to their transport may first let other workers take turns, time pass and
-sessions end, so a step is cut at every place where the world can change. A crash is an exception out of a call, or an
-object that is dropped; a zombie is an object that is kept and called again after its place was taken.
+The workers are the real ones. Before each call of a worker to its transport, other workers may take turns, time may
+pass and sessions may end. So the schedule can interrupt a step at every point where the world can change. A crash is an
+exception out of a call, or a dropped object. A zombie is an object that the test keeps and calls again after another
+worker took its place.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from workers.transport.protocol import FencedError, OutcomeUnknownError, Record,
 KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
 START = "earliest"
 DOCUMENTS_PARTITIONS_MAX = 6
-# Rounds until all must be quiet, of one second each; sessions and transactions end within 15.
+# Rounds of one second each until the cluster must be quiet; sessions and transactions end within 15.
 ROUNDS_MAX, QUIET_ROUNDS = 600, 40
 _FAULTS = (
     "bounds", "group_offsets", "read", "trim", "poll", "committed", "producer", "send", "flush", "send_offsets",
@@ -50,11 +51,11 @@ _CRASHES = ("send", "flush", "send_offsets", "send_offsets_after", "commit_befor
 
 
 class Crash(BaseException):
-    """The process is gone in the middle of a call."""
+    """The process ends in the middle of a call."""
 
 
 class Cluster:
-    """Topics, places and the worker of each; what ``Simulation`` and the tests of failures as data both act on."""
+    """Topics, places and their workers; ``Simulation`` and the tests of failures as data act on it."""
 
     def __init__(self, scenario: Scenario, seed: object = 0) -> None:
         self.scenario, self.config = scenario, scenario.config
@@ -103,14 +104,14 @@ class Cluster:
         """What happens in the world before a call of that worker; nothing here."""
 
     def add(self, kind: str) -> Place:
-        """A new place, with a name of its own; its worker starts in its first turn."""
+        """Add a place with its own name; its worker starts in its first turn."""
         self.events[f"{kind} ever"] += 1
         place = Place(kind, f"{kind}-{self.events[f'{kind} ever']}", self.scenario.static)
         self.places.append(place)
         return place
 
     def start(self, place: Place) -> None:
-        """A new process in a place; raises ``UnreachableError`` like it."""
+        """Start a new process in a place; raises ``UnreachableError`` as the start of a worker does."""
         transport: Any = Watched(MemoryTransport(self.memory), lambda call: self.between(place, call))
         instance = place.name if place.static else ""
         topics = {SIGNERS: self.topics.documents, MATCHERS: self.topics.bands, LINKERS: self.topics.arrivals}
@@ -137,7 +138,7 @@ class Cluster:
             place.kept = {}
 
     def turn(self, place: Place, records_max: int = 500, trims: bool = False) -> int:
-        """One turn of a worker as its process would do it, or its trim; returns the records taken."""
+        """Take one turn of a worker as its process does, or trim; return the number of records read."""
         try:
             if place.worker is None:
                 self.start(place)
@@ -159,7 +160,7 @@ class Cluster:
                 place.consumer.close()
             self.crash(place)
             place.kept = kept
-            place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # while others may go on there
+            place.paused_until = self._acted + self.rng.choice([0, 0, 20, 60])  # others may take turns
         else:
             place.taken += taken
             tables = getattr(place.worker, "tables", {}).values()
@@ -168,13 +169,13 @@ class Cluster:
         return 0
 
     def crash(self, place: Place) -> None:
-        """Nothing is closed."""
+        """End the process; it closes nothing."""
         place.worker, place.kept = None, {}
         if place in self.zombies:
             self.zombies.remove(place)
 
     def abandon(self, place: Place) -> None:
-        """Take the worker for dead and its place for free; it lives on as a zombie."""
+        """Free the place of a worker that counts as dead; the worker lives on as a zombie."""
         if place.worker is not None:
             zombie = Place(place.kind, place.name, place.static, place.worker, place.consumer, place.producer)
             zombie.abandoned = True
@@ -182,14 +183,14 @@ class Cluster:
             place.worker = None
 
     def leave(self, place: Place) -> None:
-        """A graceful stop, for good."""
+        """Stop gracefully and permanently."""
         if place.worker is not None:
             place.producer.close()
             place.consumer.close()
         self.places.remove(place)
 
     def record(self) -> None:
-        """Keep what is committed in ``bands``, before it is trimmed."""
+        """Save the committed records of ``bands`` before they are trimmed."""
         topics = self.topics
         for topic, logs in ((topics.bands, self.bands), (topics.links, self.links), (topics.arrivals, self.arrivals)):
             for partition, kept in logs.items():
@@ -198,13 +199,13 @@ class Cluster:
                 self._read[topic, partition] = position
 
     def trim(self, place: Place) -> None:
-        """What a matcher and a linker do from time to time."""
+        """Trim as a matcher and a linker do at intervals."""
         self.record()
         if isinstance(place.worker, MatchWorker | LinkWorker):
             self.turn(place, trims=True)
 
     def settle(self, records_max: int = 500) -> None:
-        """Everybody runs until nothing has moved for longer than session and transaction timeout together."""
+        """Give every worker turns until no offset has moved for longer than session plus transaction timeout."""
         self.memory.clear_faults()
         self.memory.reachable = True
         for zombie in list(self.zombies):
@@ -214,7 +215,8 @@ class Cluster:
         for _ in range(ROUNDS_MAX):
             moved = sum(self.turn(place, records_max) for place in list(self.places))
             for place in self.places:
-                # The twin reports no take-over of an instance; the real client raises FencedError, in time.
+                # The transport in memory does not report a takeover of an instance; the real client raises FencedError
+                # after a while.
                 if place.worker is not None and place.consumer._is_replaced:
                     self.crash(place)
             self.memory.advance(1.0)
@@ -225,11 +227,11 @@ class Cluster:
         raise AssertionError(f"stuck: {self.standing()}")
 
     def is_done(self) -> bool:
-        """Whether all that is committed in ``documents`` and ``bands`` was taken."""
+        """Whether the groups have read all committed records of ``documents`` and ``bands``."""
         return all(offset >= end for offset, end in self.standing().values())
 
     def standing(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Committed offset and last record's end of each partition that is read."""
+        """Committed offset and end of the last record of each partition that a group reads."""
         out = {}
         read = [(SIGNERS, self.topics.documents), (MATCHERS, self.topics.bands)]
         read += [(LINKERS, self.topics.arrivals)] if self.scenario.linkers else []
@@ -245,7 +247,7 @@ class Cluster:
 
     @contextmanager
     def limits(self) -> Iterator[None]:
-        """Small messages and short stretches, so that small runs have many of each."""
+        """Small messages and short stretches, so that small runs have many of both."""
         with (
             mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
             mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
@@ -257,7 +259,7 @@ class Cluster:
 
 
 class Simulation(Cluster):
-    """A cluster and a schedule, both drawn from one seed."""
+    """A cluster and a schedule; one seed determines both."""
 
     def __init__(self, scenario: Scenario, seed: object, trace: Callable[[str], None] | None = None) -> None:
         super().__init__(scenario, seed)
@@ -269,7 +271,7 @@ class Simulation(Cluster):
                 self.add(kind)
 
     def run(self) -> None:
-        """The whole schedule, then quiet."""
+        """Run the whole schedule, then wait for quiet."""
         with self.limits():
             while self._acted < self.scenario.actions:
                 self.act()
@@ -286,7 +288,7 @@ class Simulation(Cluster):
                 self.act()
 
     def act(self) -> None:
-        """One action."""
+        """Take one action."""
         self._acted += 1
         if self._acted == self._away_until:
             self.memory.reachable = True

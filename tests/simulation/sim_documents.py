@@ -1,7 +1,7 @@
-"""What goes into a simulated cluster, and what must become of each record: known by construction, not by decoding.
+"""The input of a simulated cluster, and the expected outcome of each record: known by construction, not by decoding.
 
-Copies, near-duplicates, new versions of ids, tombstones, records that cannot be read, late, early and far-future times.
-An id always goes to the same partition of ``documents``, as takedowns need.
+The input has copies, near-duplicates, new versions of ids, tombstones, unreadable records, and late, early and
+far-future times. An id always goes to the same partition of ``documents``, as takedowns require.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.transport.memory.transport import MemoryCluster
 MICROSECONDS = 1_000_000
 FAR_SECONDS = 5e6
 
-# (key, value) of unusable records, with the reason that their dead letter must give.
+# (key, value) of unusable records, with the reason in their dead letter.
 UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
     ("not_json", b"k", b"{"),
     ("not_json", b"k", b""),
@@ -43,19 +43,21 @@ UNREADABLE: list[tuple[str, bytes | None, bytes | None]] = [
 
 
 class Truth(NamedTuple):
-    """What a record of ``documents`` is. ``text`` is None for a tombstone, ``reason`` set for a dead letter."""
+    """The expected content of a record of ``documents``. ``text`` is None for a tombstone; ``reason`` is set for a dead
+    letter.
+    """
 
     partition: int
     offset: int
     id: str
-    time: int  # microseconds, as the signer must leave it
+    time: int  # microseconds, as the signer must write it
     text: str | None
     reason: str | None = None
 
 
 @dataclass
 class Habits:
-    """What a feed likes to send: chances of each kind, and how far times lie apart."""
+    """The habits of a feed: the chance of each kind of record, and the distance between times."""
 
     version: float = 0.0
     resent: float = 0.0
@@ -69,7 +71,7 @@ class Habits:
 
 
 def story_texts(rng: random.Random) -> list[str]:
-    """A few stories in a few variants each; variants differ in some words, so that some are pairs and some are not."""
+    """A few stories in a few variants each. Variants differ in some words, so that some of them are pairs."""
     words = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=rng.randint(3, 9))) for _ in range(120)]
     texts = []
     for _ in range(rng.randint(2, 6)):
@@ -84,7 +86,7 @@ def story_texts(rng: random.Random) -> list[str]:
 
 @dataclass
 class Feed:
-    """The outside producer of one run. Everything it wrote is in ``truths``, in order."""
+    """The outside producer of one run. ``truths`` lists everything that it wrote, in order."""
 
     rng: random.Random
     cluster: MemoryCluster
@@ -134,7 +136,7 @@ class Feed:
         return self.document(name, text, seconds)
 
     def document(self, name: str, text: str, seconds: float | None = None, keyed: bool = True) -> Truth:
-        """Write one document; without a time it has that of its record."""
+        """Write one document; by default its time is the time of its record."""
         fields: dict[str, object] = {"id": name, "text": text}
         arrived = int(self.cluster.now_seconds * 1000) / 1000
         if seconds is not None:

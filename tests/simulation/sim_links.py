@@ -1,4 +1,4 @@
-"""A linker whose arrivals and links the test writes by hand: any order that signers and matchers can bring about."""
+"""A linker with arrivals and links written by the test, in any order that signers and matchers can produce."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class LinkWorld:
         self.linker = self.start()
 
     def start(self, name: str = "one") -> LinkWorker:
-        """A new linker in the place of the last one."""
+        """Start a new linker in the place of the previous one."""
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(self.topics.arrivals, "linkers", name), transport.producer(name)
         self.linker = LinkWorker(
@@ -59,7 +59,7 @@ class LinkWorld:
         return self.linker
 
     def arrive(self, *rows: tuple[str, str, float]) -> None:
-        """Arrivals of one record: id (``-id`` a removal, ``!`` what was refused), content, seconds."""
+        """Write arrivals of one record: id (``-id`` a removal, ``!`` a refusal), content, seconds."""
         names = [id_.lstrip("-!") for id_, _, _ in rows]
         kinds = [KINDS.get(id_[0], DOCUMENT) for id_, _, _ in rows]
         for name, kind in zip(names, kinds, strict=True):
@@ -80,8 +80,9 @@ class LinkWorld:
     def link(
         self, pairs: Sequence[tuple[str, str, float]] = (), done: tuple[int, int] | None = None, bands: int = 0
     ) -> None:
-        """One record of links: pairs of ids with their similarity, whose contents are their first letters; progress of
-        partition 0 from one offset to another."""
+        """Write one record of links: pairs of ids with their similarity, and the progress of partition 0 from one
+        offset to another. The first letter of an id is its content.
+        """
         ones, others = (
             np.array([place_of(0, self.offsets[pair[side]]) for pair in pairs], np.int64) for side in (0, 1)
         )
@@ -97,6 +98,6 @@ class LinkWorld:
         return self
 
     def verdicts(self) -> list[str]:
-        """``id status original`` of each verdict, in order; what has no id or no original has none."""
+        """``id status original`` of each verdict in order, without missing ids and originals."""
         lines = [line for record in self.cluster.records(self.topics.verdicts) for line in parse_run(record.value)]
         return [" ".join(filter(None, [x.get("id"), x["status"], x.get("duplicate_of")])) for x in lines]

@@ -1,8 +1,8 @@
-"""The oracles of the simulation: brute force over sketches, and lists in place of tables.
+"""The oracles of the simulation: brute force over sketches, and lists instead of tables.
 
-Two questions, two models. *Did the matchers do what the log of ``bands`` says?* ``replayed`` plays each partition's log
-through lists, in order: the output must be equal to the last number. *Is it what was promised?* ``promised`` looks at
-the documents alone, in no order, and says which pairs of contents must be there exactly once.
+Two models answer two questions. *Did the matchers follow the log of ``bands``?* ``replayed`` plays each partition's log
+through lists, in order; the output must be equal to the last digit. *Does the output keep the promise?* ``promised``
+uses the documents alone, without their order, and lists the pairs of contents that must occur exactly once.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Row(NamedTuple):
 
 
 class Said(NamedTuple):
-    """One pair as ``candidates`` says it; times in microseconds."""
+    """One pair as ``candidates`` reports it; times in microseconds."""
 
     older: str
     newer: str
@@ -45,12 +45,12 @@ class Said(NamedTuple):
     buckets: int
 
     def versions(self) -> frozenset[tuple[str, int]]:
-        """Which versions it is about, in no order."""
+        """The two versions of the pair, without order."""
         return frozenset({(self.older, self.older_time), (self.newer, self.newer_time)})
 
 
 class Event(NamedTuple):
-    """One message of ``bands``: its documents, then the ids removed after them, then how far its step has come."""
+    """One message of ``bands``: its documents, then the ids removed after them, then the progress of its step."""
 
     rows: list[Row]
     removed: list[str]
@@ -58,7 +58,7 @@ class Event(NamedTuple):
 
 
 class Sketches:
-    """What two contents have in common, all against all, from their sketches byte by byte."""
+    """The agreement of any two contents, computed from their sketches byte by byte."""
 
     def __init__(self, config: Config, partitions: int, texts: Iterable[str]) -> None:
         self.texts = sorted(set(texts))
@@ -92,7 +92,7 @@ class _Entry:
 
 @dataclass
 class Replayed:
-    """What one partition of ``bands`` leads to, and how it stands in the end."""
+    """The output of one partition of ``bands``, and its final state."""
 
     said: list[Said] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Replayed:
 
 
 def replayed(events: Sequence[Event], partition: int, partitions: int, config: Config, sketches: Sketches) -> Replayed:
-    """Play the log of a partition through a list: no table, no buckets, every content against every other."""
+    """Play the log of a partition through a list, without table and buckets: compare every content with every other."""
     out = Replayed()
     window, lateness = (round((seconds or 0) * MICROSECONDS) for seconds in _spans(config))
     for event in events:
@@ -148,7 +148,7 @@ def _expire(out: Replayed, window: int, lateness: int) -> None:
 
 
 def _met(live: list[_Entry], row: Row, content: int, window: int, partition: int, sketches: Sketches) -> list[_Entry]:
-    """Whom a new item pairs with here: the newest copy that may, else the newest that may of each other content."""
+    """Return the partners of a new item: the newest eligible copy, or the newest item of each other content."""
     newest: dict[int, _Entry] = {}
     for entry in live:
         if not entry.removed and entry.row.id != row.id and abs(entry.row.time - row.time) <= window:
@@ -171,19 +171,19 @@ def _said(row: Row, content: int, found: _Entry, sketches: Sketches) -> Said:
 
 @dataclass
 class Promise:
-    """What must be published, derived from the documents alone."""
+    """The output that the documents alone require."""
 
-    pairs: set[frozenset[int]]  # pairs of contents that must be published once, by any documents of theirs
-    none: set[frozenset[int]]  # pairs of contents of which it must be none
+    pairs: set[frozenset[int]]  # pairs of contents that must be published once, by any of their documents
+    none: set[frozenset[int]]  # pairs of contents that must not be published
     links: dict[int, list[Truth]]  # contents whose copies must be joined into one tree
 
 
 def promised(truths: Sequence[Truth], config: Config, sketches: Sketches) -> Promise:
-    """Pairs of contents for which the promise holds whatever the order of arrival.
+    """Pairs of contents that must be published in any order of arrival.
 
-    A content is *settled* if every document with it has an id of its own, which no other document and no tombstone has.
-    Of settled contents, those are promised whose documents all lie within one window of each other. For what is left
-    (versions, removals, copies at the edge of a window) it depends on the order which document stands for a content.
+    A content is *settled* if every document with it has its own id, which no other document and no tombstone uses. The
+    promise covers the settled contents whose documents all lie within one window of each other. For the rest (versions,
+    removals, copies at the edge of a window) the order decides which document represents a content.
     """
     ids = Counter(truth.id for truth in truths if truth.reason is None)
     documents: dict[int, list[Truth]] = defaultdict(list)
@@ -211,7 +211,7 @@ def _apart(documents: Sequence[Truth]) -> int:
 
 
 def trees(edges: Iterable[tuple[str, str]]) -> Counter[str]:
-    """The sizes of connected components by their root; links of n copies must make one of n."""
+    """The sizes of connected components by their root; the links of n copies must make one component of n."""
     root: dict[str, str] = {}
 
     def find(name: str) -> str:

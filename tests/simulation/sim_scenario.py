@@ -1,4 +1,4 @@
-"""What a seed decides before the first action, and where the workers of a simulated cluster stand."""
+"""The values that a seed decides before the first action, and the places of the workers in a simulated cluster."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from workers.stages.verdicts.linker import LinkWorker
 
 @dataclass
 class Scenario:
-    """What a seed decides before the first action."""
+    """The values that a seed decides before the first action."""
 
     config: Config
     habits: Habits
@@ -31,7 +31,7 @@ class Scenario:
     forward: tuple[str, ...] = ("original",)
     static: bool = True  # whether members have instance names
     actions: int = 0
-    interleaved: float = 0.0  # chance that others run before a call
+    interleaved: float = 0.0  # chance that other workers run before a call
     weights: dict[str, float] = field(default_factory=dict)
     message_bytes: int = 512 << 10
     stretch_records: int = 500
@@ -43,7 +43,7 @@ class Scenario:
 
 @dataclass(eq=False)
 class Place:
-    """Where a worker stands; the worker in it comes and goes."""
+    """The place of a worker; workers come and go."""
 
     kind: str
     name: str
@@ -52,6 +52,6 @@ class Place:
     consumer: Any = None
     producer: Any = None
     paused_until: int = 0
-    abandoned: bool = False  # a zombie: its place is somebody else's now
+    abandoned: bool = False  # a zombie: another worker has its place
     taken: int = 0
-    kept: dict[int, PartitionTable] = field(default_factory=dict)  # what the last worker of the process left
+    kept: dict[int, PartitionTable] = field(default_factory=dict)  # the tables that the last worker of the process left

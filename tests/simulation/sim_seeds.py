@@ -32,9 +32,9 @@ def config(window: float, lateness: float, documents: int = 1_000_000, candidate
 
 
 def scenario_of(seed: int) -> Scenario:
-    """What a seed decides: sizes, limits, habits of the producer, and how much goes wrong."""
+    """Draw sizes, limits, habits of the producer, and the rates of failures from a seed."""
     rng = random.Random(f"{seed}/scenario")
-    settled = rng.random() < 0.4  # every id once, and enough lateness: all of it is promised
+    settled = rng.random() < 0.4  # every id once, and enough lateness: the promise covers all documents
     slow = settled and rng.random() < 0.5  # long enough for documents to leave the window
     far = not slow and rng.random() < 0.2
     lateness = rng.choice([60.0, 150.0] if slow else [200.0] if settled else [0.0, 5.0, 100.0, 1000.0])
@@ -54,7 +54,7 @@ def scenario_of(seed: int) -> Scenario:
     weights = {name: weight * rng.choice([0.3, 1.0, 1.0, 2.0]) for name, weight in WEIGHTS.items()}
     if slow:
         weights["sleep"] = 5.0
-    if rng.random() < 0.1:  # nothing goes wrong but the order
+    if rng.random() < 0.1:  # only the order varies
         weights = {name: WEIGHTS[name] for name in ("turn", "produce", "advance")}
     return Scenario(
         config=config(
@@ -85,7 +85,7 @@ def scenario_of(seed: int) -> Scenario:
 
 
 def run(seed: int, actions_max: int | None = None, trace: Callable[[str], None] | None = None) -> Simulation:
-    """The run of a seed, not yet judged; ``actions_max`` cuts the schedule, everything before stays as it is."""
+    """The run of a seed before the checks. ``actions_max`` shortens the schedule; the earlier actions stay the same."""
     scenario = scenario_of(seed)
     if actions_max is not None:
         scenario = replace(scenario, actions=min(actions_max, scenario.actions))
@@ -95,7 +95,7 @@ def run(seed: int, actions_max: int | None = None, trace: Callable[[str], None] 
 
 
 def verdict(seed: int, actions_max: int | None = None) -> tuple[Simulation, Outcome]:
-    """Run a seed and judge it; what fails says how to see it again."""
+    """Run a seed and check it; a failure says how to repeat it."""
     try:
         simulation = run(seed, actions_max)
         return simulation, check(simulation)
@@ -105,7 +105,7 @@ def verdict(seed: int, actions_max: int | None = None) -> tuple[Simulation, Outc
 
 
 def shortest(seed: int) -> int:
-    """The length of a shorter schedule of a failing seed that fails as well, found by halving."""
+    """The length of a shorter schedule of a failing seed that also fails, found by halving."""
     passes, fails = 0, scenario_of(seed).actions
     while fails - passes > 1:
         middle = (passes + fails) // 2
@@ -118,7 +118,7 @@ def shortest(seed: int) -> int:
 
 
 def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
-    """What a run was about, for the sum over many."""
+    """The counts of a run, to be summed over many runs."""
     return Counter(
         {
             **simulation.events,

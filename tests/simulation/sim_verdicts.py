@@ -1,4 +1,4 @@
-"""What must be true of verdicts, clusters and documents.unique when all is quiet."""
+"""The laws of verdicts, clusters and documents.unique in a quiet cluster."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def lines_of(cluster: Cluster) -> list[tuple[int, dict[str, Any]]]:
-    """What the model expects, in order of arrival: place and line."""
+    """The lines that the model expects, in order of arrival: place and line."""
     links = [record for records in cluster.links.values() for record in records]
     return expected_lines(cluster.arrivals[0], links, cluster.config)
 
 
 def check_verdicts(outcome: Outcome) -> None:
-    """Each record of ``documents`` has one verdict, in the order of its partition, equal to the model's."""
+    """Each record of ``documents`` has one verdict, equal to the model's, in the order of its partition."""
     cluster = outcome.cluster
     expected = defaultdict(list)
     for place, line in lines_of(cluster):
@@ -41,8 +41,9 @@ def check_verdicts(outcome: Outcome) -> None:
 
 
 def check_clusters(outcome: Outcome) -> None:
-    """The last record of each cluster says how many duplicates were decided, the first of them, and whether the
-    original was removed since; only a cluster that no document can join has ended."""
+    """The last record of each cluster gives the number of duplicates, the first of them, and whether the original was
+    removed since. A cluster has ended only if no document can join it.
+    """
     cluster = outcome.cluster
     lines = [line for _, line in lines_of(cluster)]
     expected: dict[str, dict[str, Any]] = {}
@@ -76,7 +77,7 @@ def check_clusters(outcome: Outcome) -> None:
 
 
 def check_unique(outcome: Outcome) -> None:
-    """``documents.unique`` holds the documents that are kept and the tombstones, byte for byte, in order."""
+    """``documents.unique`` holds the kept documents and the tombstones, byte for byte, in order."""
     cluster = outcome.cluster
     kept = {*cluster.scenario.forward, "removed"}
     statuses = {

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class Watched:
-    """A transport, consumer or producer that passes every call to ``before`` first."""
+    """A transport, consumer or producer that calls ``before`` ahead of every call."""
 
     def __init__(self, inner: Any, before: Callable[[str], None]) -> None:
         self._inner, self._before = inner, before

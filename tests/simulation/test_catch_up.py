@@ -1,4 +1,4 @@
-"""A backlog of many windows is caught up: its pairs are those of an undisturbed stream, in any order of signing."""
+"""A catch-up over many windows finds the pairs of an undisturbed stream, in any order of signing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ YEAR_SECONDS = 365 * 86_400.0
 
 
 class Backlog(Cluster):
-    """A cluster whose workers begin when everything is written, and what they must find."""
+    """A cluster whose workers start after all documents are written, and the expected pairs."""
 
     def __init__(self, shares: tuple[int, ...] = (1,) * PARTITIONS) -> None:
         habits = Habits(skew_seconds=SKEW)
@@ -33,7 +33,7 @@ class Backlog(Cluster):
         self.written: list[Document] = []
 
     def document(self, name: str, text: str, event_seconds: float | None = None, seconds: float | None = None) -> None:
-        """One document, in a partition by chance; ``event_seconds``: its own time, if that is not its message's."""
+        """One document in a random partition; ``event_seconds`` is its own time, if it differs from the message's."""
         at = self.memory.now_seconds if seconds is None else seconds
         event = at if event_seconds is None else event_seconds
         (partition,) = self.chance.choices(range(len(self.shares)), self.shares)
@@ -41,19 +41,19 @@ class Backlog(Cluster):
         self.written.append(Document(name, text, min(event, int(at * 1000) / 1000 + SKEW)))
 
     def write_to(self, partition: int, document: Document, seconds: float) -> None:
-        """One message of that time."""
+        """Write one message with this time."""
         value = orjson.dumps({"id": document.id, "text": document.text, "timestamp": document.timestamp})
         self.memory.append(self.topics.documents, partition, value, document.id.encode(), int(seconds * 1000))
 
     def write(self, count: int = COUNT, odd: Callable[[int], None] = lambda number: None) -> None:
-        """One document each ``STEP_SECONDS``; after each of them ``odd`` may add what it likes."""
+        """Write one document each ``STEP_SECONDS``; after each of them ``odd`` may add other records."""
         for i, text in enumerate(stories(count)):
             self.memory.advance(STEP_SECONDS)
             self.document(f"d{i}", text)
             odd(i)
 
     def expected(self) -> list[tuple[str, str]]:
-        """What one process finds in the documents as they were written."""
+        """The pairs that one process finds in the documents in written order."""
         return pairs_of(self.written)
 
     def found(self) -> list[tuple[str, str]]:
@@ -67,7 +67,7 @@ class Backlog(Cluster):
 
 
 def stories(count: int) -> list[str]:
-    """Texts of distinct contents, half of them near-duplicates of one of the last ten."""
+    """Texts with distinct contents; half of them are near-duplicates of one of the last ten."""
     chance, words = random.Random(9), [f"word{i}" for i in range(3_000)]
     texts: list[str] = []
     for i in range(count):
@@ -93,7 +93,7 @@ def pairs_of(documents: list[Document]) -> list[tuple[str, str]]:
 def test_a_backlog_gives_the_pairs_of_an_undisturbed_stream(
     signers: int, shares: tuple[int, ...], records_max: int
 ) -> None:
-    """However the documents are spread over partitions, and the partitions over signers."""
+    """The result is the same for any spread of documents over partitions and of partitions over signers."""
     backlog = Backlog(shares)
     backlog.write()
     backlog.begin(signers)
@@ -103,7 +103,7 @@ def test_a_backlog_gives_the_pairs_of_an_undisturbed_stream(
 
 
 def test_without_alignment_pairs_are_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Or the tests above would prove nothing."""
+    """Without this fact the tests above would prove nothing."""
     monkeypatch.setattr(alignment.Alignment, "_limits", lambda self, at: alignment._Limits())
     backlog = Backlog()
     backlog.write()
@@ -114,7 +114,9 @@ def test_without_alignment_pairs_are_lost(monkeypatch: pytest.MonkeyPatch) -> No
 
 @pytest.mark.parametrize("signers", [1, 2])
 def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
-    """Poison, one of 1970, one of next year, messages with a time of next year or with none, removals of nothing."""
+    """Odd input: poison, times of 1970 and of next year, messages from next year or without a time, removals of unknown
+    ids.
+    """
     backlog = Backlog()
 
     def odd(number: int) -> None:
@@ -144,9 +146,10 @@ def test_odd_documents_do_not_disturb_the_others(signers: int) -> None:
 
 @pytest.mark.parametrize("signers", [1, 2])
 def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int) -> None:
-    """Every partition ends in control records of committed and aborted transactions, and one stays open for a while.
+    """Every partition ends in control records of committed and aborted transactions; one transaction stays open for a
+    while.
 
-    Behind it nothing can be read, so its partition counts as caught up; what it holds comes to nothing.
+    Readers cannot read past the open transaction, so its partition counts as caught up; the transaction never commits.
     """
     backlog = Backlog()
     producer = MemoryTransport(backlog.memory).producer("outside")
@@ -173,7 +176,7 @@ def test_transactions_of_the_producers_do_not_hold_back_the_others(signers: int)
 
 
 def test_a_signer_that_dies_holds_back_the_others_until_its_partitions_have_moved() -> None:
-    """And then they find every pair."""
+    """After the move they find every pair."""
     backlog = Backlog()
     backlog.write()
     _, dying, _ = backlog.begin(3)
@@ -188,7 +191,7 @@ def test_a_signer_that_dies_holds_back_the_others_until_its_partitions_have_move
 
 @pytest.mark.parametrize("signers", [1, 2, 3])
 def test_an_archive_that_is_loaded_into_idle_partitions_is_signed_in_its_order(signers: int) -> None:
-    """Hours of it every tenth of a second, and each batch becomes visible in one partition after the other."""
+    """Each tenth of a second loads hours of the archive; batches become visible in one partition after the other."""
     loaded = Backlog()
     loaded.begin(signers)
     for _ in range(10):
@@ -207,7 +210,7 @@ def test_an_archive_that_is_loaded_into_idle_partitions_is_signed_in_its_order(s
 
 
 def take_turns(backlog: Backlog) -> None:
-    """One of everybody, in a tenth of a second."""
+    """Give every worker one turn, in a tenth of a second."""
     for place in list(backlog.places):
         backlog.turn(place)
     backlog.memory.advance(0.1)

@@ -1,7 +1,8 @@
-"""Failures as data: what comes in, with what goes wrong between, and the complete output.
+"""Failures as data: the input, the failures between its records, and the complete output.
 
-Each list is played by two signers and two matchers over two partitions of ``bands``. A string is a document of the
-story before the dash (``fox-2`` is the second copy of "fox"; ``fox*`` is a near-duplicate of it), ``!`` removes an id.
+Two signers and two matchers play each list over two partitions of ``bands``. A string is a document; the part before
+the dash names its story (``fox-2`` is the second copy of "fox"; ``fox*`` is a near-duplicate of it). ``!`` removes an
+id.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ STORIES = {
 class Failure(Enum):
     """What can go wrong between two documents."""
 
-    CRASH = auto()  # every worker, without a word; they come back under their names
-    CRASH_IN_SEND = auto()  # the next record of a transaction is the last thing a worker does
-    CRASH_BEFORE_COMMIT = auto()  # everything is sent; the commit is not
-    CRASH_AFTER_COMMIT = auto()  # committed, and the worker never knows
+    CRASH = auto()  # every worker dies at once; their successors have the same names
+    CRASH_IN_SEND = auto()  # a worker dies after it sends the next record of a transaction
+    CRASH_BEFORE_COMMIT = auto()  # a worker dies when everything is sent but not committed
+    CRASH_AFTER_COMMIT = auto()  # a worker dies after the commit, before its answer
     ABORT = auto()  # the next flush fails
-    REFUSED_OFFSETS = auto()  # the offsets are not taken
-    NO_ANSWER = auto()  # committed, the answer is lost
-    NO_REQUEST = auto()  # the commit is lost
+    REFUSED_OFFSETS = auto()  # the broker refuses the offsets
+    NO_ANSWER = auto()  # the commit succeeds, its answer is lost
+    NO_REQUEST = auto()  # the request to commit is lost
     REBALANCE = auto()  # one more signer and one more matcher
-    PAUSE = auto()  # every worker sleeps longer than its session, others take its place, then it wakes
-    TWINS = auto()  # every worker is started a second time under its name, and the first goes on
+    PAUSE = auto()  # every worker sleeps longer than its session, others take its place, then it wakes up
+    TWINS = auto()  # a second process starts under the name of every worker, and the first continues
     AWAY = auto()  # the broker is away for a while
-    TRIM = auto()  # the log is cut to the committed windows
+    TRIM = auto()  # the log is trimmed to the committed windows
     HOUR = auto()  # an hour passes: the window is empty
 
 
@@ -72,14 +73,14 @@ class Played(Cluster):
         self.go_on()
 
     def go_on(self, rounds: int = 4) -> None:
-        """Everybody takes some turns, one a second."""
+        """Give every worker some turns, one a second."""
         for _ in range(rounds):
             self.memory.advance(1.0)
             for place in [*self.zombies, *self.places]:
                 self.turn(place)
 
     def play(self, script: Script) -> list[str]:
-        """Follow the list to its end; returns every pair and every notice, in order of their names."""
+        """Play the list to its end; return every pair and every notice, in order of their names."""
         with self.limits():
             for part in script:
                 if isinstance(part, Failure):
@@ -97,7 +98,7 @@ class Played(Cluster):
         )
 
     def fail(self, what: Failure) -> None:
-        """Let something go wrong."""
+        """Cause a failure."""
         if what in _IN_A_CALL:
             call, raises = _IN_A_CALL[what]
             for kind in (SIGNERS, MATCHERS):
@@ -126,7 +127,7 @@ class Played(Cluster):
             self.memory.advance(3600.0)
 
     def pause(self) -> None:
-        """All sleep past their session; others take over in the meantime."""
+        """All workers sleep past their session; others take over in the meantime."""
         sleeping, self.places = self.places, []
         self.memory.advance(self.memory.session_seconds + 1)
         self.add(SIGNERS)
@@ -139,9 +140,9 @@ class Played(Cluster):
 @pytest.mark.parametrize("place", [0, 1, 2, 3])
 @pytest.mark.parametrize("static", [True, False], ids=["static", "dynamic"])
 def test_one_failure_anywhere_changes_nothing(failure: Failure, place: int, static: bool) -> None:
-    """Whatever goes wrong before, between or after the documents, the contents are joined by the same pairs, each once.
+    """With any failure before, between or after the documents, the same pairs join the contents, each once.
 
-    Which of the copies stands for the story may differ, so the copies have one name here.
+    Different copies may represent the story, so all copies have one name here.
     """
     if failure is HOUR and place in (1, 2):
         pytest.skip("an hour between the documents is a different input")

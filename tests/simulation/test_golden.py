@@ -1,7 +1,7 @@
-"""The golden set: the same documents embedded and distributed, by any number of workers over any number of partitions.
+"""The golden set: the same documents in one process and in a cluster, with any number of workers and partitions.
 
-What is promised to be equal: the unordered pairs of distinct contents, each once, and the tree of links that joins the
-copies of each content. Which of the copies stands for a content may differ.
+Two results must be equal: the unordered pairs of distinct contents, each once, and the tree of links that joins the
+copies of each content. Different copies may represent a content.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIZES = [(1, 1, 1), (1, 1, 8), (2, 2, 2), (2, 3, 8), (3, 2, 2), (3, 3, 8)]
 
 
 class Golden:
-    """Documents with their contents, and what joins them."""
+    """Documents with their contents, and the pairs that join them."""
 
     def __init__(self, documents: list[Document], config: Config) -> None:
         self.documents, self.config = documents, config
@@ -38,7 +38,7 @@ class Golden:
         self.pairs, self.sizes = self.joined((pair.older, pair.newer) for pair in pairs)
 
     def joined(self, pairs: Iterable[tuple[str, str]]) -> tuple[Counter[frozenset[bytes]], dict[bytes, list[int]]]:
-        """How often each pair of contents is joined, and the sizes of the trees of copies of each content."""
+        """Count the pairs for each two contents, and measure the trees of copies of each content."""
         distinct: Counter[frozenset[bytes]] = Counter()
         links: dict[bytes, list[tuple[str, str]]] = {}
         for older, newer in pairs:
@@ -53,7 +53,7 @@ class Golden:
         return distinct, {content: sorted(trees(edges).values()) for content, edges in links.items()}
 
     def distributed(self, signers: int, matchers: int, partitions: int) -> Simulation:
-        """The same documents through a cluster, with workers in random turns and nothing going wrong."""
+        """Run the same documents through a cluster without failures; the workers take random turns."""
         scenario = Scenario(
             self.config, Habits(skew_seconds=1e6), 4, partitions, signers, matchers,
             actions=6 * len(self.documents) // 10 + 40, weights={"turn": 1.0},
@@ -82,7 +82,7 @@ def stories() -> Golden:
 
 @cache
 def licences(folder: Path) -> Golden:
-    """Real texts, near-duplicate to the bone, some of them twice."""
+    """Real texts with many near-duplicates, some of them twice."""
     with (folder / "docs.jsonl").open(encoding="utf-8") as lines:
         rows = [json.loads(line) for line, _ in zip(lines, range(300), strict=False)]
     documents = [Document(str(row["id"]), row["text"]) for row in rows if row["text"].strip()]
@@ -99,27 +99,27 @@ def compare(set_: Golden, signers: int, matchers: int, partitions: int) -> None:
 
 
 @pytest.mark.parametrize(("signers", "matchers", "partitions"), SIZES)
-def test_stories_are_joined_alike_however_many_work(signers: int, matchers: int, partitions: int) -> None:
-    """Embedded and distributed find the same pairs of contents, each once, and join the same copies."""
+def test_any_number_of_workers_joins_the_same_stories(signers: int, matchers: int, partitions: int) -> None:
+    """One process and any cluster find the same pairs of contents, each once, and join the same copies."""
     compare(stories(), signers, matchers, partitions)
 
 
 @pytest.mark.parametrize(("signers", "matchers", "partitions"), SIZES[1:4:2])
-def test_real_texts_are_joined_alike_however_many_work(
+def test_any_number_of_workers_joins_the_same_real_texts(
     signers: int, matchers: int, partitions: int, real_data: Callable[[str], Path]
 ) -> None:
-    """The same on licence texts."""
+    """One process and any cluster agree on licence texts too."""
     compare(licences(real_data("licence_texts")), signers, matchers, partitions)
 
 
-def test_the_golden_sets_hold_what_they_are_for() -> None:
-    """Pairs of distinct contents and copies are in the set, or nothing would be compared."""
+def test_the_golden_sets_have_pairs_and_copies() -> None:
+    """Each set has pairs of distinct contents and copies; without them the comparison would be empty."""
     assert len(stories().pairs) > 40
     assert len(stories().sizes) > 40
 
 
 def test_work_is_shared() -> None:
-    """With two of each, both signers and both matchers take records."""
+    """With two of each role, both signers and both matchers read records."""
     simulation = stories().distributed(2, 2, 8)
     assert all(place.taken for place in simulation.places)
     assert Counter(place.kind for place in simulation.places) == {SIGNERS: 2, MATCHERS: 2}

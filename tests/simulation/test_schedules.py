@@ -1,6 +1,6 @@
-"""Random schedules of a whole cluster: whatever happens, the output is what the documents say.
+"""Random schedules of a whole cluster: with any failures, the output follows from the documents.
 
-``SIMULATION_SEEDS=5000`` runs more of them; ``torture.py`` runs them on all cores.
+``SIMULATION_SEEDS=5000`` runs more schedules; ``torture.py`` runs them on all cores.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _TALLY: Counter[str] = Counter()
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
-def test_whatever_happens_nothing_is_lost_repeated_or_wrong(first: int) -> None:
-    """After crashes, zombies, lost answers, aborts and rebalances the output is what the committed input leads to."""
+def test_failures_lose_repeat_and_falsify_nothing(first: int) -> None:
+    """After crashes, zombies, lost answers, aborts and rebalances the output follows from the committed input."""
     for seed in range(first, min(first + BATCH, SEEDS)):
         _TALLY.update(tally(*verdict(seed)))
 
 
-def test_the_schedules_reach_what_they_are_for() -> None:
-    """A run without failures, expiry or pairs would prove nothing: the seeds together see each of them."""
+def test_the_schedules_reach_every_failure() -> None:
+    """Runs without failures, expiry or pairs would prove nothing; the seeds together contain each of them."""
     if _TALLY["runs"] < 100:
         pytest.skip("the schedules did not run here")
     per_hundred = {name: 100 * count / _TALLY["runs"] for name, count in _TALLY.items()}
@@ -40,7 +40,7 @@ def test_the_schedules_reach_what_they_are_for() -> None:
 
 
 def test_a_seed_gives_the_same_run_again() -> None:
-    """What failed once can be looked at: log, output and committed offsets are equal to the last byte."""
+    """A failure can be repeated: log, output and committed offsets are equal to the last byte."""
 
     def seen(cluster: Cluster) -> list[object]:
         memory, topics = cluster.memory, cluster.topics

@@ -1,6 +1,6 @@
-"""The world takes a turn where a worker least expects it: between two calls of a start, while its tables are kept.
+"""The world changes at unlikely moments: between two calls of a start, while a worker keeps its tables.
 
-Each test is one schedule that random ones reach too seldom; what is checked at the end is the same (``sim_checks``).
+Each test is one schedule that random schedules reach too seldom; the final checks are the same (``sim_checks``).
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Turned(Cluster):
             happens()
 
     def go_on(self, *places: Place) -> None:
-        """Some turns of these, or of all."""
+        """Give the listed places, or all places, some turns."""
         for _ in range(6):
             for place in places or list(self.places):
                 self.turn(place)
 
     def hour(self) -> None:
-        """An hour passes in steps that keep every member that polls in its group."""
+        """Let an hour pass in steps that keep every polling member in its group."""
         self.memory.advance(HOUR_SECONDS)
 
     def take_over(self, then: Callable[[Place], None]) -> None:
@@ -58,7 +58,7 @@ class Turned(Cluster):
         self.memory.advance(self.memory.session_seconds + 1)
 
     def pairs(self) -> list[str]:
-        """Quiet, checked by every law; the pairs that are there."""
+        """Wait for quiet, check every law, and return the pairs."""
         self.settle()
         assert not self._meanwhile, "a call never came"
         return sorted(f"{said.older} {said.newer}" for said in check(self).said)
@@ -66,9 +66,10 @@ class Turned(Cluster):
 
 @pytest.mark.parametrize("call", ["bounds", "committed", "read"])
 def test_a_log_trimmed_between_the_calls_of_a_start_is_no_gap(call: str) -> None:
-    """Others take over, commit a later window and trim up to it, wherever the starting matcher stands: it goes on.
+    """Others take over, commit a later window and trim to it at any point of the start; the starting matcher continues.
 
-    The first offset is read before the committed one, so it is never ahead of the window that is committed later.
+    The matcher reads the first offset before the committed offset, so the first offset is never ahead of a window that
+    is committed later.
     """
     cluster = Turned()
 
@@ -91,8 +92,8 @@ def test_a_log_trimmed_between_the_calls_of_a_start_is_no_gap(call: str) -> None
 
 @pytest.mark.parametrize("fault", ["commit_before", "commit_after"])
 @pytest.mark.parametrize("goes_on", [True, False], ids=["others went on", "nothing came"])
-def test_tables_that_others_have_gone_past_are_restored(fault: str, goes_on: bool) -> None:
-    """A matcher whose commit had no answer keeps its tables; what others did meanwhile is in the log alone."""
+def test_tables_behind_the_committed_offsets_are_restored(fault: str, goes_on: bool) -> None:
+    """A matcher whose commit had no answer keeps its tables; only the log contains the later work of others."""
     cluster = Turned()
 
     def match_another(heir: Place) -> None:
@@ -114,7 +115,7 @@ def test_tables_that_others_have_gone_past_are_restored(fault: str, goes_on: boo
 
 
 def test_a_zombie_that_reads_what_others_have_trimmed_is_fenced() -> None:
-    """It slept while its successor matched on and trimmed: no part of the log is missing, so it restarts."""
+    """The zombie slept while its successor matched and trimmed. The log has no gap, so the zombie restarts."""
     cluster = Turned()
     with cluster.limits():
         cluster.feed.document("fox", FOX)
@@ -134,7 +135,7 @@ def test_a_zombie_that_reads_what_others_have_trimmed_is_fenced() -> None:
 @pytest.mark.parametrize("call", ["begin", "send_offsets", "commit"])
 @pytest.mark.parametrize("commits", [True, False], ids=["the heir committed", "the heir only restored"])
 def test_a_matcher_of_older_settings_that_wakes_up_trims_nothing(call: str, commits: bool) -> None:
-    """It slept in its trim while a matcher with a longer window took over, whose window begins before its own."""
+    """The old matcher slept in its trim while a successor with a longer, earlier window took over."""
     cluster = Turned()
 
     def restore_more(heir: Place) -> None:
@@ -155,14 +156,14 @@ def test_a_matcher_of_older_settings_that_wakes_up_trims_nothing(call: str, comm
         cluster.go_on()
         cluster.meanwhile(cluster.matcher, call, take_over)
         cluster.trim(cluster.matcher)
-        cluster.crash(cluster.matcher)  # and comes back with the settings of its heir
+        cluster.crash(cluster.matcher)  # and restarts with the settings of its successor
         cluster.feed.document("near fox", NEAR_FOX)
         assert cluster.memory.log(cluster.topics.bands, 0).first == 0
         assert "fox near fox" in cluster.pairs()
 
 
 def test_a_matcher_of_new_settings_trims_nothing_before_its_first_commit() -> None:
-    """The committed window is that of the older settings; a longer one needs what lies before it."""
+    """The committed window follows the older settings; a longer window needs earlier records."""
     cluster = Turned()
     with cluster.limits():
         cluster.feed.document("fox", FOX)

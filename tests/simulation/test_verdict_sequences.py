@@ -1,4 +1,4 @@
-"""The sequences of events that broke an earlier design of verdicts, by name: on topics, with a linker in the middle."""
+"""Sequences of events, by name, that broke an earlier design of verdicts; they run on topics with a linker."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Whole(Cluster):
         return [" ".join(filter(None, [x.get("id"), x["status"], x.get("duplicate_of")])) for x in lines]
 
     def judged(self) -> list[str]:
-        """Quiet and checked by every law; the verdicts."""
+        """Wait for quiet, check every law, and return the verdicts."""
         self.settle()
         check(self)
         return self.verdicts()
@@ -55,7 +55,7 @@ def test_1_a_document_near_a_copy_is_a_duplicate_of_the_original() -> None:
 
 
 def test_2_copies_that_a_matcher_meets_in_another_order_have_one_original() -> None:
-    """The owner of band 0 logs x1, x3, x2, so the chain of copies is (x1, x3), (x3, x2); arrivals are x1, x2, x3."""
+    """The owner of band 0 logs x1, x3, x2, so it links (x1, x3) and (x3, x2); the arrivals are x1, x2, x3."""
     world = LinkWorld()
     world.arrive(("x1", "x", 0), ("x2", "x", 1), ("x3", "x", 2))
     world.link([("x1", "x3", 1.0), ("x3", "x2", 1.0)], (0, 3))
@@ -63,7 +63,7 @@ def test_2_copies_that_a_matcher_meets_in_another_order_have_one_original() -> N
 
 
 def test_3_a_pair_that_the_matcher_never_logged_is_known_by_content() -> None:
-    """Arrivals y, x1, x2; the owner of the pair logs x2, y, x1: there is (x2, y), and no (y, x1)."""
+    """The arrivals are y, x1, x2; the owner of the pair logs x2, y, x1 and writes (x2, y), but not (y, x1)."""
     world = LinkWorld()
     world.arrive(("y", "y", 0), ("x1", "x", 1), ("x2", "x", 2))
     world.link([("x2", "y", 0.9), ("x2", "x1", 1.0)], (0, 3))
@@ -71,7 +71,7 @@ def test_3_a_pair_that_the_matcher_never_logged_is_known_by_content() -> None:
 
 
 def test_4_a_document_is_no_duplicate_of_one_that_arrived_later() -> None:
-    """A matcher logs e before d; arrivals are d, e."""
+    """A matcher logs e before d; the arrivals are d, e."""
     world = LinkWorld()
     world.arrive(("d", "d", 0), ("e", "e", 1))
     world.link([("e", "d", 0.9)], (0, 2))
@@ -79,7 +79,7 @@ def test_4_a_document_is_no_duplicate_of_one_that_arrived_later() -> None:
 
 
 def test_5_a_pair_with_what_has_left_the_window_is_ignored_and_counted() -> None:
-    """A matcher with few documents still holds what the linker has let go."""
+    """A matcher with few documents still holds an item that the linker has dropped."""
     world = LinkWorld()
     world.arrive(("old", "o", 0), ("new", "n", 1_000), ("late", "l", 950))
     world.link([("old", "late", 0.9)], (0, 3))
@@ -89,7 +89,7 @@ def test_5_a_pair_with_what_has_left_the_window_is_ignored_and_counted() -> None
 
 @pytest.mark.parametrize("removed_first", [True, False])
 def test_10_an_original_is_removed_while_a_pair_with_it_is_on_its_way(removed_first: bool) -> None:
-    """The order of arrivals decides: what arrived after the removal is an original."""
+    """The order of arrivals decides: a document that arrives after the removal is an original."""
     world = LinkWorld()
     rows = [("-x", "", 0.0), ("y", "y", 1.0)]
     world.arrive(("x", "x", 0.0), *(rows if removed_first else rows[::-1]))
@@ -100,7 +100,7 @@ def test_10_an_original_is_removed_while_a_pair_with_it_is_on_its_way(removed_fi
 
 
 def test_11_a_matcher_commits_between_the_messages_of_a_step() -> None:
-    """Only the last message carries progress, so no document is decided before its last pair is there."""
+    """Only the last message carries progress, so the linker decides no document before its last pair arrives."""
     cluster = Whole(bands=1, message_bytes=100, step_pairs=1)
     with cluster.limits():
         for i in range(6):
@@ -117,7 +117,9 @@ def test_11_a_matcher_commits_between_the_messages_of_a_step() -> None:
 
 
 def test_12_a_linker_restarts_while_a_partition_of_bands_is_idle() -> None:
-    """What is decided counts as known of every partition, and the idle one reports the next step like the others."""
+    """Every partition counts as having reported the decided documents; the idle partition reports the next step as
+    usual.
+    """
     cluster = Whole(bands=8)
     with cluster.limits():
         cluster.feed.document("fox", FOX)
@@ -130,7 +132,7 @@ def test_12_a_linker_restarts_while_a_partition_of_bands_is_idle() -> None:
 
 
 def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> None:
-    """Arrivals are not read beyond ``undecided_max``, nor links far ahead; the slowest partition is always read."""
+    """The linker reads no arrivals beyond ``undecided_max``, no links far ahead, and always the slowest partition."""
     world = LinkWorld(bands=2, undecided_max=10)
     for step in range(50):
         world.arrive(*((f"d{step}-{i}", "", float(step)) for i in range(4)))
@@ -152,7 +154,7 @@ def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> No
 
 
 def test_14_two_generations_stand_side_by_side() -> None:
-    """Each has arrivals, links, verdicts and clusters of its own, so neither sees the other's pairs or places."""
+    """Each generation has its own arrivals, links, verdicts and clusters, so neither sees the other's pairs."""
     one, other = LinkWorld(bands=1), LinkWorld(bands=2)
     names = [set(world.topics[4:8]) for world in (one, other)]
     assert not names[0] & names[1]
@@ -160,7 +162,7 @@ def test_14_two_generations_stand_side_by_side() -> None:
 
 
 def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
-    """No matcher reports what it found of offsets 2 to 4: with ``allow_gap`` their verdicts are marked."""
+    """No matcher reports offsets 2 to 4; with ``allow_gap`` their verdicts are marked."""
     world = LinkWorld()
     world.arrive(*((f"d{i}", "", float(i)) for i in range(6)))
     world.link(done=(0, 2))
@@ -178,7 +180,7 @@ def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
 
 
 def test_documents_of_a_partition_without_verdicts_are_refused_by_name() -> None:
-    """``verdicts`` and ``documents.unique`` get their partitions before ``documents`` does."""
+    """Add partitions to ``verdicts`` and ``documents.unique`` before ``documents``."""
     world = LinkWorld()
     world.sent = 2 << 48
     world.arrive(("x", "x", 0.0))
@@ -187,7 +189,7 @@ def test_documents_of_a_partition_without_verdicts_are_refused_by_name() -> None
 
 
 def test_a_linker_restores_what_trimming_left() -> None:
-    """Marks move on with the window: a restart reads the verdicts that may still matter, and no older ones."""
+    """Marks advance with the window: a restart reads the verdicts that may still matter, and no older ones."""
     world = LinkWorld()
     for step in range(6):
         world.arrive((f"x{step}", "x", 40.0 * step))

@@ -16,7 +16,7 @@ from sim_seeds import run, scenario_of, shortest, tally, verdict
 
 
 def tell(what: object) -> None:
-    """One line, now."""
+    """Print one line and flush it."""
     sys.stdout.write(f"{what}\n")
     sys.stdout.flush()
 

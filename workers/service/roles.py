@@ -1,7 +1,7 @@
-"""The roles of workers, as rows: what each reads, how a worker is made, its limits, its chores.
+"""The roles of workers as rows of a table: input topics, constructor, limits, chores.
 
-The kernels are compiled, or loaded from disk, before a worker joins its group: a first step that compiles for half a
-minute would leave its partitions idle.
+The kernels are compiled, or loaded from disk, before a worker joins its group. If the first step compiled them, its
+partitions would be idle for half a minute.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ from workers.transport.protocol import Consumer, Producer, Record, Transport, Un
 
 _log = logging.getLogger(__name__)
 
-# The first text takes the short path of the normalisation, the second one the general path.
+# The first text uses the fast path of the normalisation, the second text the general path.
 _WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
 
 
 class Worker(Protocol):
-    """What the shell uses of a worker.
+    """The part of a worker that the shell uses.
 
     ``joined``: it has a generation of the group. ``waiting``: partitions whose committed offset is not known yet.
     """
@@ -74,15 +74,15 @@ class Worker(Protocol):
         """Run the loop once; returns the number of records read."""
 
 
-# Partition -> table. What a worker that restarts hands over to the next one of its process.
+# Partition -> table. A worker that restarts passes its tables to the next worker of the process.
 Tables = dict[int, PartitionTable]
 
 
 class Made(NamedTuple):
-    """A worker with what its role alone has: restoring, chores at intervals, tables for the next worker, readers to
-    close.
+    """A worker with the parts that only its role has: restoring, chores at intervals, tables for the next worker,
+    readers to close.
 
-    ``waiting_records``: how many records it has polled and not processed, of each partition that has some.
+    ``waiting_records`` returns the number of polled and unprocessed records, by partition.
     """
 
     worker: Worker
@@ -96,7 +96,8 @@ class Made(NamedTuple):
 
 
 class Role(NamedTuple):
-    """A kind of worker. ``interval_fraction``: for which part of the commit interval a step collects records."""
+    """A kind of worker. ``interval_fraction``: the fraction of the commit interval for which a step collects
+    records."""
 
     name: str
     topic: Callable[[Topics], str]
@@ -207,9 +208,9 @@ def _check_verdicts(settings: StreamSettings) -> None:
         )
 
 
-# A poll waits at least so long, because the records of several partitions do not arrive at the same moment.
+# Minimum wait of a poll: the records of several partitions do not arrive at the same moment.
 _WAIT_SECONDS_MIN = 0.02
-# New objects between two runs of the garbage collector. A step makes thousands of records, without reference cycles;
+# New objects between two runs of the garbage collector. A step makes thousands of records without reference cycles, so
 # the default of 700 costs a tenth of a signer's time.
 _COLLECT_OBJECTS = 50_000
 
@@ -217,22 +218,22 @@ _COLLECT_OBJECTS = 50_000
 def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn: float = 0.0) -> float:
     """Return the seconds that the next poll of a worker may wait.
 
-    The last turn lasted ``turn`` seconds, of which its poll could wait ``waited``. The rest is subtracted, so that
-    commits follow one another at the interval.
+    The last turn lasted ``turn`` seconds, and its poll could wait ``waited`` of them. The difference is subtracted, so
+    that commits follow one another at the interval.
     """
     interval = role.interval_fraction * settings.commit_interval_ms / 1000
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
 
 
 def spare_collector() -> None:
-    """Freeze start-up objects, kernels included, and collect seldom; workers create few reference cycles."""
+    """Freeze start-up objects and kernels, and collect rarely: workers create few reference cycles."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)
 
 
 def check_bands(transport: Transport, settings: StreamSettings) -> None:
-    """Raise ``UnknownTopicError`` unless the topic of bands has the number of partitions that its generation means."""
+    """Raise ``UnknownTopicError`` unless the topic of bands has the number of partitions of its generation."""
     name = names_of(settings).topics.bands
     found = transport.partitions(name)
     if found != settings.bands_partitions:
@@ -243,7 +244,7 @@ def check_bands(transport: Transport, settings: StreamSettings) -> None:
 
 
 def check_topics(transport: Transport, settings: StreamSettings, names: Collection[str]) -> None:
-    """Raise ``Failure`` for a topic whose settings could lose live state or output without an error."""
+    """Raise ``Failure`` for a topic whose settings could silently lose live state or output."""
     found = {}
     for plan in topic_plans(settings):
         if plan.name in names:
@@ -268,7 +269,7 @@ def _warn_once(sentence: str) -> None:
 
 @functools.cache
 def _warn_unseen(topic: str) -> None:
-    """Warn once in the life of the process, however often it restarts."""
+    """Warn once in the life of the process, also after restarts of the worker."""
     _log.warning(
         "this user may not see the settings of %s, which could lose live state: "
         "allow it to describe the configuration of the topic (DescribeConfigs)",
@@ -308,7 +309,7 @@ def _warm_tables(settings: StreamSettings) -> None:
     warm(settings, settings.bands_partitions)
 
 
-# A signer collects documents that arrive one by one. The other roles get what signers have collected.
+# A signer collects documents that arrive one by one. The other roles receive larger messages.
 ROLES: dict[str, Role] = {
     role.name: role
     for role in (

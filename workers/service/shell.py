@@ -1,21 +1,22 @@
 """The shell around a worker: it connects, runs the loop, restarts when it must, and stops in order.
 
-Theory of operation. The shell has these states; each change is logged once, and shows in the metrics:
+Theory of operation. The shell has these states. It logs each change once, and exports it as a metric:
 
-- *starting*: it makes transport, producer, consumer and worker. The producer comes first: its start ends a transaction
-  that a predecessor of the same name left open. The first request for committed offsets would wait for that one.
-- *working*: turns of the worker, and chores between them at intervals. After an ``UnreachableError`` of a turn
-  everything stays as it is; turns continue, with a nap between them, until the broker answers again.
+- *starting*: it makes transport, producer, consumer and worker. The producer comes first: its start ends an open
+  transaction of a predecessor with the same name, for which the first request of committed offsets would wait.
+- *working*: it runs turns of the worker, with chores between them at intervals. After an ``UnreachableError`` of a turn
+  the worker keeps its state, and turns continue, with a nap between them, until the broker answers again.
 - *restarting*: ``FencedError``, ``OutcomeUnknownError``, a start that failed, or a partition whose committed offset is
-  unavailable for ``stall_seconds_max`` although the broker answers. Everything is closed and made again from the
-  committed offsets, after a wait that grows with each failure in a row. ``STEADY_SECONDS`` of work end the row. If a
-  partition waits as long once more, the process ends: another may start elsewhere, and an operator sees it.
-- *stopped*: after a signal. The current turn ends, and its transaction with it. Everything is closed, and the worker
+  unavailable for ``stall_seconds_max`` although the broker answers. The shell closes all of its parts and starts again
+  from the committed offsets, after a wait that grows with each consecutive failure. After ``STEADY_SECONDS`` of work
+  the count restarts. If a partition waits that long a second time, the process ends: another process may start
+  elsewhere, and an operator sees it.
+- *stopped*: after a signal. The current turn and its transaction end, the shell closes all of its parts, and the worker
   leaves its group (``leave_group``).
 
 A failure that no restart can repair ends the process with one sentence and its exit code: the table ``ENDINGS``. A
-crash at any moment is a later restart, because all state is in the log. A member that died or restarted keeps its
-partitions until its session ends, so it finds them again if it returns soon.
+crash at any moment is no more than a restart, because all state is in the log. A member that dies or restarts keeps its
+partitions until its session ends, so it gets them back if it returns before.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ from workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 
-# Error -> exit code of the process. The order matters: the first row that fits.
+# Error -> exit code of the process. The order matters: the first row that matches applies.
 ENDINGS: dict[type[NeardupError], Exit] = {
     ConfigError: Exit.USAGE,
     WireError: Exit.GENERATION,
@@ -75,17 +76,17 @@ CAUSES: dict[type[TransportError], str] = {
     AbortedError: "aborted",
     WaitedError: "waited",
 }
-# After so long without a failure, earlier failures no longer count; longer than the longest wait.
+# After this time without a failure, earlier failures no longer count. It is longer than the longest wait.
 STEADY_SECONDS = 30.0
-# A rebalance fences a transaction now and then; so many in a row mean that two processes have the same name.
+# A rebalance sometimes fences a transaction. This many consecutive ones mean that two processes have the same name.
 _FENCED_MAX = 10
 _OBSERVE_SECONDS = 1.0
 # The broker looks for overdue transactions at this interval by default.
 _OVERDUE_SECONDS = 10.0
 # A check asks the broker for the ends of all partitions.
 _CHECK_SECONDS = 10.0
-# The client's objects refer to one another, so a client that was closed is freed only by a collection. So is a worker
-# that failed: its error leads to the frames that raised it. A collection takes some milliseconds.
+# The client's objects refer to one another, so only a garbage collection frees a closed client. The same holds for a
+# failed worker: its error refers to the frames that raised it. A collection takes some milliseconds.
 _COLLECT_SECONDS = 60.0
 
 
@@ -99,7 +100,7 @@ class Stopping(Protocol):
 
 
 class Outside(NamedTuple):
-    """What the process provides for the shell; tests bring their own."""
+    """What the process provides for the shell; tests provide their own."""
 
     connect: Callable[[], Transport]
     observer: Observer
@@ -108,7 +109,7 @@ class Outside(NamedTuple):
     stop: Stopping
     now: Callable[[], float] = time.monotonic
     stuck: Callable[[str], None] = end_process
-    loaded: Callable[[], None] = lambda: None  # called once, when the kernels are loaded
+    loaded: Callable[[], None] = lambda: None  # called once, after the kernels are loaded
     collect: Callable[[], object] = lambda: None  # frees what reference cycles hold; called at intervals
 
 
@@ -125,17 +126,17 @@ class Shell:
         self.names = names_of(settings)
         self.name = self.names.worker(role.name, settings.instance)
         self.topic = role.topic(self.names.topics)
-        self._failures = 0  # in a row
+        self._failures = 0  # consecutive
         self._fenced = 0
         self._logged: object = None  # the last state that the log shows
-        self._tables: Tables = {}  # of the last worker, for the next one
+        self._tables: Tables = {}  # the tables of the last worker, for the next one
         self._is_away = False  # the broker did not answer the last request
         self._stall = Stall(settings.stall_seconds_max)
         usual = settings.transaction_timeout_seconds + _OVERDUE_SECONDS
         self._waits = Waits(usual, max(usual, settings.stall_seconds_max))
 
     def run(self) -> Exit:
-        """Work until a signal; raises ``Failure`` for what no restart can repair."""
+        """Work until a signal arrives; raises ``Failure`` for an error that no restart can repair."""
         outside = self.outside
         with _endings():
             started = time.monotonic()
@@ -151,7 +152,7 @@ class Shell:
         return Exit.SUCCESS
 
     def _live(self) -> None:
-        """Make everything, work until a signal or a failure, and close everything in the order that loses least."""
+        """Make all parts, work until a signal or a failure, and close all parts in the order that loses least."""
         self._is_away = False
         with ExitStack() as closing:
             self.outside.health.start()
@@ -203,7 +204,7 @@ class Shell:
                 self._nap(max(1, made.worker.aborted_in_row))
 
     def _beat(self, made: Made) -> None:
-        """Report the state of the worker: to probes, and to the log if it has changed."""
+        """Report the state of the worker to the probes, and to the log if it has changed."""
         worker, restoring = made.worker, made.restoring()
         owned = sorted(worker.running | worker.waiting | set(restoring))
         listed = f"partitions: {', '.join(map(str, owned)) or 'none'}"
@@ -248,7 +249,8 @@ class Shell:
                 self._is_away = False
                 self._log_change("back", f"{self.name}: the broker answers again")
             observer.set("connected", float(worker.joined))
-            # A partition with records in hand was read. Its records wait for others, or their pairs for the next steps.
+            # A partition with pending records is not stalled. Its records wait for other partitions, or their pairs for
+            # later steps.
             running = worker.running - (set() if worker.aborted_in_row else made.waiting_records().keys())
             positions = {p: at for p, at in consumer.positions().items() if p in running}
             stalled = self._stall.look(positions, ends, self.outside.now())
@@ -267,7 +269,7 @@ class Shell:
         ]
 
     def _check_waits(self, worker: Worker, begun: set[int]) -> None:
-        """Restart if a partition waits too long for its committed offset, and end the process at the second time."""
+        """Restart if a partition waits too long for its committed offset; the second time, end the process."""
         wait = self._waits.look(worker.waiting, begun, self.outside.now())
         if wait is None:
             return
@@ -280,7 +282,7 @@ class Shell:
         raise WaitedError(text)
 
     def _away(self, error: UnreachableError) -> None:
-        """Note that the broker does not answer: keep everything, until it returns the ends of the topic."""
+        """Handle a broker that does not answer: keep all state until a request for the ends of the topic succeeds."""
         self._is_away = True
         self._stall.forget()
         self._waits.forget()
@@ -321,7 +323,7 @@ class Shell:
 
 @contextmanager
 def _endings() -> Iterator[None]:
-    """Turn errors of the table ``ENDINGS`` into failures with their exit code."""
+    """Convert errors of the table ``ENDINGS`` to failures with their exit code."""
     try:
         yield
     except tuple(ENDINGS) as error:
@@ -329,6 +331,6 @@ def _endings() -> Iterator[None]:
 
 
 def failure_of(error: NeardupError) -> Failure:
-    """Return the failure with which an error ends the process."""
+    """Return the failure by which an error ends the process."""
     code = next(code for kind, code in ENDINGS.items() if isinstance(error, kind))
     return Failure(code, str(error))

@@ -1,15 +1,16 @@
 """``neardup up``: runs workers of all roles as child processes, restarts those that die, and stops all in order.
 
-Theory of operation. A child is *running* or *waiting*: it died, and restarts after a wait that grows with each death in
-a row. ``_STEADY_SECONDS`` of life end the row. Only ``Supervisor.look`` changes these states.
+Theory of operation. A child is *running* or *waiting*. A waiting child died, and restarts after a wait that grows with
+each consecutive death. After ``_STEADY_SECONDS`` of life the count restarts. Only ``Supervisor.look`` changes these
+states.
 
-- A child that ended for a reason that no restart can repair (``FINAL``) ends everything. It has written the reason to
-  standard error, and its exit code becomes that of the supervisor.
-- Stopping: signers first, so that nothing new arrives, then matchers, linkers and filters. Each child gets SIGTERM, and
-  SIGKILL if it has not ended after ``STOP_SECONDS_MAX``. No other process is ever signalled.
-- When the supervisor dies, for whatever reason, the pipes close that are the children's standard input. A child that
-  was started with ``--supervised`` then stops as after SIGTERM (``watch_parent``).
-- Each child has its own session: Ctrl-C in the terminal reaches the supervisor alone, which stops them in order.
+- If a child ends for a reason that no restart can repair (``FINAL``), the supervisor stops all children and exits with
+  the same code. The child has written the reason to standard error.
+- The supervisor stops signers first, so that no new input arrives, then matchers, linkers and filters. Each child gets
+  SIGTERM, and SIGKILL if it has not ended after ``STOP_SECONDS_MAX``. The supervisor signals no other process.
+- The standard input of each child is a pipe, which closes when the supervisor dies for any reason. A child that was
+  started with ``--supervised`` then stops as after SIGTERM (``watch_parent``).
+- Each child has its own session: Ctrl-C in the terminal reaches only the supervisor, which stops the children in order.
 """
 
 from __future__ import annotations
@@ -56,14 +57,14 @@ class Stopping(Protocol):
     signal: int
 
     def sleep(self, seconds: float) -> None:
-        """Wait until a signal comes, ``seconds`` at most."""
+        """Wait until a signal arrives, at most ``seconds``."""
 
     def nap(self, seconds: float) -> None:
         """Wait ``seconds``, also after the first signal; a second signal raises ``KeyboardInterrupt``."""
 
 
 class ChildSpec(NamedTuple):
-    """What a child is: its role, its name in the log, its command line."""
+    """A child: its role, its name in the log, its command line."""
 
     role: str
     name: str
@@ -83,7 +84,8 @@ class _Child:
 
 
 class Supervisor:
-    """Keeps children running until a signal; see the module. The caller provides ``spawn``, the clock and the waits."""
+    """Keeps children running until a signal arrives; see the module. The caller provides ``spawn``, the clock and the
+    waits."""
 
     def __init__(
         self,
@@ -97,7 +99,7 @@ class Supervisor:
         self._spawn, self._stop, self._say, self._now = spawn, stop, say, now
 
     def run(self) -> int:
-        """Watch the children until a signal, or until one ends with a code of ``FINAL``; returns the exit code."""
+        """Watch the children until a signal arrives or a child ends with a code of ``FINAL``; returns the exit code."""
         code: int | None = None
         try:
             while not self._stop.signal and code is None:
@@ -113,7 +115,8 @@ class Supervisor:
         return Exit.SUCCESS if code is None else code
 
     def look(self) -> int | None:
-        """Start children that are due, and note those that died; returns an exit code of ``FINAL`` if one has it."""
+        """Start children that are due, and schedule dead ones; returns the code of a child that ended with one of
+        ``FINAL``."""
         for child in self._children:
             if child.process is None:
                 if self._now() >= child.due:
@@ -158,10 +161,10 @@ def _in_words(code: int) -> str:
 def child_specs(
     counts: Mapping[str, int], settings: Mapping[str, Any], config: str | None, port: int
 ) -> list[ChildSpec]:
-    """Return the children, so many of each role: instances from 0, and one health port after the other (all 0 if
-    ``port`` is 0).
+    """Return the children of each role, with instances from 0 and consecutive health ports (all 0 if ``port`` is 0).
 
-    ``settings`` are those of the command line, passed on unchanged. Environment and settings file are shared.
+    ``settings`` come from the command line and are passed on unchanged. All children share environment and settings
+    file.
     """
     passed = arguments({name: value for name, value in settings.items() if name not in ("instance", "health_port")})
     if config is not None:
@@ -183,7 +186,7 @@ def arguments(settings: Mapping[str, Any]) -> list[str]:
         if isinstance(value, bool):
             out.append(option if value else f"--no-{option[2:]}")
         else:
-            # One word, so that a value may begin with a dash.
+            # One argument, so that a value may begin with a dash.
             out.append(f"{option}={','.join(map(str, value)) if isinstance(value, tuple) else value}")
     return out
 
@@ -192,7 +195,7 @@ def spawn(spec: ChildSpec) -> Process:
     """Start a child; each line of its output appears on standard error here: JSON as it is, the rest after its name."""
     process = subprocess.Popen(
         spec.command,
-        stdin=subprocess.PIPE,  # nothing is written; it closes when this process ends
+        stdin=subprocess.PIPE,  # this process writes nothing; the pipe closes when it ends
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         start_new_session=True,

@@ -1,35 +1,38 @@
-"""The alignment of signers in time: which of the records at hand may be signed now.
+"""The alignment of signers in time: it selects the pending records that may be signed now.
 
-A backlog holds days. A signer that drained one partition of ``documents`` after the other would make the event times on
-``bands`` jump by the span of the backlog, and what jumps by more than ``lateness_seconds`` misses its partners. So all
-signers of a group advance together. This module decides; it reads no clock and no topic.
+A backlog holds days. If a signer drained one partition of ``documents`` after the other, the event times on ``bands``
+would jump by the span of the backlog. Documents that are late by more than ``lateness_seconds`` miss their pairs. So
+all signers of a group advance together. This module only decides; it reads no clock and no topic.
 
 Theory of operation. The *clock* of a partition is the record time of its next record to sign, as a running maximum. A
-record without a time, or with a time ahead of the wall clock, inherits the maximum before it. Two kinds of partitions:
+record without a time, or with a time ahead of the wall clock, inherits the maximum before it. There are two kinds of
+partitions:
 
 - *Own* partitions have a **lane**: the records that were polled and are not signed, with their times. A lane without
-  records is *caught up* if the client knows that it stands at the end of the log, else it is *dry*: its next record is
-  on the way.
-- *Others'* partitions are known by the **claims** that their owners commit in the metadata of their offsets: the clock,
+  records is *caught up* if the client knows that its position is the end of the log. Else it is *dry*: its next record
+  has not arrived yet.
+- *Other* partitions are known by the **claims** that their owners commit as metadata of offsets. A claim has the clock,
   whether the partition is caught up, and a stamp that changes with each commit.
 
 ``take`` merges the lanes in order of time and ends at the **horizon**: the clock of the slowest partition that has a
-backlog, plus ``span_ms``. Every record not yet signed anywhere is at or after the clock of its partition, so what is
-signed is at most ``span_ms`` ahead of any record that is still to come. A partition that is caught up holds back
-nothing, under these conditions:
+backlog, plus ``span_ms``. Every unsigned record of the group is at or after the clock of its partition. So a signed
+record is at most ``span_ms`` ahead of any later record. A partition that is caught up holds back no records, under
+these conditions:
 
-- A claim counts once the reader has seen it renewed, and then for ``CLAIM_SECONDS``: the last claim of an owner that
-  died survives it. Until then the claimed clock counts; without any claim the partition holds back everything.
+- A claim of catch-up counts once the reader has seen it renewed, and then for ``CLAIM_SECONDS``, because the last claim
+  of an owner outlives the owner. Until then the claimed clock counts. A partition without a claim holds back all
+  records.
 - An *old* record (more than ``span_ms`` before now) may have a sibling that its producer wrote to the empty partition
   in the same transaction and that is not visible there yet. So an old record passes a caught-up partition only if it
-  was in the log ``SETTLE_SECONDS`` before that partition was seen empty. A live record need not wait: whatever comes to
-  the empty partition is as new as it is.
+  was in the log ``SETTLE_SECONDS`` before a reader saw the partition empty. A live record need not wait: later records
+  of the empty partition are as new as the live record.
 
-When another owner saw its partition empty is known without comparing clocks. An owner looks, commits, looks again: so
-claim n + 1 tells of a moment after claim n became visible, and the reader knows of a read that did not show claim n.
+The time at which another owner saw its partition empty is derived without comparing clocks. An owner looks, commits,
+and looks again. So claim n + 1 describes a moment after claim n became visible, and the reader knows the time of a read
+that did not show claim n.
 
 Conflict: a partition that is revoked loses its lane with all records; its next owner starts at the committed offset.
-Crash: nothing is kept here that is not in the log or in the committed claims.
+Crash: this module holds no state beyond the log and the committed claims.
 """
 
 from __future__ import annotations
@@ -49,22 +52,22 @@ from workers.transport.protocol import Committed, Record
 
 # Signers renew their claims this often.
 RENEW_SECONDS = 1.0
-# So long a claim counts after it was seen renewed: some renewals may be slow.
+# A claim counts for this long after a renewal was seen: some renewals may be slow.
 CLAIM_SECONDS = 5.0
 # A transaction becomes visible in all of its partitions within this.
 SETTLE_SECONDS = 1.0
-# The part of lateness_seconds that alignment uses up. The rest is for clocks and for the producers' own disorder.
-SPAN_SHARE = 0.5
-# Ends of a log are noted this often, and for this long: longer than a claim can be behind.
+# The fraction of lateness_seconds that alignment uses. The rest is for clocks and for the disorder of the producers.
+SPAN_FRACTION = 0.5
+# Ends of a log are recorded at this interval, and kept for this long: longer than a claim can be behind.
 _MARK_SECONDS = 0.1
 _MARKS_MAX = 600
-# The time of records that none with a time stands before.
+# The time of records that come before the first record with a time.
 _BEFORE_ALL = -1
 _PARTITION, _OFFSET, _SIZE = attrgetter("partition"), attrgetter("offset"), itemgetter(2)
 
 
 class Claim(NamedTuple):
-    """What the owner of a partition says of it; ``clock_ms`` is ``None`` before the first record."""
+    """What the owner of a partition reports; ``clock_ms`` is ``None`` before the first record."""
 
     clock_ms: int | None = None
     is_caught_up: bool = False
@@ -72,12 +75,12 @@ class Claim(NamedTuple):
 
 
 def encode_claim(claim: Claim) -> str:
-    """The claim as metadata of an offset."""
+    """Encode a claim as metadata of an offset."""
     return json.dumps({"clock_ms": claim.clock_ms, "caught_up": claim.is_caught_up, "stamp": claim.stamp})
 
 
 def decode_claim(metadata: str) -> Claim:
-    """The claim in the metadata of an offset; the empty claim for any other text."""
+    """Decode a claim from the metadata of an offset; any other text is the empty claim."""
     try:
         found = json.loads(metadata)
         clock, stamp = found["clock_ms"], found["stamp"]
@@ -88,9 +91,9 @@ def decode_claim(metadata: str) -> Claim:
 
 @dataclass
 class _Lane:
-    """An own partition. ``clock_ms``: of the last record taken; ``tail_ms``: of the last record polled.
+    """An own partition. ``clock_ms`` is the time of the last record taken, ``tail_ms`` of the last record polled.
 
-    The records at hand stand in order, with their times, which rise, and their bytes.
+    The pending records are in order, each with its time and its bytes. The times never decrease.
     """
 
     offset: int  # of the next record to sign
@@ -102,12 +105,12 @@ class _Lane:
     sizes: list[int] = field(default_factory=list)
     position: int = -1
     end: int | None = None
-    marks: deque[tuple[float, int]] = field(default_factory=deque)  # (when, end of the log as seen then)
+    marks: deque[tuple[float, int]] = field(default_factory=deque)  # (time, end of the log at that time)
     is_overdue: bool = False
 
     @property
     def is_read(self) -> bool:
-        """Whether the client is known to stand at the end of the log."""
+        """Whether the position of the client is known to be the end of the log."""
         return self.end is not None and self.position >= self.end
 
     @property
@@ -121,18 +124,18 @@ class _Lane:
         return self.times[-1] if self.times else self.clock_ms
 
     def settled_end(self, at: float) -> int:
-        """The end of the log as it was known at that moment; 0 if nothing was."""
+        """Return the end of the log that was known at that moment; 0 if none was known."""
         return next((end for when, end in reversed(self.marks) if when <= at), 0)
 
     def waiting_from(self, limits: _Limits, fresh_ms: float) -> int:
-        """The place of the first record that is too young in the log to pass the partitions that are caught up."""
+        """Return the index of the first record that was appended too recently to pass the caught-up partitions."""
         place = bisect_right(self.times, limits.soft)
         if place < len(self.times):
             place = bisect_left(self.records, self.settled_end(limits.settled_at), place, key=_OFFSET)
         return place if place < len(self.times) and self.times[place] < fresh_ms else len(self.times)
 
     def drop(self, count: int) -> None:
-        """Take the first records out."""
+        """Remove the first records."""
         if count:
             self.clock_ms, self.offset = self.times[count - 1], self.records[count - 1].offset + 1
             del self.records[:count], self.times[:count], self.sizes[:count]
@@ -140,19 +143,20 @@ class _Lane:
 
 @dataclass
 class _Seen:
-    """What is known of another owner's partition. ``floor_at``: a read that did not show the last change."""
+    """What is known of another owner's partition. ``floor_at``: the time of a read that did not show the last
+    change."""
 
     claim: Claim
     moved_at: float
     changed_at: float = -math.inf
     floor_at: float = -math.inf
-    empty_at: float = -math.inf  # it was empty at some moment after this
+    empty_at: float = -math.inf  # the partition was empty at some moment after this
     is_overdue: bool = False
 
 
 class Step(NamedTuple):
-    """Records to sign in one transaction, in order, and their times. ``unaligned``: how many only an overdue partition
-    would have held back. ``offsets``: where their partitions stood before."""
+    """Records to sign in one transaction, in order, and their times. ``unaligned``: the number of records that only an
+    overdue partition would hold back. ``offsets``: the positions of their partitions before the step."""
 
     records: list[Record]
     times: list[int]
@@ -161,11 +165,12 @@ class Step(NamedTuple):
 
 
 class _Limits:
-    """Up to which record time partitions let others go: those with a backlog, and those that are caught up."""
+    """The record times up to which records may be signed: limits of the partitions with a backlog, and of those caught
+    up."""
 
     def __init__(self) -> None:
         self.hard: float = math.inf
-        self.strict: float = math.inf  # with the overdue ones
+        self.strict: float = math.inf  # including overdue partitions
         self.soft: float = math.inf
         self.settled_at: float = math.inf
 
@@ -184,42 +189,42 @@ class Alignment:
 
     Times of records are milliseconds since the epoch, as is ``now_ms``, the wall clock. ``at`` is a clock that only
     advances, in seconds. ``span_ms``: how far a record may be ahead of the slowest partition. ``wait_seconds_max``:
-    after so long without progress a partition is *overdue* and holds back nothing until it advances.
+    after this time without progress, a partition is *overdue*, and holds back no records until it advances.
     """
 
     def __init__(self, span_ms: float, wait_seconds_max: float | None = None) -> None:
         self.span_ms, self.wait_seconds_max = span_ms, wait_seconds_max
         self.lanes: dict[int, _Lane] = {}
-        self.partitions: frozenset[int] | None = None  # of the topic; nothing is signed before they are known
-        self.waiting_since: float | None = None  # records are at hand, and none may be signed
+        self.partitions: frozenset[int] | None = None  # of the topic; no record is signed before they are known
+        self.waiting_since: float | None = None  # records are pending, and none may be signed
         self.looked_at = -math.inf
         self._others: dict[int, _Seen] = {}
         self._polled_at = -math.inf
 
     @property
     def is_alone(self) -> bool:
-        """Whether every partition of the topic has its lane here."""
+        """Whether this signer owns every partition of the topic."""
         return self.partitions is not None and self.partitions <= self.lanes.keys()
 
     @property
     def is_holding(self) -> bool:
-        """Whether there are records at hand."""
+        """Whether there are pending records."""
         return any(lane.records for lane in self.lanes.values())
 
     def start(self, partition: int, committed: Committed, at: float) -> None:
-        """Open the lane of a partition at its committed offset, with the clock that its last owner left."""
+        """Open the lane of a partition at its committed offset, with the clock of the last owner's claim."""
         clock = decode_claim(committed.metadata).clock_ms
         self.lanes[partition] = _Lane(committed.offset, clock, at, clock)
         self._others.pop(partition, None)
 
     def drop(self, partitions: Iterable[int]) -> None:
-        """Forget lanes, with the records in them."""
+        """Drop lanes with their records."""
         for partition in partitions:
             self.lanes.pop(partition, None)
             self._others.pop(partition, None)
 
     def add(self, records: Iterable[Record], now_ms: float, at: float) -> None:
-        """Put polled records into their lanes."""
+        """Add polled records to their lanes."""
         for partition, polled in groupby(records, _PARTITION):
             lane, some = self.lanes[partition], list(polled)
             before = _BEFORE_ALL if lane.tail_ms is None else lane.tail_ms
@@ -230,7 +235,7 @@ class Alignment:
             lane.tail_ms, lane.moved_at, lane.is_overdue = lane.times[-1], at, False
 
     def see(self, positions: Mapping[int, int], ends: Mapping[int, int], at: float) -> None:
-        """Note where the client stands in each own partition, and where the logs end; call it after each poll."""
+        """Update the position of the client and the end of the log of each own partition; call it after each poll."""
         self._polled_at = at
         for partition, lane in self.lanes.items():
             lane.position = positions.get(partition, lane.position)
@@ -243,7 +248,7 @@ class Alignment:
                     lane.marks.popleft()
 
     def look(self, committed: Mapping[int, Committed], at: float) -> None:
-        """Note what the group has committed, of all partitions, as read at ``at``."""
+        """Update the view of all partitions from the committed offsets of the group, as read at ``at``."""
         for partition in ((self.partitions or frozenset()) | committed.keys()) - self.lanes.keys():
             found = committed.get(partition)
             claim = Claim() if found is None else decode_claim(found.metadata)
@@ -258,9 +263,9 @@ class Alignment:
         self.looked_at = at
 
     def take(self, records_max: int, bytes_max: int, now_ms: float, at: float) -> Step:
-        """Take the records of the next step out of their lanes, in order of time; none if all have to wait.
+        """Remove the records of the next step from their lanes, in order of time; none if all have to wait.
 
-        It ends with the record that reaches ``bytes_max``.
+        The step ends with the record that reaches ``bytes_max``.
         """
         limits = self._limits(at)
         counts = {}
@@ -280,7 +285,7 @@ class Alignment:
         return self._taken(merged, limits, at)
 
     def _taken(self, merged: list[tuple[int, Record, int]], limits: _Limits, at: float) -> Step:
-        """The step of these records, which leave their lanes."""
+        """Remove these records from their lanes and return them as a step."""
         records, times = [record for _, record, _ in merged], [time for time, _, _ in merged]
         counts = Counter(map(_PARTITION, records))
         offsets = {partition: self.lanes[partition].offset for partition in counts}
@@ -293,7 +298,7 @@ class Alignment:
         return Step(records, times, len(times) - bisect_right(times, limits.strict), offsets)
 
     def put_back(self, step: Step) -> None:
-        """Undo a ``take`` whose step did not happen: the next one begins with these records."""
+        """Undo the ``take`` of an aborted step: the next ``take`` begins with these records."""
         for partition, offset in step.offsets.items():
             lane = self.lanes[partition]
             places = [i for i, record in enumerate(step.records) if record.partition == partition]
@@ -303,22 +308,22 @@ class Alignment:
             lane.offset = offset
 
     def commits(self, stamp: int) -> dict[int, Committed]:
-        """Offset and claim of every own partition, as they stand after what was taken."""
+        """Return offset and claim of every own partition after the last ``take``."""
         return {
             partition: Committed(lane.offset, encode_claim(Claim(lane.next_ms(), lane.is_caught_up, stamp)))
             for partition, lane in self.lanes.items()
         }
 
     def held(self) -> dict[int, int]:
-        """How many records are at hand of each own partition that has some."""
+        """Return the number of pending records of each own partition that has some."""
         return {partition: len(lane.records) for partition, lane in self.lanes.items() if lane.records}
 
     def dry(self) -> list[int]:
-        """Own partitions whose next record is on its way."""
+        """Return the own partitions that are dry: their next record has not arrived yet."""
         return [partition for partition, lane in self.lanes.items() if not lane.records and not lane.is_read]
 
     def full(self, records_max: int, bytes_max: int) -> set[int]:
-        """Own partitions with so many records at hand that the next poll should bring others."""
+        """Return the own partitions with enough pending records: the next poll should return others."""
         return {
             partition
             for partition, lane in self.lanes.items()
@@ -327,15 +332,15 @@ class Alignment:
 
     @property
     def hand_bytes(self) -> int:
-        """Bytes of all records at hand."""
+        """Return the bytes of all pending records."""
         return sum(sum(lane.sizes) for lane in self.lanes.values())
 
     def wait_seconds(self, at: float) -> float:
-        """For how long records have been at hand of which none may be signed."""
+        """Return for how long records are pending of which none may be signed."""
         return 0.0 if self.waiting_since is None else at - self.waiting_since
 
     def behind_seconds(self, now_ms: float) -> dict[int, float]:
-        """From the clock of each own partition with a backlog to now; 0 for those that are caught up."""
+        """Return the time from the clock of each own partition to now; 0 for a caught-up partition."""
         found = {}
         for partition, lane in self.lanes.items():
             clock = lane.next_ms()
@@ -358,7 +363,7 @@ class Alignment:
                 seen.is_overdue = seen.is_overdue or self._is_overdue(seen.moved_at, at)
                 limits.hold(self._until(seen.claim.clock_ms), seen.is_overdue)
         for lane in self.lanes.values():
-            until_ms = self._until(lane.last_ms())  # what comes behind the records at hand is not before the last one
+            until_ms = self._until(lane.last_ms())  # later records are not before the last pending one
             if lane.is_read:
                 limits.pass_empty(until_ms, self._polled_at)
             else:

@@ -1,4 +1,4 @@
-"""What a step of a matcher writes to ``links``: its pairs by place, and the progress of the messages that it ended."""
+"""The messages of a matcher's step for ``links``: its pairs by place, and the progress of its completed messages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from workers.topics.links import LinkMessage, Links, encode_links, join_links
 
 
 def link_messages(done: Sequence[tuple[int, Applied]], config: Config, topic: str) -> Iterator[Message]:
-    """Make the messages of each partition of ``bands``; pairs with a document that has no place are left out."""
+    """Make the messages of each partition of ``bands``; pairs with a document without a place are omitted."""
     for partition in dict.fromkeys(partition for partition, _ in done):
         parts = [applied for other, applied in done if other == partition]
         links = join_links([applied.links for applied in parts])
@@ -24,5 +24,5 @@ def link_messages(done: Sequence[tuple[int, Applied]], config: Config, topic: st
 
 
 def unplaced(links: Links) -> int:
-    """How many pairs have a document without a place: it was signed before places travelled."""
+    """Return the number of pairs with a document without a place, which was signed before messages carried places."""
     return int(np.count_nonzero((links.ones < 0) | (links.others < 0)))

@@ -2,26 +2,27 @@
 
 A partition goes through these states; only this loop changes them:
 
-- *waiting*: assigned, paused, without position. The worker reads its committed offset, which names the beginning of the
-  window. If that fails (a predecessor's transaction is pending, the broker is away), the next turn tries again.
-- *restoring*: the worker applies the log from there to the committed offset without publishing, one stretch at a time
-  between polls. So the member stays in the group, and the other partitions continue.
+- *waiting*: assigned, paused, without position. The worker reads the committed offset, whose metadata names the
+  beginning of the window. If the read fails (a predecessor's transaction is pending, the broker is away), the next turn
+  repeats it.
+- *restoring*: the worker applies the log from the beginning of the window to the committed offset without publishing,
+  one stretch at a time between polls. So the member stays in the group, and the other partitions continue.
 - *running*: its records are matched, and every step commits pairs and offsets.
 - *revoked*: its table is dropped, in any state; the next owner restores it from the log.
 
 A step, and the effect of a crash after each part:
 
 1. ``poll``, for the membership alone while records of an earlier poll remain; 2. tables add the messages, each in an
-   open step with a journal, until messages and results reach ``step_bytes_max`` or the pairs ``step_pairs_max``, maybe
-   inside a message. The rest remains for the next steps; 3. ``transact`` publishes pairs and offsets. A crash in 1 to 3
-   has no effect: the next owner restores up to the last committed place.
+   open step with a journal, until messages and results reach ``step_bytes_max`` or the pairs reach ``step_pairs_max``,
+   possibly inside a message. The remaining rows are for the next steps; 3. ``transact`` publishes pairs and offsets. A
+   crash in 1 to 3 has no effect: the next owner restores up to the last committed place.
 4. The tables commit. A crash between 3 and 4 loses only memory: the next owner restores up to the new place.
 
 If the transaction is known to have failed, the tables undo the step, the records remain, and the next step has half as
-many pairs: a slow broker then gets a step that it can accept in time. If the outcome is unknown or the member was
-fenced, the worker restarts, and its successor inherits the tables with their open steps. A table continues if its
-partition is assigned again at once and the table matches the committed place, with or without its open step. Every
-other table is dropped, and restored from the log.
+many pairs, so that a slow broker can accept it in time. If the outcome is unknown or the member was fenced, the worker
+restarts, and its successor inherits the tables with their open steps. A table continues if its partition is assigned
+again at once and the table matches the committed place, with or without its open step. Every other table is dropped,
+and restored from the log.
 """
 
 from __future__ import annotations
@@ -67,20 +68,20 @@ class MatchPlan(NamedTuple):
     candidate_partitions: int
     envelope: Envelope
     start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
-    allow_gap: bool  # go on when the beginning of a window is no longer in the log
+    allow_gap: bool  # continue if the beginning of a window is no longer in the log
     step_bytes_max: int = STEP_BYTES_MAX
     step_pairs_max: int = STEP_PAIRS_MAX
     verdicts: bool = False  # write links
 
 
-# Candidates of a step at most: seconds of matching, also where hardly one of them is a pair.
+# Maximum candidates of a step. They take seconds to match, even if almost none is a pair.
 _STEP_CANDIDATES_MAX = 1 << 22
 # An abort halves the pairs of the next step, down to this, and each commit adds a quarter, up to the setting.
 _STEP_PAIRS_MIN = 256
 # Newest documents of a partition whose buckets are measured at each report.
 _SAMPLED_DOCUMENTS = 16
-# From the commit of the windows to the trim at most. Within it no other member can have taken over: the shortest
-# session lasts as long.
+# Maximum time from the commit of the windows to the trim. No session is shorter, so no other member can take over
+# before the trim.
 _TRIM_SECONDS_MAX = 1.0
 _MICROSECONDS = 1e6
 
@@ -113,12 +114,12 @@ class MatchWorker:
         self.waiting: set[int] = set()
         self.restoring: dict[int, _Restore] = {}
         self.tables: dict[int, PartitionTable] = {}
-        self.kept: dict[int, PartitionTable] = {}  # of the worker before this one, until it is known what is assigned
+        self.kept: dict[int, PartitionTable] = {}  # of the previous worker, until the first assignment
         self.pairs_max = plan.step_pairs_max  # of the next step
-        self.hand: list[Record] = []  # polled and not done
+        self.hand: list[Record] = []  # polled and not processed
         self._holds_back = False
-        self._trimmed: dict[int, int] = {}  # partition -> first offset of the log, as far as this worker trimmed it
-        self._refused = -1  # the last partition whose committed offset could not be had
+        self._trimmed: dict[int, int] = {}  # partition -> first offset of the log after the last trim of this worker
+        self._refused = -1  # the last partition whose committed offset was not available
 
     @property
     def ready(self) -> bool:
@@ -131,16 +132,17 @@ class MatchWorker:
         return set(self.tables)
 
     def waiting_records(self) -> dict[int, int]:
-        """How many polled records are not done, by partition; of the first one rows may be done."""
+        """Return the number of polled records that are not processed, by partition. Some rows of the first may be
+        processed."""
         return Counter(record.partition for record in self.hand)
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
-        """Poll, restore a stretch of each partition that needs it, match one step; returns the records done.
+        """Poll, restore a stretch of each restoring partition, match one step; returns the number of processed records.
 
-        What a step leaves stays in hand for the next turns, which poll for the membership alone.
+        Remaining records stay in ``hand`` for the next turns, which poll only for the membership.
 
         Raises ``FencedError`` and ``OutcomeUnknownError`` (restart), ``UnreachableError`` (call it again),
-        ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: nothing a restart could mend).
+        ``WireError``, ``ConfigError``, ``OffsetGoneError`` (stop: a restart does not help).
         """
         with stage(self.observer, "poll"):
             timeout = 0.0 if self.restoring or self.hand else timeout_seconds
@@ -155,7 +157,7 @@ class MatchWorker:
         if self.joined:
             self.kept = {partition: table for partition, table in self.kept.items() if partition in self.waiting}
         for partition in in_turns(self.waiting, self._refused):
-            # If the offset is not known yet, the next turn asks again: the records at hand must not be lost.
+            # If the offset is not available yet, the next turn asks again. The polled records must not be lost.
             try:
                 self._assign(partition, polled.membership)
             except (UnreachableError, AbortedError):
@@ -171,7 +173,7 @@ class MatchWorker:
         return done
 
     def _hold_back(self) -> None:
-        """Let the consumer give no records while some are in hand."""
+        """Pause the consumer while records are in ``hand``, and resume it afterwards."""
         if self.hand:
             self.consumer.pause(list(self.tables))
         elif self._holds_back:
@@ -179,9 +181,10 @@ class MatchWorker:
         self._holds_back = bool(self.hand)
 
     def _poll(self, timeout_seconds: float, records_max: int) -> Polled:
-        """Poll; raises ``FencedError`` where records are gone because other owners have matched and trimmed them.
+        """Poll; raises ``FencedError`` if records are missing because another owner has matched and trimmed them.
 
-        A member that slept longer than its session reads on before it learns that its partitions have moved.
+        A member that was suspended for longer than its session continues to read until it learns that its partitions
+        have moved.
         """
         try:
             return self.consumer.poll(timeout_seconds, records_max, self.plan.step_bytes_max)
@@ -196,13 +199,14 @@ class MatchWorker:
             raise
 
     def _assign(self, partition: int, membership: Membership) -> None:
-        """Read what is committed, and begin to restore the window that it names.
+        """Read the committed offset, and begin to restore the window that its metadata names.
 
-        If nothing is committed, the requested start is committed at once. If this worker dies, its successor starts
-        there too, not at a later end of the log. If the commit has other settings, the whole log is replayed.
+        Without a committed offset, the worker commits the requested start at once. If it dies, its successor starts at
+        the same offset, not at a later end of the log. If the commit has other settings, the whole log is replayed.
         """
         topic, fingerprint = self.plan.topics.bands, self.plan.config.matching_fingerprint
-        # Before the commit is read: what is trimmed between the two is below the window of a later commit, and no gap.
+        # The bounds are read before the commit: a trim between the two is below the window of a later commit, and no
+        # gap.
         first, _ = self.transport.bounds(topic)[partition]
         committed = self.consumer.committed(partition)
         kept = self.kept.pop(partition, None)
@@ -234,20 +238,21 @@ class MatchWorker:
         )
 
     def _restore(self, partition: int) -> None:
-        """Apply what has come of one stretch of the log, which may be nothing yet; after the last one, take records."""
+        """Apply one stretch of the log, which may be empty; after the last stretch, begin to poll records."""
         restore = self.restoring[partition]
         try:
             stretch = next(restore.stretches, None)
         except UnreachableError:
-            # A reader that has failed is at its end, and so would the restore be: another one goes on where it stood.
+            # A failed reader returns no more records, so the restore would end early. A new reader continues at its
+            # position.
             offset, _ = restore.table.next
             end = restore.end + (restore.row > 0)
             again = self.transport.read(self.plan.topics.bands, partition, offset, end)
             self.restoring[partition] = restore._replace(stretches=again)
             return
         except OffsetGoneError:
-            # Trimmed under the restore. If this member slept and another trimmed by its commits, the next poll takes
-            # the partition away; if not, what is committed is read again, and a gap is reported.
+            # The log was trimmed during the restore. If another member trimmed it while this member was suspended, the
+            # next poll revokes the partition. If not, the committed offset is read again, and a gap is reported.
             del self.restoring[partition]
             self.waiting.add(partition)
             return
@@ -257,10 +262,10 @@ class MatchWorker:
         if stretch is not None and restore.table.next < (restore.end, restore.row):
             done = (restore.table.next[0] - restore.start) / max(1, restore.end - restore.start)
             self.observer.set("restore_progress_ratio", done, str(partition))
-        else:  # the last record was there, or there are only gaps up to the end
+        else:  # the last record has arrived, or only gaps remain up to the end
             del self.restoring[partition]
             restore.table.seek(restore.end, restore.row)
-            restore.table.increments()  # of the replay, which are not counted again
+            restore.table.increments()  # drop the counts of the replay
             self._run(partition, restore.table, restore.end)
 
     def _run(self, partition: int, table: PartitionTable, start: int) -> None:
@@ -275,13 +280,13 @@ class MatchWorker:
         return {**self.kept, **self.tables}
 
     def inherit(self, kept: Mapping[int, PartitionTable]) -> None:
-        """Accept the tables of the worker before this one; call it before the first turn."""
+        """Accept the tables of the previous worker; call it before the first turn."""
         self.kept = dict(kept)
 
     def _step(self, records: Sequence[Record], membership: Membership) -> int:
-        """Match as many rows of records as a step holds, and publish; returns how many records that ends.
+        """Match as many rows of records as a step holds, and publish; returns the number of completed records.
 
-        A step that is known to have failed ends none: the tables are unchanged.
+        If the step is aborted, the result is 0 and the tables are unchanged.
         """
         messages: list[Message] = []
         touched: dict[int, PartitionTable] = {}
@@ -322,9 +327,10 @@ class MatchWorker:
         return taken
 
     def _applied(self, records: Sequence[Record]) -> Iterator[tuple[int, Applied]]:
-        """Take records into the tables of their partitions, as they are asked for; what each slice of them did."""
+        """Add records to the tables of their partitions, slice by slice on demand; yields the result of each slice."""
         bytes_max = self.plan.step_bytes_max
-        # A pair holds two ids, one of them also as its key: so a slice of pairs does not exceed the bytes of a step.
+        # A pair holds two ids, one of them also as its key. This bound keeps a slice of pairs within the bytes of a
+        # step.
         fitting = bytes_max // (4 * self.plan.config.id_bytes_max)
         candidates_max = max(1, min(SLICE_CANDIDATES, self.pairs_max, fitting))
         for partition, run in groupby(records, lambda record: record.partition):
@@ -348,7 +354,7 @@ class MatchWorker:
                 self.observer.count(name, amount)
 
     def observe(self) -> None:
-        """Report the tables: their contents, their lag, the buckets of their newest documents."""
+        """Report for each table its contents, its lag and the buckets of its newest documents."""
         for partition, held in self.tables.items():
             table, label = held.matcher.table, str(partition)
             self.observer.set("table_documents", table.documents, label)
@@ -358,10 +364,10 @@ class MatchWorker:
                 self.observer.set("event_time_lag_seconds", self.clock() - held.stream_time / _MICROSECONDS, label)
 
     def _messages(self, partition: int, applied: Applied) -> Iterator[Message]:
-        """What messages of ``bands`` lead to: their pairs, and the removals that this partition announces."""
+        """Make the output messages of a slice: its pairs, and the removals that this partition announces."""
         plan = self.plan
         out = encode_candidates(applied.matches, plan.envelope)
-        # Every partition gets a removal; one of them publishes it.
+        # Every partition receives a removal; one partition publishes it.
         out += [
             encode_removal(id_, plan.envelope)
             for id_ in applied.removed
@@ -373,9 +379,9 @@ class MatchWorker:
     def trim(self) -> None:
         """Drop the log below the beginning of every running window that has moved.
 
-        The broker lets any client drop records. A member that lost its partitions in its sleep must not: its successor
-        may have a longer window. So the windows are committed first, which is refused to such a member, and what is
-        dropped is dropped at once, or not before the next call. Raises what a step raises.
+        The broker allows any client to delete records. A member that lost its partitions while it was suspended must
+        not trim: its successor may have a longer window. So the windows are committed first, and this commit fails for
+        such a member. The trim follows at once, or waits for the next call. Raises the errors of a step.
         """
         positions = {partition: table.position() for partition, table in self.tables.items()}
         starts = {partition: decode_window(committed.metadata).start for partition, committed in positions.items()}

@@ -1,24 +1,26 @@
 """The table of one partition of ``bands``, and where in the log its window begins.
 
 Theory of operation. A table is a deterministic function of its partition's log from ``from`` to a place, and of the
-stream time just before ``from``. A place is an offset and a row: all messages before the offset and so many rows of the
-message at the offset are in the table. ``from`` is the message of the oldest slot still in the ring. ``from``, stream
-time, row and the fingerprint of the matching settings are the metadata of every committed offset, so they are
-consistent with it.
+stream time just before ``from``. A place is an offset and a row: the table contains all messages before the offset, and
+the first ``row`` rows of the message at the offset. ``from`` is the offset of the message of the oldest slot in the
+ring. ``from``, stream time, row and the fingerprint of the matching settings are the metadata of every committed
+offset, so they are consistent with the offset.
 
-- ``apply_all`` adds messages inside an open step, small ones together: a call for each would cost more than the match.
-  It goes in slices of rows, each bounded in candidates, and a caller may stop after any slice: one message can hold
-  thousands of rows that meet a hundred others each. ``position`` is what to commit for the step.
-- ``commit`` or ``undo`` end the step, after the transaction of the step has ended. If its outcome is unknown,
-  ``settle`` ends the step later, by the committed position. It does not matter which process committed it: a table at
-  the committed position is the function of the log up to there.
+- ``apply_all`` adds messages inside an open step. It matches small messages together, because a call for each would
+  cost more than the match. It works in slices of rows with a bounded number of candidates, and the caller may stop
+  after any slice: one message can hold thousands of rows with a hundred candidates each. ``position`` returns the place
+  to commit for the step.
+- ``commit`` or ``undo`` ends the step after its transaction has ended. If the outcome of the transaction is unknown,
+  ``settle`` ends the step later, by the committed position. Any process may have committed this position: a table at a
+  position is a function of the log up to the position.
 - A new owner makes an empty table with a ``Window``, applies the log from ``from`` to the committed place by
-  ``replay``, without publishing, and then holds what the old owner held when it committed.
+  ``replay``, without publishing. The table then equals the table of the old owner at its commit.
 
 Per slice of a message in the window the table keeps the offset of the message, the slot after the slice, and the stream
-time before the message. Next to the slots it keeps the places of the documents, by which ``links`` names them. After
-the last message of a signer's step the stream time advances to the greatest of the step, also where none of its
-documents has a key in this partition: so a partition with few documents drops what the others have dropped.
+time before the message. For each slot it also keeps the place of the document, which ``links`` uses as its name. After
+the last message of a signer's step, the stream time advances to the greatest event time of the step, even if no
+document of the step has a key in this partition. So a partition with few documents expires them at the same time as the
+other partitions.
 """
 
 from __future__ import annotations
@@ -45,17 +47,17 @@ from workers.topics.links import NO_PROGRESS, Links, similarity_steps
 from workers.topics.messages import refused_batch_sentence
 from workers.transport.protocol import UNBOUNDED, Committed, Record
 
-# Version 1 has no row: it is 0.
+# Version 1 has no row; the row is 0.
 _METADATA_VERSIONS = (1, 2)
-# Messages are matched together until they have this many documents: the keys of more would leave the second cache.
+# Messages are matched together up to this many documents: the keys of more do not fit in the L2 cache.
 _TOGETHER_DOCUMENTS = 2_000
 # The counts of a table that are metrics.
 COUNTED = (*(name for name, counter in COUNTERS.items() if counter.meaning), "postings")
 
 
 class Window(NamedTuple):
-    """Where a window begins: the offset of its first message, the stream time before it (microseconds, or none). And
-    how many rows of the message at the committed offset are in the table."""
+    """The beginning of a window: the offset of its first message, and the stream time before it (microseconds, or
+    none). ``row``: how many rows of the message at the committed offset are in the table."""
 
     start: int
     stream_time: int | None
@@ -64,8 +66,8 @@ class Window(NamedTuple):
 
 
 class Applied(NamedTuple):
-    """What a slice of messages leads to: the pairs to publish, also by place; the ids removed after them; how many
-    messages it ends, how many documents and candidates it has; the progress that the ended messages report."""
+    """The result of a slice of messages: the pairs to publish, also by place; the ids removed after them; the numbers
+    of completed messages, of documents and of candidates; the progress that the completed messages report."""
 
     matches: Matches
     links: Links
@@ -83,7 +85,8 @@ class _Mark(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """Where a table stands: ``row`` rows of the message at ``offset`` are in it; stream time now and before it."""
+    """The position of a table: it contains ``row`` rows of the message at ``offset``; stream time now and before this
+    message."""
 
     offset: int
     row: int
@@ -92,14 +95,14 @@ class _Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Rows of a message that are to come, all or those from a row on; the times of those that are still to come; and
-    what counts after the last row of the message: removals, stream time, progress."""
+    """The remaining rows of a message with their times, and the effects after its last row: removals, stream time,
+    progress."""
 
     offset: int
     batch: Batch
     places: npt.NDArray[np.int64]
     times: npt.NDArray[np.int64]
-    is_cut: bool  # the message has rows after these, which stay out
+    is_partial: bool  # the message has more rows, which are not added
     removed: list[bytes]
     stream_time: int
     progress: npt.NDArray[np.int64]
@@ -122,7 +125,7 @@ class PartitionTable:
         self._reported = dict.fromkeys(COUNTED, 0)
 
     def apply(self, record: Record, *, publish: bool) -> Applied:
-        """Take one message of ``bands`` in one slice; see ``apply_all``."""
+        """Add one message of ``bands`` in one slice; see ``apply_all``."""
         (applied,) = self.apply_all([record], publish=publish, candidates_max=UNBOUNDED)
         return applied
 
@@ -134,12 +137,12 @@ class PartitionTable:
         together_bytes: int = UNBOUNDED,
         candidates_max: int = SLICE_CANDIDATES,
     ) -> Iterator[Applied]:
-        """Add consecutive messages of ``bands``; ``publish=False`` looks for no pairs (a replay).
+        """Add consecutive messages of ``bands``; ``publish=False`` finds no pairs (a replay).
 
-        Messages are matched together until they have ``together_bytes``, and in slices of about ``candidates_max``
-        candidates: all slices together lead to what each message leads to by itself, in the same order. A slice is
-        taken when the caller asks for it. A message of which rows are in the table already goes on after them.
-        Raises ``WireError`` for a message that is not of this generation.
+        Messages are matched together up to ``together_bytes``, in slices of about ``candidates_max`` candidates. The
+        slices together have the same results as the messages one by one, in the same order. The iterator applies a
+        slice when the caller requests it. If the table contains some rows of a message, only the remaining rows are
+        added. Raises ``WireError`` for a message that is not of this generation.
         """
         together: list[_Part] = []
         documents = size = 0
@@ -159,7 +162,8 @@ class PartitionTable:
             yield from self._apply(together, publish, candidates_max)
 
     def replay(self, records: Sequence[Record], end: int, row: int) -> Iterator[Applied]:
-        """Take consecutive messages before the offset ``end``, and ``row`` rows of the one at ``end``, unpublished."""
+        """Add consecutive messages before the offset ``end``, and ``row`` rows of the message at ``end``, without
+        publishing."""
         yield from self.apply_all([record for record in records if record.offset < end], publish=False)
         for record in records:
             if record.offset == end and row > self._place.row:
@@ -167,7 +171,8 @@ class PartitionTable:
                 yield from self._apply([part], publish=False, candidates_max=UNBOUNDED)
 
     def _part(self, record: Record, end: int | None = None) -> _Part:
-        """The rows of a message that are not in the table, up to ``end``; removals belong to its last row."""
+        """Return the rows of a message that are not in the table, up to row ``end``; removals belong to the last
+        row."""
         if record.refused is not None:
             raise WireError(refused_batch_sentence(record, "bands"))
         assert record.value is not None, "a message of bands without a value"
@@ -183,7 +188,7 @@ class PartitionTable:
         return _Part(record.offset, batch, places, batch.times, False, removed, stream_time, progress)
 
     def _apply(self, together: list[_Part], publish: bool, candidates_max: int) -> Iterator[Applied]:
-        """Take parts of messages in slices; removals, and a stream time ahead of the rows, only in the last of them."""
+        """Add parts of messages in slices; the last slice applies the removals, and a stream time ahead of the rows."""
         table = self.matcher.table
         removed, parts, first = together[-1].removed, deque(together), 0
         batch = concatenate([part.batch for part in together])
@@ -214,7 +219,7 @@ class PartitionTable:
             first = part.end
 
     def _advance(self, parts: deque[_Part], rows: int) -> list[_Part]:
-        """Note that the next rows of these parts are in the table; returns the messages that this ends."""
+        """Record that the next rows of these parts are in the table; returns the completed messages."""
         slot_end = self.matcher.table.slot_end - rows
         ended: list[_Part] = []
         while parts:
@@ -229,7 +234,7 @@ class PartitionTable:
                 self._marks.append(_Mark(part.offset, slot_end, place.time_before))
                 self._added += 1
                 place = place._replace(row=place.row + count, time=time)
-            if part.is_cut or count < len(part.times):
+            if part.is_partial or count < len(part.times):
                 self._place = place
                 if count < len(part.times):
                     parts.appendleft(part._replace(times=part.times[count:]))
@@ -245,7 +250,7 @@ class PartitionTable:
         return _known(self.matcher.table.stream_time)
 
     def position(self) -> Committed:
-        """What to commit: the offset to go on at, with the beginning of the window and the row as metadata."""
+        """Return the position to commit: the next offset, with the beginning of the window and the row as metadata."""
         oldest, place = self.matcher.table.oldest, self._place
         first = next((mark for mark in self._marks if mark.slot_end > oldest), None)
         start, time = (first.offset, first.stream_time) if first else (place.offset, place.time)
@@ -254,12 +259,12 @@ class PartitionTable:
 
     @property
     def next(self) -> tuple[int, int]:
-        """The offset of the next message to take, and how many of its rows are in the table already."""
+        """The offset of the next message to add, and how many of its rows the table contains."""
         return self._place.offset, self._place.row
 
     def seek(self, offset: int, row: int = 0) -> None:
-        """The log goes on at ``offset``: what lies before it was taken, or holds no record; ``row`` rows of the message
-        there were taken."""
+        """Set the position. All records before ``offset`` must be in the table, and ``row`` rows of the message at
+        ``offset``."""
         if offset != self._place.offset:
             assert self._place.row == 0, "a message is begun and not ended"
             self._place = self._place._replace(offset=offset)
@@ -276,7 +281,7 @@ class PartitionTable:
             self._marks.popleft()
 
     def memory_bytes(self) -> int:
-        """Memory allocated by the table, and by the places next to it."""
+        """Memory allocated by the table and by the column of places."""
         return self.matcher.table.memory_bytes()[1] + self._places.allocated_bytes
 
     def increments(self) -> dict[str, int]:
@@ -298,9 +303,9 @@ class PartitionTable:
             self._marks.pop()
 
     def settle(self, committed: Committed) -> bool:
-        """End the step that may be open so that the table stands at ``committed``; false if that cannot be.
+        """End an open step so that the table is at ``committed``; return false if it cannot be.
 
-        Then others have gone on, or have other settings, and the table is of no use.
+        False means that another process has continued or has other settings. The table is then useless.
         """
         if self._open and self.position() == committed:
             self.commit()

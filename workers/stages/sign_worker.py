@@ -1,25 +1,27 @@
 """The loop of a signer: poll, align, sign, publish, one transaction a step.
 
-A turn, in this order, and what a crash after each of its parts leaves behind:
+The steps of a turn, in order, each with the effect of a crash after it:
 
-1. ``poll``: records, and the membership of the group. The records join those at hand. Nothing has happened.
-2. Look what the other signers have committed, and take the records that may be signed now (``alignment``). What has to
-   wait stays at hand, unsigned and uncommitted. Nothing has happened.
-3. Read, clamp, sign, route: plain functions (``signer``). Nothing has happened.
-4. ``begin``, ``send`` to ``bands`` and ``documents.dead``. An open transaction, which the next producer of the same id,
-   or the transaction timeout, aborts; readers wait for that at most.
-5. ``flush``: every record is acknowledged, or the step is aborted and its records are at hand again.
-6. ``send_offsets`` of every own partition, with the membership of 1. Refused if the partitions have moved: then another
-   signer has them. The metadata carries the claims for the other signers.
-7. ``commit``: output and offsets become visible together. If no answer comes, the worker restarts from what was
-   committed, which is this step or the one before it.
+1. ``poll`` returns records and the membership of the group. The records join the pending records. A crash has no
+   effect.
+2. Read what the other signers have committed, and select the records that may be signed now (``alignment``). The other
+   records stay pending, unsigned and uncommitted. A crash has no effect.
+3. Parse, clamp, sign, route: plain functions (``signer``). A crash has no effect.
+4. ``begin``, ``send`` to ``bands`` and ``documents.dead``. A crash leaves an open transaction. The next producer with
+   the same id aborts it, or the transaction timeout does. Readers wait until then.
+5. ``flush``: every record is acknowledged, or the step is aborted and its records are pending again.
+6. ``send_offsets`` of every own partition, with the membership of 1. The broker refuses it if the partitions have moved
+   to another signer. The metadata carries the claims for the other signers.
+7. ``commit``: output and offsets become visible together. If no answer comes, the worker restarts from the committed
+   offsets: those of this step, or those of the step before.
 
-A signer that signs nothing commits its claims every second, by the same transaction without messages. One that owns
-every partition needs no view of others, and commits nothing while it is idle.
+A signer that signs nothing commits its claims every second, by the same transaction without messages. A signer that
+owns every partition does not read claims, and commits nothing while it is idle.
 
-**Where a partition starts.** At its committed offset. The first start of a group commits the offsets of all partitions
-in one transaction, before anything is signed; the owner of the lowest partition does it, so that two members never do.
-Hence a partition without an offset in a group that has offsets for others was added later: it starts at its beginning.
+**Where a partition starts.** A partition starts at its committed offset. At the first start of a group, one member
+commits the offsets of all partitions in one transaction, before any member signs. This member is the owner of the
+lowest partition. So if a group has offsets for some partitions, a partition without an offset was added later. It
+starts at its beginning.
 """
 
 from __future__ import annotations
@@ -29,8 +31,9 @@ import time
 from collections.abc import Callable
 
 from stream.pipeline import Signer
-from workers.stages.alignment import RENEW_SECONDS, SPAN_SHARE, Alignment, Step
-from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, start_offset
+from workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
+from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records
+from workers.stages.starts import committed_start
 from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
 from workers.telemetry.observer import Observer, stage
 from workers.transport.protocol import (
@@ -47,11 +50,11 @@ from workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 
-# While records wait for other partitions, their owners' claims are read this often.
+# The interval of reading the claims of other owners, while records wait for their partitions.
 ALIGN_SECONDS = 0.05
-# The records at hand come to this many steps, so that one can be taken while the client fetches for the next.
+# The pending records fill up to this many steps: one step is signed while the client fetches the next.
 _HAND_STEPS = 2
-# However much is at hand, a poll takes this part of a step: a partition that holds back the others must come.
+# A poll always has room for this fraction of a step: the records of a partition that holds back the others must arrive.
 _ROOM_RECORDS_SHARE, _ROOM_BYTES_SHARE = 4, 16
 _MILLISECONDS = 1e3
 
@@ -72,18 +75,18 @@ class SignWorker:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
         self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
-        span_ms = SPAN_SHARE * plan.config.lateness_seconds * _MILLISECONDS
+        span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
         self.running: set[int] = set()
         self.joined = False
         self.aborted_in_row = 0
         self._warned = False
-        self._refused = -1  # the last partition whose start could not be had
+        self._refused = -1  # the last partition whose start was not available
         self._paused: set[int] = set()
         self._committed_at: float | None = None
-        self._has_moved = True  # partitions came or went since their number was asked for
-        self._is_behind = False  # the last step left records at hand
+        self._has_moved = True  # partitions were assigned or revoked since their number was read
+        self._is_behind = False  # the last step left records pending
 
     @property
     def ready(self) -> bool:
@@ -105,23 +108,23 @@ class SignWorker:
             self._look(polled.membership)
             aborted = self.aborted_in_row
             signed = self._step(records_max, polled.membership)
-            if self.aborted_in_row <= aborted:  # else the step is what has to be tried again
+            if self.aborted_in_row <= aborted:  # else the step is retried
                 self._renew(polled.membership)
         self._hold(records_max)
         return signed
 
     def waiting_records(self) -> dict[int, int]:
-        """Return how many records are polled and not signed, of each partition that has some."""
+        """Return the number of polled records that are not signed, by partition; partitions without any are absent."""
         return self.alignment.held()
 
     def observe(self) -> None:
-        """Report how far the partitions are apart, and how long records wait for others."""
+        """Report the lag between partitions, and how long records wait for other partitions."""
         for partition, seconds in self.alignment.behind_seconds(self.clock() * _MILLISECONDS).items():
             self.observer.set("align_behind_seconds", seconds, str(partition))
         self.observer.set("align_wait_seconds", self.alignment.wait_seconds(self.now()))
 
     def _poll(self, timeout_seconds: float, records_max: int) -> Polled:
-        """Poll, as long as what is at hand allows; what came joins it."""
+        """Poll if there is room for more records, and add the records to the pending ones."""
         alignment = self.alignment
         records_left = _HAND_STEPS * records_max - sum(alignment.held().values())
         bytes_left = self.plan.step_bytes_max - alignment.hand_bytes
@@ -131,7 +134,7 @@ class SignWorker:
             timeout_seconds = 0.0
         elif alignment.is_holding:
             timeout_seconds = min(timeout_seconds, ALIGN_SECONDS)
-            if alignment.dry():  # do not wait for more than the first record of what holds back the rest
+            if alignment.dry():  # return as soon as the first record arrives
                 self._take_in(self.consumer.poll(timeout_seconds, 1, bytes_max))
                 timeout_seconds = 0.0
         polled = self.consumer.poll(timeout_seconds, records_max, bytes_max)
@@ -139,7 +142,7 @@ class SignWorker:
         return polled
 
     def _take_in(self, polled: Polled) -> None:
-        """Follow what a poll brought: partitions that went and came, and records."""
+        """Apply the result of a poll: revoked and assigned partitions, then records."""
         at = self.now()
         gone = set(polled.revoked)
         self.joined = polled.membership.generation >= 0
@@ -152,7 +155,7 @@ class SignWorker:
         self.alignment.see(self.consumer.positions(), self.consumer.ends(), at)
 
     def _begin_waiting(self, membership: Membership) -> None:
-        """Start the partitions whose place is known; those where it is not yet are asked for in the next turn."""
+        """Start the partitions whose position is known; the next turn asks again for the others."""
         for partition in in_turns(self.waiting, self._refused):
             try:
                 committed = self._start(partition, membership)
@@ -168,42 +171,25 @@ class SignWorker:
             self.running.add(partition)
 
     def _start(self, partition: int, membership: Membership) -> Committed | None:
-        """Where to begin in a partition, as the module says; ``None`` while another member has to decide it.
-
-        Raises ``ConfigError`` when the group has no offset and no start is given: no silent beginning or end.
-        """
-        topic = self.plan.topics.documents
-        committed = self.consumer.committed(partition)
-        if committed is not None:
-            return committed
-        # In this order: if the first start happens in between, the second answer has it.
-        others = self.transport.group_offsets(membership.group, topic)
-        committed = self.consumer.committed(partition)
-        bounds = self.transport.bounds(topic)
-        if committed is not None or partition not in bounds:
-            return committed
-        if others:
-            first = {partition: Committed(bounds[partition][0], "")}
-        else:
-            first = {each: Committed(start_offset(lambda: bounds, each, self.plan.start), "") for each in bounds}
-            if partition != min(bounds):
-                return None
-        transact(self.producer, [], topic, first, membership, self.observer)
-        return first[partition]
+        """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
+        return committed_start(
+            self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start, "",
+            membership, self.observer,
+        )  # fmt: skip
 
     def _look(self, membership: Membership) -> None:
-        """See what the other signers have committed: after each commit, and often while records wait."""
+        """Read what the other signers have committed: after each commit, and often while records wait."""
         alignment, topic = self.alignment, self.plan.topics.documents
         if self._has_moved:
             alignment.partitions = frozenset(range(self.transport.partitions(topic)))
             self._has_moved = False
         due = ALIGN_SECONDS if alignment.is_holding else RENEW_SECONDS
         if not alignment.is_alone and self.now() - alignment.looked_at >= due:
-            at = self.now()  # before the question: what it does not show may have been committed since
+            at = self.now()  # before the request: a commit that the answer does not show is later than this
             alignment.look(self.transport.group_offsets(membership.group, topic), at)
 
     def _step(self, records_max: int, membership: Membership) -> int:
-        """Sign and publish what may be signed now; returns how many records that was."""
+        """Sign and publish the records that may be signed now; returns their number."""
         now_seconds = self.clock()
         step = self.alignment.take(
             records_max, self.plan.step_bytes_max, now_seconds * _MILLISECONDS, self.now()
@@ -220,7 +206,7 @@ class SignWorker:
         return len(step.records)
 
     def _warn_of_names(self, misnamed: int) -> None:
-        """Say once that removals will not find some documents."""
+        """Warn once that removals will not find some documents."""
         if misnamed and not self._warned:
             self._warned = True
             _log.warning(
@@ -230,14 +216,14 @@ class SignWorker:
             )
 
     def _renew(self, membership: Membership) -> None:
-        """Commit the claims alone, when nothing else was committed for a while and another signer may wait for them."""
+        """Commit only the claims, if there was no commit for a while and another signer may wait for them."""
         if self.alignment.is_alone or not self.alignment.lanes:
             return
         if self._committed_at is None or self.now() - self._committed_at >= RENEW_SECONDS:
             self._commit([], membership, Step([], [], 0, {}), RENEWED)
 
     def _commit(self, messages: list[Message], membership: Membership, step: Step, outcome: str = COMMITTED) -> bool:
-        """Publish with the offsets of all own partitions; false if it is known that nothing happened."""
+        """Publish with the offsets of all own partitions; returns false if the transaction was aborted."""
         offsets = self.alignment.commits(round(self.clock() * _MILLISECONDS))
         topic = self.plan.topics.documents
         try:
@@ -253,7 +239,7 @@ class SignWorker:
         return True
 
     def _hold(self, records_max: int) -> None:
-        """Stop taking records of partitions of which enough are at hand, and take those of the others."""
+        """Pause the partitions that have enough pending records, and resume the others."""
         share = max(1, len(self.running))
         full = self.alignment.full(max(1, _HAND_STEPS * records_max // share), self.plan.step_bytes_max // share)
         if full - self._paused:

@@ -30,9 +30,9 @@ from workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_o
 from workers.topics.names import Topics
 from workers.transport.protocol import Record
 
-# Bytes of a message of bands at most: well below the megabyte that brokers take by default.
+# Maximum bytes of a message of ``bands``: well below the default limit of brokers, one megabyte.
 MESSAGE_BYTES_MAX = 512 << 10
-# Bytes of removed ids in addition, at most: the sum, with one item or id too many, is still below.
+# Maximum bytes of removed ids in addition. The sum stays below the limit, even with one item or id too many.
 REMOVED_BYTES_MAX = 256 << 10
 _MILLISECONDS = 1e3
 # First offset and end of each partition of a topic.
@@ -47,7 +47,7 @@ class SignPlan(NamedTuple):
     topics: Topics
     partitions: int  # of bands
     dead_partitions: int
-    skew_seconds: float  # how far an event time may lie ahead of its record's
+    skew_seconds: float  # how far an event time may lie ahead of the time of its record
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     step_bytes_max: int = STEP_BYTES_MAX
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
@@ -74,9 +74,9 @@ class Signings(NamedTuple):
 
 
 class _Segment(NamedTuple):
-    """Documents, then removals of ids; ``rows`` says which records the documents are. So a document may meet an earlier
-    one whose removal stood before it in the same poll, as it may when the two come by different partitions; what is
-    kept is the order of what concerns one id."""
+    """Documents, then removals of ids; ``rows`` are the indices of the documents among the records. A document may be
+    paired with an earlier document whose removal came before it in the same poll. The same happens when document and
+    removal come from different partitions. Only the order of the records of one id is preserved."""
 
     documents: list[Document]
     rows: list[int]
@@ -102,11 +102,11 @@ def sign_records(
     now_seconds: float = math.inf,
     starts: Mapping[int, int] | None = None,
 ) -> Signings:
-    """Sign records of ``documents``: return everything to send; deterministic, no input or output.
+    """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
-    A time far ahead of its record's is moved back, that of a record without a time when it is far ahead of
-    ``now_seconds``; a document is refused when neither it nor its record has a time. ``starts`` are the offsets up to
-    which earlier steps read each partition, by default those of its first record here.
+    An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
+    the limit. A document is refused if neither it nor its record has a time. ``starts`` are the offsets up to which
+    earlier steps read each partition; by default, the offset of its first record here.
     """
     messages: list[Message] = []
     refused: dict[str, int] = {}
@@ -164,8 +164,8 @@ def _segments(
     now_seconds: float,
     rows: StepRows,
 ) -> tuple[list[_Segment], int, int]:
-    """Records in order, split where an id comes again after its removal; how many times were clamped; and how many
-    documents have an id that is not the key of their message."""
+    """Return the records in order, split where an id returns after its removal; the number of clamped times; and the
+    number of documents whose id is not the key of their message."""
     segments = [_Segment([], [], {})]
     clamped = misnamed = 0
     for row, record in enumerate(records):
@@ -226,7 +226,7 @@ def _add_contents(
 
 
 def _band_messages(contents: list[list[BandMessage]], plan: SignPlan, rows: StepRows) -> Iterator[Message]:
-    """Make the messages of each partition: one at least, so that every partition learns how far the step has come."""
+    """Make the messages of each partition. Each partition gets at least one, which carries the progress of the step."""
     fingerprint = plan.config.signing_fingerprint
     nothing = BandMessage(empty_batch(plan.config.plan.width), [])
     for partition, made in enumerate(contents):
@@ -259,7 +259,7 @@ def _split_removed(removed: list[bytes]) -> list[list[bytes]]:
 
 
 def _no_removal(key: bytes | None, id_bytes_max: int) -> str | None:
-    """Why the key of a tombstone names no id that can have been taken, or ``None``."""
+    """Return why the key of a tombstone cannot be the id of an accepted document, or ``None``."""
     if key is None:
         return "no_id"
     if _as_text(key) is None:

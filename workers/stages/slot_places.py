@@ -1,7 +1,7 @@
 """The places of the documents in a table, by slot: eight bytes a slot, in pages that follow the window.
 
-Slots are numbered in order of arrival and never change their place, so an undone step needs no undo here: the next step
-writes its places over those of the undone one.
+Slots are numbered in order of arrival and never change their place, so this column needs no undo: after an undone step,
+the next step overwrites its places.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _PAGE_BITS = 12
 
 
 class SlotPlaces:
-    """A column next to a table; slots are put in order, and those before the window are released."""
+    """A column of places next to a table. Slots are set in order; slots before the window are released."""
 
     def __init__(self) -> None:
         self._pages = Pages(_PAGE_BITS)
@@ -28,11 +28,11 @@ class SlotPlaces:
         self._places[self._pages.at(np.arange(first, first + len(places)))] = places
 
     def of(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the places of kept slots, ``int64[m]``."""
+        """Return the places of slots that are not released, ``int64[m]``."""
         return self._places[self._pages.at(slots)]
 
     def release(self, oldest: int) -> None:
-        """Give back the pages of slots below ``oldest``."""
+        """Free the pages of slots below ``oldest``."""
         self._pages.release(oldest)
 
     @property

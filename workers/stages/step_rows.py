@@ -1,7 +1,7 @@
-"""What a step of a signer read: the place and the fate of each record, in the order of the step.
+"""The records of a signer's step: the place of each, and whether it was added, removed or refused.
 
-Progress says of which partitions of ``documents`` the step read which offsets, from where the step before it ended. So
-progress of consecutive steps meets without a hole, although control records leave gaps between the records.
+Progress lists, by partition of ``documents``, the offsets that the step read, from the end of the step before. So the
+progress of consecutive steps has no holes, although control records leave gaps between offsets.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from workers.transport.protocol import Record
 
 
 class StepRows:
-    """The rows of a step. What is neither added nor removed was refused."""
+    """The rows of a step. A record that is neither added nor a removal was refused."""
 
     def __init__(self, records: Sequence[Record], starts: Mapping[int, int]) -> None:
         self._records = records
@@ -36,13 +36,13 @@ class StepRows:
         self.progress = _progress(records, partitions, offsets, starts)
 
     def add(self, rows: npt.NDArray[np.int64], batch: Batch) -> npt.NDArray[np.int64]:
-        """Note that these records are the documents of a batch; returns their places."""
+        """Mark these records as the documents of a batch; returns their places."""
         self._batches.append((rows, batch))
         self.stream_time = int(batch.times.max(initial=self.stream_time))
         return self._places[rows]
 
     def remove(self, row: int, id_: bytes) -> None:
-        """Note that a record removes an id."""
+        """Mark a record as the removal of an id."""
         self._kinds[row] = REMOVAL
         self._ids[row] = id_
 
@@ -72,7 +72,7 @@ def _progress(
     offsets: npt.NDArray[np.int64],
     starts: Mapping[int, int],
 ) -> npt.NDArray[np.int64]:
-    """Partition, first offset and end of what was read, ``int64[k, 3]``."""
+    """Return partition, first offset and end of the read offsets, ``int64[k, 3]``."""
     distinct, firsts = np.unique(partitions, return_index=True)
     ends = np.full(int(distinct.max(initial=-1)) + 1, -1)
     np.maximum.at(ends, partitions, offsets + 1)

@@ -1,16 +1,16 @@
 """The transaction of a step, the same for every worker, in the only order that loses nothing.
 
 1. ``begin``; 2. ``send`` everything; 3. ``flush``: everything is acknowledged; 4. ``send_offsets`` with the membership
-of the poll that returned the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` describes the
-effect of a crash after each call; ``workers.transport.kafka.producer`` describes the client's other orders.
+   of the poll that returned the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` describes
+   the effect of a crash after each call; ``workers.transport.kafka.producer`` describes other orders that the client
+   allows.
 
-A step is bounded in records, by the poll, and in bytes: what it holds in memory at once, and what it sends. A matcher
-bounds its pairs as well. The client keeps some kilobytes for each record until the broker has it, and each flush has a
+The poll bounds the records of a step. The bytes that a step holds in memory and sends are bounded too, and so are the
+pairs of a matcher. The client keeps some kilobytes for each record until the broker has it, and each flush has a
 deadline, so a step is sent and flushed in slices of ``_FLUSH_MESSAGES``.
 
-A step has one of three outcomes. It is committed. It is known not to be committed (``AbortedError``: undo, seek back,
-continue). Or the outcome is unknown, or another process has taken over (``OutcomeUnknownError``, ``FencedError``:
-restart from the log).
+A step has one of three outcomes. It is committed. It is aborted (``AbortedError``: undo, seek back, continue). Or its
+outcome is unknown, or another process has taken over (``OutcomeUnknownError``, ``FencedError``: restart from the log).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from workers.transport.protocol import (
     TransportError,
 )
 
-# Outcomes of a transaction that was committed: a step, or what is known already, which is no progress.
+# Outcomes of a committed transaction: a step, or a renewal of known offsets, which is no progress.
 COMMITTED, RENEWED = "committed", "renewed"
 # Error of a failed transaction -> its outcome in the metrics.
 _OUTCOMES: dict[type[TransportError], str] = {
@@ -44,12 +44,12 @@ _OUTCOMES: dict[type[TransportError], str] = {
 }
 
 
-# Records that are sent before a flush waits for them: larger slices are no faster.
+# Records sent between two flushes: larger slices are no faster.
 _FLUSH_MESSAGES = 4_000
 
 
 class Message(NamedTuple):
-    """A record to send; without a time it gets the time of its sending."""
+    """A record to send; without a time, the producer sets the present time."""
 
     topic: str
     partition: int
@@ -79,7 +79,8 @@ def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
 
 
 def in_turns(waiting: Collection[int], last: int) -> list[int]:
-    """Order waiting partitions for requests: those after ``last``, the last one that failed, come first."""
+    """Order waiting partitions for requests: partitions after ``last`` come first. ``last`` is the last partition that
+    failed."""
     return sorted(waiting, key=lambda partition: (partition <= last, partition))
 
 
@@ -95,10 +96,9 @@ def transact(
 ) -> None:
     """Publish ``messages`` and commit ``offsets`` of ``topic`` as one transaction, or raise and publish nothing.
 
-    ``outcome`` is its outcome in the metrics when it is committed. ``more_offsets`` are those of topics that the member
-    reads without the group, by topic.
-    Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any failure, also of
-    ``begin`` and ``commit``, the transaction must be aborted before the next one.
+    The metrics count a commit as ``outcome``. ``more_offsets`` are offsets of topics that the member reads without the
+    group, by topic. Raises ``AbortedError``, ``FencedError`` or ``OutcomeUnknownError``; see the module. After any
+    failure, also of ``begin`` and ``commit``, the transaction must be aborted before the next one.
     """
     try:
         _publish(producer, messages, {topic: offsets, **more_offsets}, membership, observer)

@@ -1,1 +1,1 @@
-"""From pairs to verdicts on topics: the linker decides, the filter forwards what is kept."""
+"""From pairs to verdicts on topics: the linker decides, the filter forwards the accepted documents."""

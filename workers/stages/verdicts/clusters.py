@@ -1,12 +1,12 @@
-"""The clusters with two members or more, as ``clusters`` shows them: a compacted topic, keyed by the cluster.
+"""The clusters with at least two members, as records of ``clusters``, a compacted topic keyed by the cluster.
 
 A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``members`` (the original and
 its duplicates), ``earliest`` (the id of the first duplicate), ``original_removed``, ``timestamp`` (the newest of its
 members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it last).
 
-Theory of operation. ``change`` returns what a step changes and changes nothing; ``commit`` applies that. A cluster
-ends, with a record without a value, when stream time has passed its timestamp by window and lateness: no document can
-join it then. A restart reads the topic, and applies the verdicts of the window that are newer than a record.
+Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
+ends when stream time exceeds its timestamp by window and lateness: no document can join it then. A record without a
+value marks the end. A restart reads the topic, and applies the verdicts of the window that are newer than a record.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Cluster(NamedTuple):
 
 
 class _Members(NamedTuple):
-    """Decided arrivals, as ``Decision`` and ``DecidedRows`` have them."""
+    """Decided arrivals: the columns that ``Decision`` and ``DecidedRows`` share."""
 
     rows: ArrivalRows
     statuses: npt.NDArray[np.uint8]
@@ -50,16 +50,16 @@ class _Members(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """Clusters after a step, by place; ``None`` for one that ends."""
+    """Clusters after a step, by place; ``None`` for a cluster that ends."""
 
     clusters: dict[int, _Cluster | None]
 
     def sizes(self) -> list[int]:
-        """Members of each changed cluster that goes on."""
+        """Number of members of each changed cluster that does not end."""
         return [cluster.members for cluster in self.clusters.values() if cluster is not None]
 
     def messages(self) -> Iterator[tuple[bytes, bytes | None]]:
-        """Key and value of each record."""
+        """Return key and value of each record."""
         for place, cluster in self.clusters.items():
             name = place_name(place)
             yield name.encode(), None if cluster is None else _encode(name, cluster)
@@ -102,7 +102,7 @@ class Clusters:
                     del self._by_id[before.id]
 
     def restore(self, records: Iterable[Record], decided: DecidedRows) -> None:
-        """Begin with the records of the topic, and with the verdicts that are newer than them."""
+        """Start from the records of the topic, and apply the verdicts that are newer than a record."""
         found: dict[bytes, bytes | None] = {}
         for record in records:
             if record.key is not None:
@@ -120,7 +120,8 @@ class Clusters:
         self.commit(Changed(self._join(members)))
 
     def _join(self, members: _Members) -> dict[int, _Cluster | None]:
-        """The clusters with new members or removed originals; what a cluster knows already changes nothing."""
+        """Return the clusters with new members or removed originals. Members that a cluster already counts change
+        nothing."""
         changed: dict[int, _Cluster | None] = {}
         rows, statuses, clusters, numbers, original_ids, original_times = members
         for i in np.flatnonzero((statuses == DUPLICATE) | (statuses == UNCHANGED) | (statuses == REMOVED)).tolist():

@@ -1,7 +1,7 @@
-"""Columns of the decided documents in the window that the decisions themselves do not keep: rows by place, and ids.
+"""Columns of the decided documents that ``stream.verdicts.decisions`` does not hold: rows by place, and ids.
 
-Rows are numbered in order of arrival, as in ``stream.verdicts.decisions``. Both structures add at the new end, let the
-old end go with the window, and can cut the new end off when a step is undone.
+Rows are numbered in order of arrival, as in ``stream.verdicts.decisions``. Both structures append at the new end,
+release the old end with the window, and truncate the new end when a step is undone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from workers.topics.places import offsets_of, partitions_of
 
-# Ids are kept in chunks of at least this many rows: smaller ones would cost more than the ids in them.
+# Ids are kept in chunks of at least this many rows: a smaller chunk would cost more than its ids.
 _CHUNK_ROWS = 4_096
 _Longs = npt.NDArray[np.int64]
 
@@ -63,7 +63,7 @@ class RowsByPlace:
             self._lanes.setdefault(partition, _Lane()).add(offsets_of(places[rows]), numbers[rows])
 
     def find(self, places: _Longs) -> _Longs:
-        """Return the number of each place, -1 for one that has no row in the window."""
+        """Return the number of each place, -1 for a place without a row in the window."""
         out, partitions = np.full(len(places), -1), partitions_of(places)
         for partition in np.unique(partitions).tolist():
             rows = partitions == partition
@@ -72,12 +72,12 @@ class RowsByPlace:
         return out
 
     def cut(self, end: int) -> None:
-        """Take away the rows from number ``end`` on."""
+        """Remove the rows from number ``end`` on."""
         for lane in self._lanes.values():
             lane.end = lane.start + int(np.searchsorted(lane.numbers[lane.start : lane.end], end))
 
     def release(self, first: int) -> None:
-        """Let the rows below number ``first`` go."""
+        """Release the rows below number ``first``."""
         for lane in self._lanes.values():
             lane.start += int(np.searchsorted(lane.numbers[lane.start : lane.end], first))
 
@@ -94,7 +94,7 @@ class _Chunk:
 
 
 class IdsByRow:
-    """Number of the row -> id, the bytes of the id and eight more a document."""
+    """Number of the row -> id; the memory is the bytes of the id and eight more for each document."""
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
@@ -125,7 +125,7 @@ class IdsByRow:
         return out
 
     def cut(self, end: int) -> None:
-        """Take away the rows from number ``end`` on."""
+        """Remove the rows from number ``end`` on."""
         while self._chunks and self._chunks[-1].first >= end:
             self._chunks.pop()
         if self._chunks and self._chunks[-1].end > end:
@@ -134,7 +134,7 @@ class IdsByRow:
             last.ids = last.ids[: last.starts[-1]]
 
     def release(self, first: int) -> None:
-        """Let the rows below number ``first`` go."""
+        """Release the rows below number ``first``."""
         gone = 0
         while gone < len(self._chunks) and self._chunks[gone].end <= first:
             gone += 1

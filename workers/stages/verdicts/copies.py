@@ -1,11 +1,12 @@
-"""Pairs that count for a copy of the document that they name.
+"""Pairs that also count for copies of the documents that they name.
 
 A matcher links a copy to the copy before it, in the order of its own log, and pairs only the newest copy with other
-contents. If arrivals are y, x1, x2 (two copies) and the log is x2, y, x1, then the pair is (x2, y), and none says that
-x1 is near y. But pairs are pairs of contents: (x2, y) counts for x1 as well.
+contents. Suppose that the arrivals are y, x1, x2, where x1 and x2 are copies, and that the log is x2, y, x1. Then the
+pair is (x2, y), and no pair names x1 and y. But a pair is a pair of contents, so (x2, y) counts for x1 as well.
 
 A pair counts for a copy that arrived before one of its two documents, if the matcher found the pair before it passed
-the copy. So a verdict depends on the logs alone, and not on how far they have been read, nor on steps.
+the copy. So a verdict depends only on the logs. It does not depend on how far they are read, or on the division into
+steps.
 """
 
 from __future__ import annotations
@@ -27,20 +28,19 @@ _Longs = npt.NDArray[np.int64]
 
 
 class Pool(NamedTuple):
-    """m pairs that wait, with the partition and the offset in ``links`` of the record that each came in
-    (``int64[m]``)."""
+    """m waiting pairs, each with the partition and the offset of its record in ``links`` (``int64[m]``)."""
 
     links: Links
     bands: _Longs
     offsets: _Longs
 
     def at(self, rows: npt.NDArray[np.generic]) -> Pool:
-        """Return some pairs: their numbers, or which of all."""
+        """Return a selection of pairs, by index or by mask."""
         return Pool(self.links.at(rows), self.bands[rows], self.offsets[rows])
 
 
 def join_pools(parts: list[Pool]) -> Pool:
-    """Return the pairs of all parts, one after the other; at least one part."""
+    """Concatenate the pairs of at least one part."""
     if len(parts) == 1:
         return parts[0]
     links, bands, offsets = zip(*parts, strict=True)
@@ -71,14 +71,14 @@ def found_by_copies(
     Args:
         pool: the pairs that waited before the step.
         rows: the arrivals of the step.
-        numbers: ``int64[n]``, the number that each arrival gets as a row, -1 for what is no document.
-        by_place: the rows by place, those of the step included.
+        numbers: ``int64[n]``, the row number of each arrival, -1 if it is not a document.
+        by_place: the rows by place, including the rows of the step.
         decisions: what was decided before the step.
         watermarks: where each partition of ``bands`` has passed the documents of the step.
 
     Returns:
-        The pairs, with the number of the newest row that was decided before and has the other content; that of the
-        named document if it was.
+        The pairs. Each has the number of the named document if it was decided before, else the number of the newest row
+        decided before that has the other content.
     """
     documents = np.flatnonzero(numbers >= 0)
     documents = documents[np.argsort(rows.contents[documents], kind="stable")]
@@ -128,7 +128,7 @@ def _newest(
     documents: _Longs,
     decisions: Decisions,
 ) -> int:
-    """The newest row of a content that was decided before a row of the step, -1 for none."""
+    """Return the newest row of a content that was decided before a row of the step, -1 if there is none."""
     first, end = np.searchsorted(contents, content, "left"), np.searchsorted(contents, content, "right")
     before = documents[first:end][documents[first:end] < row]
     if len(before):

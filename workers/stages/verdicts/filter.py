@@ -1,21 +1,21 @@
-"""The filter: verdicts in, the documents that are kept out, byte for byte, one transaction a step.
+"""The filter: verdicts in, accepted documents out, byte for byte, one transaction a step.
 
-The group of filters reads ``verdicts``; partition s of ``documents`` is read next to it, by offset. What is kept goes
-to the same partition of ``documents.unique`` with the same key, value, headers and time; a removal goes there too, as
-the tombstone that it was. States of a partition: *waiting* (assigned, without position), *running*, *revoked* (what is
-at hand is dropped).
+The group of filters reads ``verdicts``; partition s of ``documents`` is read next to it, by offset. An accepted
+document goes to the same partition of ``documents.unique``, with the same key, value, headers and time. A removal goes
+there too, as the same tombstone. States of a partition: *waiting* (assigned, without position), *running*, *revoked*
+(its pending records are dropped).
 
 A step, and the effect of a crash after each part:
 
 1. ``poll`` verdicts, for the membership, and documents. *A crash loses nothing: both are read again.*
 2. Join the two by offset. *A crash loses nothing.*
-3. ``transact``: the documents, and the offsets of ``verdicts``; their metadata is how many verdicts of the record there
-   are done. *Visible together or not at all.*
+3. ``transact``: the documents, and the offsets of ``verdicts``. The metadata is the number of processed verdicts of the
+   record at the offset. *They become visible together, or not at all.*
 
-After an abort, the partitions of the step start again at what is committed.
+After an abort, the partitions of the step restart at their committed offsets.
 
-A document that is wanted and not in the log was deleted by retention: the worker stops, unless ``allow_gap`` passes it
-over and counts it.
+If a wanted document is not in the log, retention has deleted it. The worker then stops; with ``allow_gap`` it skips the
+document and counts it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import orjson
 
 from stream.errors import ConfigError
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.signer import start_offset
+from workers.stages.starts import committed_start
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.names import Topics
@@ -48,25 +48,25 @@ from workers.transport.protocol import (
 )
 
 _METADATA_VERSION = 1
-# Documents of a step at most: a second of the producer.
+# Maximum documents of a step: the producer sends them in about a second.
 _STEP_DOCUMENTS_MAX = 20_000
-# Verdicts of a partition at hand, about, before no more of them are read.
+# A partition with about this many pending verdicts is paused.
 _HAND_VERDICTS_MAX = 50_000
 
 
 class FilterPlan(NamedTuple):
-    """What a filter needs in addition to the records. ``forward``: the statuses of documents that are kept."""
+    """What a filter needs in addition to the records. ``forward``: the statuses of accepted documents."""
 
     topics: Topics
     forward: tuple[str, ...]
-    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
-    allow_gap: bool  # go on without documents that retention has deleted
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
+    allow_gap: bool  # continue without documents that retention has deleted
     step_bytes_max: int = STEP_BYTES_MAX
 
 
 @dataclass
 class _Run:
-    """A record of verdicts: its offset, how many verdicts it has, and row and offset of each wanted document."""
+    """A record of verdicts: its offset, its number of verdicts, and row and offset of each wanted document."""
 
     offset: int
     rows: int
@@ -75,8 +75,8 @@ class _Run:
 
 @dataclass
 class _Lane:
-    """A running partition: what is at hand of verdicts and of documents. ``row``: done rows of the record at
-    ``offset``, which is the first of ``runs`` or the next one to come."""
+    """A running partition with its pending verdicts and documents. ``row`` is the number of processed rows of the
+    record at ``offset``. This record is the first of ``runs``, or the next to arrive."""
 
     offset: int
     row: int
@@ -91,14 +91,14 @@ class _Lane:
         return next((run.wanted[0][1] for run in self.runs if run.wanted), None)
 
     def end_run(self) -> None:
-        """Note that a record of verdicts is done."""
+        """Remove a processed record of verdicts."""
         run = self.runs.popleft()
         self.offset, self.row = run.offset + 1, 0
         self.verdicts -= run.rows
 
     def next_document(self, position: int) -> Record | int | None:
-        """Return the next wanted document of the first run; its offset if it is not in the log; ``None`` if it is on
-        its way. ``position`` is that of the reader."""
+        """Return the next wanted document of the first run; its offset if it is not in the log; ``None`` if it has not
+        arrived yet. ``position`` is the position of the reader."""
         run = self.runs[0]
         row, offset = run.wanted[0]
         while self.hand and self.hand[0].offset < offset:
@@ -134,7 +134,7 @@ class FilterWorker:
         self.waiting: set[int] = set()
         self._lanes: dict[int, _Lane] = {}
         self._paused: set[int] = set()
-        self._refused = -1  # the last partition whose committed offset could not be had
+        self._refused = -1  # the last partition whose committed offset was not available
 
     @property
     def ready(self) -> bool:
@@ -147,7 +147,7 @@ class FilterWorker:
         return set(self._lanes)
 
     def waiting_records(self) -> dict[int, int]:
-        """Return how many records of verdicts are at hand, of each partition that has some."""
+        """Return the number of pending records of verdicts, by partition; partitions without any are absent."""
         return {partition: len(lane.runs) for partition, lane in self._lanes.items() if lane.runs}
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
@@ -169,11 +169,13 @@ class FilterWorker:
                 self._take_run(record)
         for partition in in_turns(self.waiting, self._refused):
             try:
-                self._assign(partition, polled.membership)
+                committed = self._start(partition, polled.membership)
             except (UnreachableError, AbortedError):
+                committed = None
+            if committed is None:
                 self._refused = partition
                 break
-            self.waiting.remove(partition)
+            self._assign(partition, committed)
         read = self._read(timeout_seconds, records_max)
         done = 0 if polled.is_joining else self._step(polled.membership)
         self._hold()
@@ -183,14 +185,16 @@ class FilterWorker:
         """Free the reader; never raises."""
         self.reader.close()
 
-    def _assign(self, partition: int, membership: Membership) -> None:
-        """Start a partition at what is committed; commit the requested start if there is nothing."""
-        topic = self.plan.topics.verdicts
-        committed = self.consumer.committed(partition)
-        if committed is None:
-            offset = start_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
-            committed = Committed(offset, _encode(0))
-            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+    def _start(self, partition: int, membership: Membership) -> Committed | None:
+        """Return where a partition begins: at its first verdict if it was added after the group began."""
+        return committed_start(
+            self.transport, self.consumer, self.producer, self.plan.topics.verdicts, partition, self.plan.start,
+            _encode(0), membership, self.observer,
+        )  # fmt: skip
+
+    def _assign(self, partition: int, committed: Committed) -> None:
+        """Start a partition at its committed offset."""
+        self.waiting.remove(partition)
         self._lanes[partition] = _Lane(committed.offset, _decode(committed))
         self.consumer.seek(partition, committed.offset)
         self.consumer.resume([partition])
@@ -201,13 +205,13 @@ class FilterWorker:
             self._follow({})
 
     def _follow(self, starts: dict[int, int]) -> None:
-        """Read documents of the placed partitions on, and of these from the given offsets."""
+        """Continue to read documents of the placed partitions, and of others from the offsets in ``starts``."""
         positions = self.reader.positions()
         placed = {s: positions[s] for s, lane in self._lanes.items() if lane.is_placed and s in positions}
         self.reader.follow({**placed, **starts})
 
     def _take_run(self, record: Record) -> None:
-        """Take in a record of verdicts: what of it is wanted and not done."""
+        """Queue the wanted documents of a record of verdicts that are not processed yet."""
         lane = self._lanes[record.partition]
         lines = parse_run(record.value)
         skipped = lane.row if not lane.runs and record.offset == lane.offset else 0
@@ -217,7 +221,7 @@ class FilterWorker:
         lane.verdicts += len(lines)
 
     def _read(self, timeout_seconds: float, records_max: int) -> int:
-        """Read documents where some are wanted; returns how many came."""
+        """Read documents of the partitions that want some; returns the number of records."""
         starts = {}
         for partition, lane in self._lanes.items():
             wanted = lane.wanted()
@@ -244,13 +248,13 @@ class FilterWorker:
         return len(found)
 
     def _has(self, partition: int) -> bool:
-        """Whether the documents at hand reach beyond the wanted ones."""
+        """Whether all wanted documents of a partition have arrived."""
         lane = self._lanes[partition]
         last = next((run.wanted[-1][1] for run in reversed(lane.runs) if run.wanted), -1)
         return bool(lane.hand) and lane.hand[-1].offset >= last
 
     def _step(self, membership: Membership) -> int:
-        """Forward what is at hand of what is wanted; returns how many documents that is."""
+        """Forward the wanted documents that have arrived; returns their number."""
         messages: list[Message] = []
         offsets: dict[int, Committed] = {}
         positions = self.reader.positions()
@@ -303,7 +307,7 @@ class FilterWorker:
             )
 
     def _hold(self) -> None:
-        """Read no more verdicts of partitions that have enough at hand."""
+        """Pause the partitions with enough pending verdicts."""
         full = {partition for partition, lane in self._lanes.items() if lane.verdicts >= _HAND_VERDICTS_MAX}
         if full - self._paused:
             self.consumer.pause(sorted(full - self._paused))
@@ -317,7 +321,8 @@ def _encode(row: int) -> str:
 
 
 def _decode(committed: Committed) -> int:
-    """The done rows of the record at a committed offset; raises ``ConfigError`` for metadata of another program."""
+    """Return the number of processed rows of the record at a committed offset; raises ``ConfigError`` for metadata of
+    another program."""
     try:
         fields = orjson.loads(committed.metadata)
         if fields["version"] != _METADATA_VERSION:

@@ -1,7 +1,7 @@
-"""What a running linker reads: arrivals as a member of its group, and links next to them, by assignment.
+"""What a running linker reads: ``arrivals`` as a member of its group, and ``links`` by assignment.
 
-``take`` gives both to the state and to the watermarks. ``hold`` stops reading what is far ahead of the watermark; the
-module of the linker says when.
+``take`` adds the records to the state and to the watermarks. ``hold`` pauses partitions that are far ahead of the
+watermark; ``linker`` describes the bounds.
 """
 
 from __future__ import annotations
@@ -47,24 +47,24 @@ class LinkPlan(NamedTuple):
     cluster_partitions: int
     limits: VerdictLimits
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
-    allow_gap: bool  # go on without verdicts that are gone, and without pairs that no matcher reports
+    allow_gap: bool  # continue without deleted verdicts, and without pairs that no matcher reports
     step_bytes_max: int = STEP_BYTES_MAX
     undecided_max: int = UNDECIDED_MAX
 
 
 class Intake:
-    """The readers of a linker, from the moment that it is restored; see the module."""
+    """The readers of a restored linker; see the module."""
 
     def __init__(self, transport: Transport, consumer: Consumer, plan: LinkPlan, observer: Observer) -> None:
         self.transport, self.consumer, self.plan, self.observer = transport, consumer, plan, observer
         self.reader = transport.reader(plan.topics.links)
         self.watermarks = Watermarks(plan.partitions, allow_gap=plan.allow_gap)
-        self.position = 0  # behind the last record of arrivals that was read
+        self.position = 0  # the offset after the last record of arrivals that was read
         self._verdict_partitions = transport.partitions(plan.topics.verdicts)
         self._paused = False
 
     def follow(self, starts: Mapping[int, int], position: int) -> None:
-        """Begin with links from these offsets, and with arrivals from ``position``."""
+        """Begin to read ``links`` at these offsets, and ``arrivals`` at ``position``."""
         self.watermarks = Watermarks(self.plan.partitions, allow_gap=self.plan.allow_gap)
         self.position = position
         self.reader.follow(starts)
@@ -82,10 +82,10 @@ class Intake:
         )
 
     def take(self, state: LinkState, arrivals: list[Record], records_max: int, group: str) -> int:
-        """Take in polled arrivals, and what has come of links; returns how many records.
+        """Add polled arrivals and available links to the state; returns the number of records.
 
-        Raises ``FencedError`` where another member has decided and trimmed what this one would read; ``WireError``,
-        ``UnknownTopicError``, and ``OffsetGoneError`` where pairs are missing that no matcher will report.
+        Raises ``FencedError`` if another member has decided and trimmed the next records; ``OffsetGoneError`` if pairs
+        are missing that no matcher will report; ``WireError``, ``UnknownTopicError``.
         """
         fingerprint = self.plan.config.signing_fingerprint
         try:
@@ -111,7 +111,7 @@ class Intake:
         return len(arrivals) + len(links)
 
     def hold(self, state: LinkState) -> None:
-        """Read no more of what is far ahead."""
+        """Pause the partitions that are far ahead of the watermark."""
         limit = self.plan.undecided_max
         is_full = state.undecided >= limit
         if is_full != self._paused:
@@ -129,7 +129,7 @@ class Intake:
         return self.watermarks.starts(self.reader.positions(), state.decided)
 
     def observe(self, state: LinkState, now_seconds: float) -> None:
-        """Report what waits, and for how long the next verdict has waited for each partition of ``bands``."""
+        """Report the waiting records, and how long the next verdict has waited for each partition of ``bands``."""
         self.observer.set("undecided", state.undecided)
         place, waits = state.next_place(), 0.0
         if place is not None:
@@ -139,14 +139,15 @@ class Intake:
             self.observer.set("watermark_lag_seconds", waits if behind else 0.0, str(bands))
 
     def forget(self) -> None:
-        """Report nothing of partitions any more: another member does."""
+        """Stop reporting partitions: another member reports them."""
         for bands in range(self.plan.partitions):
             self.observer.forget(str(bands))
 
     def _unless_fenced(self, group: str, read: Callable[[], _Read]) -> _Read:
-        """Read; raises ``FencedError`` where records are gone because another member has decided and trimmed them.
+        """Read; raises ``FencedError`` if records are missing because another member has decided and trimmed them.
 
-        A member that slept longer than its session reads on before it learns that its partition has moved.
+        A member that was suspended for longer than its session continues to read until it learns that its partition has
+        moved.
         """
         try:
             return read()
@@ -163,7 +164,7 @@ class Intake:
             raise
 
     def _check_partitions(self, partition: int) -> None:
-        """Refuse documents of a partition that has none in ``verdicts``."""
+        """Raise if a partition of ``documents`` has no partition in ``verdicts``."""
         if partition < self._verdict_partitions:
             return
         topic = self.plan.topics.verdicts

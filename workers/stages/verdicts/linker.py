@@ -2,25 +2,26 @@
 
 The group of linkers reads ``arrivals``, which has one partition: one member works, the others stand by. States:
 
-- *waiting*: assigned, without position. The worker reads what the group has committed.
+- *waiting*: assigned, without position. The worker reads the committed offsets of the group.
 - *restoring*: it reads the verdicts of the window, one stretch at a time between polls.
 - *running*: each turn reads arrivals and links, and decides every arrival that all partitions of ``bands`` have
   processed, in the order of ``arrivals``.
-- *revoked*: everything is dropped; the next owner restores it.
+- *revoked*: the whole state is dropped; the next owner restores it.
 
 A step, and the effect of a crash after each part:
 
 1. ``poll`` arrivals, for the membership, and links. *A crash loses nothing: both are read again.*
 2. Decide inside an open step. *A crash loses nothing.*
-3. ``transact``: verdicts, and offsets of ``arrivals``, ``links`` and ``verdicts``. *Visible together or not at all.*
-4. The step of the decisions is committed. *A crash loses memory only; the next owner restores it.*
+3. ``transact``: verdicts, and offsets of ``arrivals``, ``links`` and ``verdicts``. *They become visible together, or
+   not at all.*
+4. The step of the decisions is committed. *A crash loses only memory; the next owner restores it.*
 
 If the transaction is known to have failed, the step is undone and tried again. If its outcome is unknown, or another
 member has taken over, the worker restarts from what is committed.
 
 **Bounds.** A matcher that is down holds back the watermark. ``arrivals`` is not read while ``undecided_max`` documents
-wait, nor is a partition of ``links`` that is ahead of the watermark by more, except the slowest for the next document:
-so what moves the watermark is always read.
+wait, and a partition of ``links`` is not read while it is ahead of the watermark by more. The exception is the slowest
+partition for the next document: it moves the watermark, so it is always read.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ from workers.transport.protocol import (
     UnreachableError,
 )
 
-# Documents of a step at most: a second of the producer.
+# Maximum documents of a step: the producer sends them in about a second.
 _STEP_ROWS_MAX = 50_000
-# A turn restores for so long before the next poll: the group waits for it.
+# Maximum time of a turn for restoring: the group waits for the next poll.
 _RESTORE_SECONDS = 0.5
-# From the commit to the trim at most. Within it no other member can have taken over: no session is shorter.
+# Maximum time from the commit to the trim. No session is shorter, so no other member can take over before the trim.
 _TRIM_SECONDS_MAX = 1.0
 
 
@@ -92,14 +93,14 @@ class LinkWorker:
         self.state, self.clusters = LinkState(plan.limits), Clusters(plan.limits)
         self._intake = Intake(transport, consumer, plan, observer)
         self._marks = Marks(Mark(0, 0, {}, {}))
-        self._ignored = 0  # pairs that are reported
-        self._largest = 0  # members of a cluster since the last report
+        self._ignored = 0  # ignored pairs that the metrics have counted
+        self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[str, dict[int, int]] = {}
 
     @property
     def ready(self) -> bool:
-        """Whether what is assigned is running."""
+        """Whether the assigned partition is running, if there is one."""
         return not self.waiting and self.restoring is None
 
     def turn(self, timeout_seconds: float, records_max: int) -> int:
@@ -137,7 +138,8 @@ class LinkWorker:
         return [] if self.restoring is None else [PARTITION]
 
     def waiting_records(self) -> dict[int, int]:
-        """Return how many records of arrivals wait for their verdicts, of each partition that has some."""
+        """Return the number of records of arrivals that wait for verdicts, by partition; partitions without any are
+        absent."""
         return {PARTITION: len(self.state.waiting)} if self.state.waiting else {}
 
     def close(self) -> None:
@@ -145,9 +147,10 @@ class LinkWorker:
         self._intake.reader.close()
 
     def trim(self) -> None:
-        """Note a mark, and drop what no restart reads: arrivals that are decided, links below the committed offsets.
+        """Add a mark, and trim the records that no restart reads: decided arrivals, and links below the committed
+        offsets.
 
-        The offsets are committed first, which is refused to a member that lost its partition in its sleep.
+        The offsets are committed first. This commit fails for a member that lost its partition while it was suspended.
         """
         if not self.running:
             return
@@ -170,14 +173,14 @@ class LinkWorker:
                     trimmed.update(before)
 
     def observe(self) -> None:
-        """Report what waits, and how far each partition of ``bands`` has come."""
+        """Report waiting records, and the progress of each partition of ``bands``."""
         if self.running:
             self._intake.observe(self.state, self.clock())
             self.observer.set("cluster_members_max", self._largest)
             self._largest = 0
 
     def _assign(self, membership: Membership) -> None:
-        """Read what the group has committed, and begin to restore; commit the requested start if there is nothing."""
+        """Read the committed offsets of the group, and begin to restore; without any, commit the requested start."""
         topics, group = self.plan.topics, membership.group
         try:
             arrivals = self.consumer.committed(PARTITION)
@@ -186,10 +189,11 @@ class LinkWorker:
                 start = start_offset(lambda: bounds, PARTITION, self.plan.start)
                 arrivals = Committed(start, encode_place(ArrivalsPlace(0, 0, 0, None)))
                 transact(self.producer, [], topics.arrivals, {PARTITION: arrivals}, membership, self.observer)
-            # Before the offsets are read: what is trimmed between the two lies below a later commit, and is no gap.
+            # This read precedes that of the committed offsets. A trim between the two lies below a later commit, and is
+            # no gap.
             firsts = {partition: first for partition, (first, _) in self.transport.bounds(topics.links).items()}
             ends = {s: end for s, (_, end) in self.transport.bounds(topics.verdicts).items()}
-            # After the first answer no transaction of a predecessor is pending: the three agree.
+            # After the first answer no transaction of a predecessor is pending, so the three answers agree.
             verdicts = self.transport.group_offsets(group, topics.verdicts)
             links = self.transport.group_offsets(group, topics.links)
             if self.consumer.committed(PARTITION) != arrivals:
@@ -221,14 +225,14 @@ class LinkWorker:
             )
 
     def _restore(self) -> None:
-        """Restore for a while; at the end, begin to read."""
+        """Restore for ``_RESTORE_SECONDS``; begin to read when the restore is complete."""
         assert self.restoring is not None, "nothing is restored"
         until = self.clock() + _RESTORE_SECONDS
         while True:
             try:
                 found = next(self.restoring)
             except UnreachableError:
-                self.waiting, self.restoring = {PARTITION}, None  # a reader that has failed is at its end
+                self.waiting, self.restoring = {PARTITION}, None  # a reader that has failed returns no more
                 raise
             if found is not None:
                 self.state, self.clusters = found
@@ -240,7 +244,7 @@ class LinkWorker:
                 return
 
     def _step(self, membership: Membership) -> None:
-        """Decide what can be decided, and publish it."""
+        """Decide and publish the arrivals that can be decided."""
         state, topics, watermarks = self.state, self.plan.topics, self._intake.watermarks
         taken = state.take(watermarks.watermark(state.decided), _STEP_ROWS_MAX)
         if taken is None:
@@ -265,7 +269,7 @@ class LinkWorker:
         self._report(taken, decision, changed)
 
     def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
-        """Publish with what is new of the offsets; raises what ``transact`` raises."""
+        """Publish with the offsets that have changed. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
         offset, row, arrivals = state.committed_place(self._intake.position)
         mark = self._marks.oldest(state.decisions.first)

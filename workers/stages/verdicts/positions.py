@@ -1,12 +1,12 @@
-"""What a linker commits: offsets of three topics with their metadata, and from which verdicts a restart restores.
+"""The commit of a linker: offsets of three topics with metadata, and the verdicts from which a restart restores.
 
-The group of linkers commits in ``arrivals`` the first record with an undecided row, in ``links`` where a restart reads
-each partition, and in ``verdicts`` where a restart begins to read what was decided. They are one transaction with the
-verdicts, so they agree.
+The group of linkers commits in ``arrivals`` the first record with an undecided row, in ``links`` the offset at which a
+restart reads each partition, and in ``verdicts`` the offset at which a restart begins to restore. One transaction holds
+all of them and the verdicts, so they agree.
 
-Theory of operation. A *mark* is a moment between two transactions: so many arrivals were decided, and the logs of
-``verdicts`` ended there. Everything decided later stands behind it. The newest mark whose rows have all left the window
-is where a restart may begin; older ones are forgotten.
+Theory of operation. A *mark* is a moment between two transactions. It stores the number of decided arrivals and the
+ends of the logs of ``verdicts``; later decisions are after these ends. A restart may begin at the newest mark whose
+rows have all left the window. Older marks are dropped.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _VERSION = 1
 
 
 class ArrivalsPlace(NamedTuple):
-    """Metadata of the offset in ``arrivals``: decided rows of the record there, decided arrivals in all, the number of
-    the first arrival to restore, and stream time in microseconds or none."""
+    """Metadata of the offset in ``arrivals``: decided rows of the record at the offset, the number of all decided
+    arrivals, the number of the first arrival to restore, and stream time in microseconds or none."""
 
     row: int
     arrivals: int
@@ -34,16 +34,17 @@ class ArrivalsPlace(NamedTuple):
 
 
 class VerdictsPlace(NamedTuple):
-    """Metadata of an offset in ``verdicts``: up to which offset of ``documents`` was decided, after the step and at
-    the mark."""
+    """Metadata of an offset in ``verdicts``: the end of the decided offsets of ``documents``, after the step and at the
+    mark."""
 
     decided: int
     marked: int
 
 
 class Mark(NamedTuple):
-    """``row`` is the number of the next row then, ``arrivals`` that of the next arrival; ``ends`` are those of the logs
-    of ``verdicts``, ``decided`` the offsets of ``documents``, by partition."""
+    """State at a mark. ``row`` and ``arrivals`` are the numbers of the next row and of the next arrival. By partition,
+    ``ends`` are the ends of the logs of ``verdicts``, and ``decided`` the ends of the decided offsets of
+    ``documents``."""
 
     row: int
     arrivals: int
@@ -58,11 +59,11 @@ class Marks:
         self._marks = deque([first])
 
     def add(self, mark: Mark) -> None:
-        """Add a newer one."""
+        """Add a newer mark."""
         self._marks.append(mark)
 
     def oldest(self, row: int) -> Mark:
-        """Return the mark from which rows from number ``row`` on can be restored, and forget those before it."""
+        """Return the newest mark from which all rows from ``row`` on can be restored, and drop older marks."""
         while len(self._marks) > 1 and self._marks[1].row <= row:
             self._marks.popleft()
         return self._marks[0]

@@ -1,4 +1,4 @@
-"""The restore of a linker: what was decided in the window, read from ``verdicts`` in stretches between polls."""
+"""The restore of a linker: it reads the decisions of the window from ``verdicts``, in stretches between polls."""
 
 from __future__ import annotations
 
@@ -31,9 +31,10 @@ def restored(
     *,
     allow_gap: bool,
 ) -> Iterator[Restored | None]:
-    """Read what the committed places name: ``None`` after each stretch, at the end what the last linker held.
+    """Read the verdicts from the committed places on. Yields ``None`` after each stretch, then the state of the last
+    linker.
 
-    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window, unless ``allow_gap`` accepts that.
+    Raises ``OffsetGoneError`` if retention has deleted verdicts of the window and ``allow_gap`` is off.
     """
     place = decode_arrivals_place(arrivals)
     parts: list[DecidedRows] = []
@@ -61,10 +62,10 @@ def restored(
 def _partition(
     transport: Transport, topic: str, partition: int, committed: Committed, allow_gap: bool
 ) -> Iterator[DecidedRows | None]:
-    """The verdicts of one partition from the committed offset to the last that is decided.
+    """Read the verdicts of one partition, from the committed offset to the last decided one.
 
-    The markers of a transaction reach the partitions one after the other. So the last verdict may not be visible yet
-    when its offset is: the log is read again until it is.
+    The markers of a transaction reach the partitions one after the other. So the committed offset may be visible before
+    the last verdict. The log is read again until the verdict is visible.
     """
     place = decode_verdicts_place(committed)
     at, reached = committed.offset, place.marked

@@ -1,17 +1,17 @@
-"""What a linker knows: arrivals and pairs that wait, and the decisions about the documents of the window.
+"""The state of a linker: waiting arrivals and pairs, and the decisions about the documents of the window.
 
-Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest run of them whose documents
-every partition of ``bands`` has processed; ``decide`` decides it inside a step, and ``commit`` or ``undo`` end the step
-after its transaction. The function from the logs of ``arrivals`` and ``links`` to verdicts is deterministic, however
-they are divided into steps:
+Theory of operation. Arrivals wait in the order of their log. ``take`` returns the longest prefix that every partition
+of ``bands`` has processed. ``decide`` decides it inside a step. ``commit`` or ``undo`` ends the step after its
+transaction. The verdicts are a deterministic function of the logs of ``arrivals`` and ``links``; the division into
+steps does not matter:
 
-- A pair counts for the one of its two documents that arrived later. It waits until both are decided, so a document is
-  never a duplicate of one that arrived after it, in whatever order a matcher met the two.
-- A pair is one of contents. While it waits, it counts for the copies of its documents as well (``copies``): a matcher
-  that met a later copy first pairs no other one.
-- Both sides decided before: the pair was used before a restart, and is dropped.
-- A side that is decided and has no row has left the window, or was signed before there were arrivals: the pair is
-  ignored, and counted.
+- A pair counts for the document that arrived later, and waits until both documents are decided. So a document is never
+  a duplicate of a later arrival, in any order of the matcher's log.
+- A pair is a pair of contents. While it waits, it also counts for the copies of its documents (``copies``): a matcher
+  pairs only the newest copy.
+- If both documents were decided before, the pair was used before a restart. It is dropped.
+- A decided document without a row has left the window, or was signed before ``arrivals`` existed. Its pair is ignored
+  and counted.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Longs = npt.NDArray[np.int64]
 
 
 class _Waiting(NamedTuple):
-    """A record of ``arrivals`` of which rows are not decided."""
+    """A record of ``arrivals`` with undecided rows."""
 
     offset: int
     rows: ArrivalRows
@@ -48,8 +48,8 @@ class _Waiting(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """Arrivals that can be decided: how many records they end, how many rows of the next one are in them; and of each
-    record its time in milliseconds, with the number of its rows."""
+    """Arrivals that can be decided: the number of records that they complete, the number of rows of the next record,
+    and for each record its time in milliseconds and its number of rows."""
 
     rows: ArrivalRows
     ended: int
@@ -58,7 +58,7 @@ class Taken(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """What ``undo`` restores, and what ``commit`` does."""
+    """What ``undo`` restores, and what ``commit`` applies."""
 
     decided: _Longs
     pool: Pool
@@ -72,9 +72,9 @@ class LinkState:
 
     def __init__(self, limits: VerdictLimits, arrivals: int = 0, row: int = 0) -> None:
         self.decisions = Decisions(limits)
-        self.arrivals = arrivals  # that are decided
-        self.row = row  # rows of the first waiting record that are decided
-        # Of each partition of documents the end of what is decided, -1 if that is not known; and where it began here.
+        self.arrivals = arrivals  # number of decided arrivals
+        self.row = row  # decided rows of the first waiting record
+        # By partition of ``documents``: the end of the decided offsets, -1 if unknown; and where they began here.
         self.decided: _Longs = np.empty(0, np.int64)
         self._began: _Longs = np.empty(0, np.int64)
         self.waiting: deque[_Waiting] = deque()
@@ -86,7 +86,8 @@ class LinkState:
         self._step: _Step | None = None
 
     def restore(self, found: DecidedRows, stream_time: int, decided: dict[int, int]) -> None:
-        """Begin with what was decided before: consecutive verdicts in order of arrival, and where each s stands."""
+        """Start from earlier decisions: consecutive verdicts in order of arrival, and the decided end of each
+        partition."""
         rows = found.rows
         order = np.argsort(rows.places)
         at = np.searchsorted(rows.places[order], found.originals)
@@ -103,7 +104,7 @@ class LinkState:
             self.decided[partition] = offset
 
     def add_arrivals(self, offset: int, rows: ArrivalRows, timestamp_ms: int) -> None:
-        """Let the arrivals of a record wait; of the first one, ``row`` rows are decided already."""
+        """Add the arrivals of a record. The first ``row`` rows of the first record are already decided."""
         skipped = 0 if self.waiting else self.row
         self.waiting.append(_Waiting(offset, rows, timestamp_ms))
         self.undecided += len(rows.places) - skipped
@@ -114,11 +115,11 @@ class LinkState:
                 self._began[partition] = self.decided[partition] = offsets_of(rows.places[first : first + 1])[0]
 
     def decided_offsets(self) -> dict[int, int]:
-        """Return the end of what is decided of each partition of ``documents`` that has a verdict."""
+        """Return the end of the decided offsets of each partition of ``documents`` that has a verdict."""
         return {s: int(self.decided[s]) for s in np.flatnonzero(self.decided > self._began).tolist()}
 
     def add_pairs(self, bands: int, offset: int, links: Links) -> None:
-        """Let the pairs of a record of ``links`` wait."""
+        """Add the pairs of a record of ``links``."""
         count = len(links.ones)
         if count:
             self._new_pairs.append(Pool(links, np.full(count, bands), np.full(count, offset)))
@@ -175,7 +176,7 @@ class LinkState:
         return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, watermarks.gaps))
 
     def commit(self) -> None:
-        """Close the step: what it decided waits no more."""
+        """Close the step and remove the decided arrivals from the queue."""
         assert self._step is not None, "no step is open"
         for _ in range(self._step.ended):
             self.waiting.popleft()
@@ -198,16 +199,17 @@ class LinkState:
         self._step = None
 
     def committed_place(self, position: int) -> tuple[int, int, int]:
-        """Return where a restart reads ``arrivals``, and how many rows of the record there and of all are decided.
+        """Return the offset at which a restart reads ``arrivals``, the decided rows of the record there, and all
+        decided rows.
 
-        It holds for the open step if there is one; ``position`` is the offset behind the records that were added.
+        An open step counts as decided. ``position`` is the offset after the added records.
         """
         ended, row, arrivals = (0, self.row, 0) if self._step is None else self._step[2:]
         offset = self.waiting[ended].offset if ended < len(self.waiting) else position
         return offset, row, self.arrivals + arrivals
 
     def _found(self, numbers: _Longs, end: int) -> Found:
-        """Take the pairs that are decided now out of the pool; rows below ``end`` were decided before this step."""
+        """Remove from the pool the pairs that this step decides; rows below ``end`` were decided before this step."""
         links = self._pool.links
         known = self._is_decided(links.ones) & self._is_decided(links.others)
         self._pool, used = self._pool.at(~known), links.at(known)

@@ -1,17 +1,19 @@
-"""How far each partition of ``bands`` has processed each partition of ``documents``, and which links are still needed.
+"""The progress of each partition of ``bands`` in each partition of ``documents``, and the links that are still needed.
 
 Theory of operation. ``known[p, s]`` is the offset up to which partition p of ``bands`` has processed partition s of
-``documents``; -1 before anything is known. The *watermark* of s is the least of a column: all pairs of earlier
+``documents``; -1 before anything is known. The *watermark* of s is the minimum of column s: all pairs of earlier
 documents are in ``links``.
 
-- A matcher's progress is (s, first, end). It joins where ``first`` is at most what is known; then ``end`` is known.
-  What was decided is known of every partition, also after a restart.
-- Progress that does not join waits. It is a *hole* if something is known of its two partitions: documents between the
-  two were matched by no one that this linker can read. Only ``allow_gap`` goes on beyond it.
-- Where in its log a partition of ``bands`` has passed a document is kept until the document is decided: pairs behind
-  that record do not count for it, so a verdict does not depend on how far ``links`` happens to be read.
-- A record of ``links`` is *held* until all progress in it is decided, and so are both sides of each of its pairs. The
-  oldest held record of a partition is where a restart reads it from.
+- A matcher's progress is (s, first, end). It joins if ``first`` is at most ``known[p, s]``, and sets ``known[p, s]`` to
+  ``end``. Decided offsets count as known for every p, also after a restart.
+- Progress that does not join waits. If ``known[p, s]`` is not -1, the offsets between ``known[p, s]`` and ``first`` are
+  a *hole*: no readable record reports that they were matched. Only with ``allow_gap`` does the linker continue beyond a
+  hole.
+- For each document and each p, the record of ``links`` by which p has passed the document is stored until the document
+  is decided. Pairs after this record do not count for the document. So a verdict does not depend on how far ``links``
+  is read.
+- A record of ``links`` is *held* until all its progress and both documents of all its pairs are decided. A restart
+  reads a partition from its oldest held record.
 """
 
 from __future__ import annotations
@@ -29,7 +31,8 @@ _Longs = npt.NDArray[np.int64]
 
 
 class _Held(NamedTuple):
-    """A record of ``links``, and up to which offsets partitions of ``documents`` must be decided before it can go."""
+    """A record of ``links``, and the offsets up to which partitions of ``documents`` must be decided before it is
+    released."""
 
     offset: int
     partitions: _Longs
@@ -54,10 +57,10 @@ class Watermarks:
         self._waiting: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._passed: dict[tuple[int, int], deque[tuple[int, int]]] = {}  # (end, offset of the record), ascending
         self._held: list[deque[_Held]] = [deque() for _ in range(partitions)]
-        self.gaps: list[Hole] = []  # that were accepted
+        self.gaps: list[Hole] = []  # accepted holes
 
     def add(self, bands: int, offset: int, message: LinkMessage, decided: _Longs) -> None:
-        """Take in a record of ``links``; ``decided[s]`` is the end of what is decided of s, -1 if that is not known."""
+        """Add a record of ``links``; ``decided[s]`` is the end of the decided offsets of s, -1 if unknown."""
         links, progress = message
         for partition, first, end in progress.tolist():
             self._waiting.setdefault((bands, partition), []).append((first, end))
@@ -72,7 +75,7 @@ class Watermarks:
         self._held[bands].append(_Held(offset, distinct, most))
 
     def settle(self, decided: _Longs) -> None:
-        """Note what is decided: progress may join, and records may go."""
+        """Apply new decisions: progress may join, and held records may be released."""
         self._join(decided, list(self._waiting))
         for held in self._held:
             while held and _is_past(held[0], decided):
@@ -83,12 +86,12 @@ class Watermarks:
 
     def passed_at(self, bands: int, partition: int, offset: int) -> int:
         """Return the offset of the record of ``links`` by which a partition of ``bands`` has passed a document, -1 if
-        it has not."""
+        it has not passed it."""
         passed = self._passed.get((bands, partition), ())
         return next((record for end, record in passed if end > offset), -1)
 
     def starts(self, positions: dict[int, int], decided: _Longs) -> dict[int, int]:
-        """Return where a restart reads each partition of ``links``; ``positions`` are those of the reader."""
+        """Return where a restart reads each partition of ``links``; ``positions`` are the positions of the reader."""
         return {
             bands: next((held.offset for held in self._held[bands] if not _is_past(held, decided)), at)
             for bands, at in positions.items()
