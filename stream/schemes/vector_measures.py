@@ -27,8 +27,9 @@ from stream.parameters import Parameters
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from stream.theory.curves import AgreementLaw
 from stream.theory.tuning import BIT_ROW, Tuning
+from stream.tokens.elements import symbols
 from stream.vectors import packed_bits, pairwise
-from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers, read_symbols
+from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
@@ -150,7 +151,7 @@ def _read_packed(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
 
 
 def _read_symbols(given: Sequence[Any], plan: VectorPlan) -> Rows:
-    return read_symbols(given, plan.dimension)
+    return Rows(*symbols(given, plan.dimension))
 
 
 def _hyperplane_sketch(values: Values, plan: VectorPlan) -> Bytes:

@@ -2,29 +2,24 @@
 
 A vector of numbers is a sequence or array of real numbers, or the bytes of its ``float32``, little-endian. A vector of
 bits is a list of zeros and ones, an array of ``bool``, or the bits packed eight to a byte, the first of them highest
-(``numpy.packbits``), as bytes or an array of ``uint8``. A vector of symbols is a sequence of strings and whole numbers
-(``stream.tokens.elements``), or a byte string, whose symbols are its bytes.
+(``numpy.packbits``), as bytes or an array of ``uint8``.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import kernel
-from stream.tokens.elements import Given, RatingRule, elements
 
 # The greatest size of a component: sums of 65,536 squares or products with drawn numbers stay finite.
 COMPONENT_MAX = 1e30
 DIMENSION_MAX = 65_536
 # All bits of a float32 except its sign.
 _UNSIGNED = np.uint32(0x7FFFFFFF)
-# Bits of the hash of a symbol that are left out.
-_SYMBOL_SHIFT = np.uint64(32)
 
 Vector = npt.NDArray[Any]
 
@@ -61,25 +56,6 @@ def read_bits(vectors: Sequence[Any], dimension: int) -> Rows:
     rows = _stacked(vectors, width, np.uint8, _are_packed, lambda vector: _bits(vector, dimension))
     beyond = np.uint8((1 << (width * 8 - dimension)) - 1)
     return keep(rows, (rows.values[:, -1] & beyond) == 0, "vector_padding")
-
-
-def read_symbols(given: Sequence[Given], dimension: int) -> Rows:
-    """Vectors of symbols as ``uint32[n, dimension]``, a hash of each symbol: equal for equal symbols.
-
-    >>> values = read_symbols([["G", "A", "T"], ["G", "A", "C"], ["G"]], dimension=3).values
-    >>> (values[0] == values[1]).tolist()
-    [True, True, False]
-    """
-    listed = [list(one) if isinstance(one, bytes) else one for one in given]
-    found = elements(listed, RatingRule(), sys.maxsize)
-    lengths = np.diff(found.starts)
-    ratings = {place: "tokens_type" for place, one in enumerate(listed) if isinstance(one, Mapping)}
-    others = dict.fromkeys(np.flatnonzero(lengths != dimension).tolist(), "vector_length")
-    refused = others | found.refused | ratings
-    good = np.ones(len(listed), np.bool_)
-    good[list(refused)] = False
-    values = (found.values[np.repeat(good, lengths)] >> _SYMBOL_SHIFT).astype(np.uint32)
-    return Rows(values.reshape(-1, dimension), np.flatnonzero(good), refused)
 
 
 def keep(rows: Rows, good: npt.NDArray[np.bool_], reason: str) -> Rows:
