@@ -174,7 +174,8 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = VECTOR_MEASURES[plan.measure]
-    rows_max = p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX
+    given = p.rows_max  # asked for in any case: a setting that no plan asks for is refused
+    rows_max = given if "rows_max" in p.model_fields_set else ROWS_MAX
     shape = rows_max, row.row_bits or p.sketch_bits, p.bands, p.rows, p.min_similarity
     law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min
     if p.false_weight is not None:
