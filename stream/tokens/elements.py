@@ -14,7 +14,6 @@ Source: Mining of Massive Datasets, 3.1.3.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
@@ -32,6 +31,8 @@ Given = Sequence[str | int] | Mapping[str, float] | None
 _STRING, _NUMBER = np.uint64(0x73), np.uint64(0x6E)
 # Above every rating that may be allowed; a whole number beyond it need not fit a float.
 _RATING_LIMIT = 1e9
+# More elements than a document can give.
+_ANY_NUMBER = 2**63 - 1
 # Bits of the hash of a symbol that are left out.
 _SYMBOL_SHIFT = np.uint64(32)
 # Marks the second element of an item: disliked.
@@ -99,7 +100,7 @@ def symbols(given: Iterable[Given], length: int) -> Symbols:
     [True, True, False]
     """
     listed = [list(one) if isinstance(one, bytes) else one for one in given]
-    found = elements(listed, RatingRule(), sys.maxsize)
+    found = elements(listed, RatingRule(), _ANY_NUMBER)
     lengths = np.diff(found.starts)
     ratings = {place: "tokens_type" for place, one in enumerate(listed) if isinstance(one, Mapping)}
     others = dict.fromkeys(np.flatnonzero(lengths != length).tolist(), "vector_length")
