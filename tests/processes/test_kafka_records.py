@@ -1,4 +1,4 @@
-"""The compiled reading of a batch, compared with the client's own reading of the same bytes."""
+"""The compiled reader of a batch gives what the client's own reader gives for the same bytes."""
 
 import socket
 import struct
@@ -33,7 +33,7 @@ record = st.tuples(st.integers(-1, 1 << 62), some_bytes, some_bytes, st.lists(he
 
 
 def built(records, codec="none", base=0, transaction=None, old=False):
-    """The bytes of a batch, as the client writes it."""
+    """The bytes of a batch, written by the client."""
     if old:
         builder = LegacyRecordBatchBuilder(1, CODECS[codec], 1 << 20)
         for i, (time, key, value, _) in enumerate(records):
@@ -47,7 +47,7 @@ def built(records, codec="none", base=0, transaction=None, old=False):
 
 
 def sealed(data):
-    """The bytes with the checksum that they should have."""
+    """The bytes with a correct checksum."""
     return data[:17] + struct.pack(">I", crc32c(data[CHECKED_FROM:])) + data[CHECKED_FROM:]
 
 
@@ -61,7 +61,7 @@ def marker(base, producer, commits):
 
 
 def read(of, data, fetch_offset=0, aborted=()):
-    """What a class of ``PartitionRecords`` reads; records, where it goes on, and whether it raised."""
+    """The result of a class of ``PartitionRecords``: records, next position, and whether it raised."""
     part = of(
         fetch_offset, PLACE, MemoryRecords(data), isolation_level=IsolationLevel.READ_COMMITTED,
         aborted_transactions=list(aborted),
@@ -76,14 +76,14 @@ def read(of, data, fetch_offset=0, aborted=()):
 
 
 def part_of(limits=None, is_fast=True):
-    """The class of one partition's part of a fetch, as a client has it."""
+    """One partition's part of a fetch, in the class of a client."""
     read_batch = kafka_records.read_batch if is_fast else kafka_records.read_batch_by_client
     limits = limits or kafka_records.Limits()
     return fetches.partition_records(partial(kafka_records._read_or_refuse, read_batch, limits), limits)
 
 
 def both(data, fetch_offset=0, aborted=()):
-    """The client's records as ours, and ours."""
+    """The client's records in our form, and our records."""
     found, at, raised = read(Fetcher.PartitionRecords, data, fetch_offset, aborted)
     theirs = [Record(one.partition, one.offset, one.timestamp, one.key, one.value) for one in found]
     ours = read(part_of(), data, fetch_offset, aborted)
@@ -113,7 +113,7 @@ def test_every_batch_is_read_as_the_client_reads_it(batches, codec, is_appended,
 
 
 def test_what_a_transaction_hides_stays_hidden():
-    """Aborted records and markers are passed over; what another producer committed among them is not."""
+    """The reader skips aborted records and markers, but not the committed records of another producer among them."""
     texts = [(0, b"k", b"v%d" % i, []) for i in range(6)]
     data = (
         built(texts[:2], base=0, transaction=7)
@@ -141,7 +141,7 @@ def test_batches_of_an_older_format_are_read_by_the_client():
 
 
 def test_a_compressed_batch_of_an_older_format_is_refused():
-    """The client would unpack it whole, whatever it holds."""
+    """The client would unpack the whole batch without a limit."""
     with pytest.raises(UnreadableError, match=r"partition 3 are compressed in format 1.*newer producer"):
         read(part_of(), built([(5, b"k", b"v", [])], "gzip", old=True))
 
@@ -149,7 +149,7 @@ def test_a_compressed_batch_of_an_older_format_is_refused():
 @pytest.mark.parametrize("codec", ["gzip", "lz4", "zstd"])
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec, is_fast):
-    """It has the last offset, so that the reader goes on behind the batch; the batches around it are read."""
+    """The record has the last offset, so the reader continues after the batch; the batches around it are read."""
     small = [(0, None, b"small", [])]
     large = [(i, b"key", b"x" * 10_000, []) for i in range(20)]
     packed = built(large, codec, base=1)
@@ -165,14 +165,14 @@ def test_a_batch_over_the_limit_becomes_one_record_that_says_so(codec, is_fast):
 
 
 def test_a_refused_batch_begins_where_the_reader_stood():
-    """What was taken of it under another limit is no part of the letter."""
+    """Records already read under another limit are not part of the letter."""
     data = built([(0, None, b"x" * 10_000, [])] * 5, "gzip", base=100)
     part = part_of(kafka_records.Limits(batch_bytes_max=9_000))
     assert read(part, data, fetch_offset=103)[0][0].refused == RefusedBatch(103, len(data))
 
 
 def test_an_unknown_codec_is_refused_by_name():
-    """No restart mends it: its own error, with the offset and the remedy."""
+    """No restart mends this, so it has its own error with the offset and the remedy."""
     batch = bytearray(built([(0, b"k", b"v", [])], "gzip", base=7))
     batch[ATTRIBUTES + 1] = 5
     with pytest.raises(UnreadableError, match="the batch at offset 7 of partition 3 is packed by codec 5"):
@@ -180,7 +180,7 @@ def test_an_unknown_codec_is_refused_by_name():
 
 
 def test_a_poll_ends_with_the_record_that_uses_up_its_bytes():
-    """Records are not counted alone: a few large ones are as much memory as many small ones."""
+    """A poll also counts bytes: a few large records need as much memory as many small ones."""
     limits = kafka_records.Limits(left_bytes=250)
     part = part_of(limits)(0, PLACE, MemoryRecords(built([(0, b"k", b"v" * 99, [])] * 9)))
     assert [len(part.take(100)), limits.left_bytes] == [3, -50]
@@ -189,7 +189,7 @@ def test_a_poll_ends_with_the_record_that_uses_up_its_bytes():
 
 
 def test_a_wrong_checksum_is_corrupt():
-    """Nothing of such a batch is given out."""
+    """The reader returns no record of such a batch."""
     data = bytearray(built([(0, b"k", b"v", [])]))
     data[-1] ^= 1
     theirs, ours = both(bytes(data))
@@ -198,7 +198,7 @@ def test_a_wrong_checksum_is_corrupt():
 
 @given(st.lists(record, min_size=1, max_size=4), st.data())
 def test_damage_under_a_right_checksum_is_corrupt_or_harmless(records, data):
-    """Whatever the bytes are, a batch is refused or read to its end: no record reaches beyond its batch."""
+    """A batch of any bytes is refused or read to its end: no record reaches beyond its batch."""
     batch = bytearray(built(records))
     size = len(batch) - DefaultRecordBatch.HEADER_STRUCT.size
     for _ in range(data.draw(st.integers(1, 3))):
@@ -214,7 +214,7 @@ def test_damage_under_a_right_checksum_is_corrupt_or_harmless(records, data):
 
 @pytest.mark.parametrize("count", [-1, 0, 1, 3, 1 << 30])
 def test_a_wrong_number_of_records_is_corrupt(count):
-    """More than there are bytes for, fewer than there are records, and none."""
+    """The number is larger than the bytes allow, smaller than the number of records, or zero."""
     batch = bytearray(built([(0, b"k", b"v", []), (0, b"k", b"w", [])]))
     struct.pack_into(">i", batch, 57, count)
     with pytest.raises(client_errors.CorruptRecordError, match="offset 0 is not made of records"):
@@ -222,7 +222,7 @@ def test_a_wrong_number_of_records_is_corrupt(count):
 
 
 def test_what_came_before_the_end_of_a_connection_is_given_out_first():
-    """A little or much; nothing is no end, and the end is an error of the client."""
+    """The bytes may be few or many. An empty read is not the end; the end is an error of the client."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)

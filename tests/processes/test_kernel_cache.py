@@ -1,4 +1,4 @@
-"""Where compiled code is kept when neither the installation nor the home can be written; and how a process leaves."""
+"""The cache of compiled code if neither installation nor home is writable; and the exit of a process."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 
 @pytest.fixture
 def installed(tmp_path):
-    """Copy the packages to where no folder for compiled code can be made; returns a function that runs Python there."""
+    """Copy the packages to a place where no cache folder can be made; return a function that runs Python there."""
     for package in ("stream", "workers"):
         shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
         for folder in [tmp_path / package, *(tmp_path / package).rglob("*/")]:
@@ -29,7 +29,7 @@ def installed(tmp_path):
 
 
 def test_an_installation_that_cannot_be_written_keeps_its_kernels_in_a_private_folder(installed, tmp_path):
-    """With one warning, and no traceback; the folder belongs to the user alone."""
+    """The program warns once, without a traceback; only the user can access the folder."""
     done = installed("-m", "workers", "run", "--threshold", "7", ".")
     folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
     messages = done.stderr.decode().splitlines()
@@ -40,7 +40,7 @@ def test_an_installation_that_cannot_be_written_keeps_its_kernels_in_a_private_f
 
 
 def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
-    """What it holds would be run."""
+    """The program would run the code in that folder."""
     open_folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
     open_folder.mkdir()
     open_folder.chmod(0o777)
@@ -51,7 +51,7 @@ def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
 
 
 def test_the_library_without_a_folder_warns_once_and_works(installed):
-    """It compiles at every start instead."""
+    """The library compiles at every start instead."""
     code = "import numpy as np; from stream.kernels.hashing import seed_of; print(seed_of(*np.zeros(2, np.uint64)) > 0)"
     done = installed("-c", code)
     assert done.stdout == b"True\n"
@@ -59,7 +59,7 @@ def test_the_library_without_a_folder_warns_once_and_works(installed):
 
 
 def test_a_process_leaves_though_a_thread_of_a_library_does_not_end():
-    """What was written before is out."""
+    """Earlier output is flushed."""
     code = (
         "import threading, time; from workers.process.stop import leave\n"
         "threading.Thread(target=time.sleep, args=(600,)).start()\n"

@@ -1,4 +1,4 @@
-"""``neardup learn-order`` and ``--token-order``: the file that is written is one that can be used."""
+"""``neardup learn-order`` writes a file that ``--token-order`` can use."""
 
 import json
 
@@ -18,14 +18,14 @@ TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
 
 
 def tokens_of(words, **settings):
-    """The hash of each word on its own, as the scheme reads it."""
+    """The hash of each word alone, as the scheme computes it."""
     plan = Config(scheme="prefix", shingles="words", k=1, **settings).plan
     return SCHEMES["prefix"].features([Document(word, word) for word in words], plan).features.values.tolist()
 
 
 @pytest.fixture
 def sample(tmp_path):
-    """Lines of JSON, one of them no document."""
+    """Lines of JSON; one of them is no document."""
     lines = [json.dumps({"id": id_, "text": text}) for id_, text in TEXTS.items()]
     path = tmp_path / "sample.jsonl"
     path.write_text("\n".join([*lines, "no JSON", json.dumps({"id": "e", "text": ""})]))
@@ -33,7 +33,7 @@ def sample(tmp_path):
 
 
 def test_an_order_is_learned_from_documents(neardup, sample, tmp_path):
-    """By how many documents have a token, not how often; of one document it says nothing."""
+    """The order counts documents with a token, not its occurrences; a token of one document is left out."""
     words = ["--shingles", "words", "--k", "1"]
     done = neardup("learn-order", sample, "--output", "order.npy", *words)
     assert done.returncode == Exit.SUCCESS
@@ -46,7 +46,7 @@ def test_an_order_is_learned_from_documents(neardup, sample, tmp_path):
 
 
 def test_an_order_is_used_from_every_place_that_settings_have(monkeypatch, tmp_path):
-    """The command line, the environment and a file name its path; it is a part of the fingerprint."""
+    """Command line, environment and file name its path; the order is part of the fingerprint."""
     monkeypatch.chdir(tmp_path)
     np.save("order.npy", np.array([3, 5], np.uint64))
     (tmp_path / "other.toml").write_text('scheme = "prefix"\ntoken_order = "order.npy"\n')
@@ -73,7 +73,7 @@ def test_an_order_finds_the_same_pairs(neardup, sample):
 
 
 def test_an_order_can_be_learned_where_the_settings_name_it_already(neardup, sample, tmp_path):
-    """The file that settings name may be the one that is to be written."""
+    """The settings may name the file that the command writes."""
     (tmp_path / "neardup.toml").write_text('token_order = "order.npy"\n')
     assert neardup("learn-order", sample, "--output", "order.npy", "--k", 2).returncode == Exit.SUCCESS
     assert len(read_order(str(tmp_path / "order.npy")).tokens) >= 1
@@ -91,7 +91,7 @@ def test_an_order_can_be_learned_where_the_settings_name_it_already(neardup, sam
     ],
 )
 def test_a_file_that_holds_no_order_is_refused(monkeypatch, tmp_path, content, error, message):
-    """With what is wrong with it; nothing in it is run."""
+    """The message names the error; the program runs no code from the file."""
     monkeypatch.chdir(tmp_path)
     if isinstance(content, bytes):
         (tmp_path / "order.npy").write_bytes(content)
@@ -102,14 +102,14 @@ def test_a_file_that_holds_no_order_is_refused(monkeypatch, tmp_path, content, e
 
 
 def test_an_order_that_cannot_be_written_is_reported_before_anything_is_read(neardup, sample):
-    """One sentence, and no file left behind."""
+    """The command prints one sentence and leaves no file behind."""
     done = neardup("learn-order", sample, "--output", "no/order.npy")
     assert done.returncode == Exit.OUTPUT
     assert done.stderr.startswith(b"neardup: cannot write the token order to no/order.npy: No such file")
 
 
 def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path):
-    """If the work ends before there is an order, the old one stands and nothing else."""
+    """If the command ends early, only the old order remains."""
     path = tmp_path / "order.npy"
     with written_order(str(path)) as write:
         write(np.array([1], np.uint64))
@@ -119,8 +119,8 @@ def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["order.npy"]
 
 
-def test_counting_in_parts_is_counting_at_once(monkeypatch, sample, tmp_path):
-    """However few tokens are merged at a time."""
+def test_counting_in_parts_gives_the_counts_of_one_pass(monkeypatch, sample, tmp_path):
+    """The result is the same for merges of any size."""
     monkeypatch.setattr(Stop, "install", lambda self: None)
     found = []
     for tokens in (1, 1 << 22):
@@ -135,7 +135,7 @@ def test_counting_in_parts_is_counting_at_once(monkeypatch, sample, tmp_path):
 
 @pytest.fixture
 def templates(tmp_path):
-    """Sixty texts that share half of their words, and two that are nearly the same."""
+    """Sixty texts that share half of their words, and two that are near-duplicates."""
     shared = " ".join(f"frame{n}" for n in range(30))
     texts = [f"{shared} {' '.join(f'own{i}x{n}' for n in range(30))}" for i in range(60)]
     texts.append(texts[7] + " more")
@@ -146,7 +146,7 @@ def templates(tmp_path):
 
 @pytest.mark.parametrize("command", ["run", "batch"])
 def test_a_run_without_an_order_learns_one_from_its_first_documents_and_says_so(neardup, templates, command):
-    """It finds the pairs that it finds with the order of the hashes, and the summary names the order."""
+    """It finds the pairs of a run in the order of hashes, and the summary names the order."""
     done = neardup(command, templates, "--scheme", "prefix")
     assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["t60"]
     assert b"learned from the first 61 documents" in done.stderr
@@ -156,7 +156,7 @@ def test_a_run_without_an_order_learns_one_from_its_first_documents_and_says_so(
 
 
 def test_a_learned_order_is_read_from_a_pipe_too(neardup, templates):
-    """What was read ahead is matched like the rest."""
+    """The run matches the documents that it read for learning like all others."""
     done = neardup("run", "--scheme", "prefix", "-", stdin=templates.read_bytes())
     assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == ["t60"]
     assert b"documents: 61\n" in done.stderr

@@ -15,7 +15,7 @@ from workers.service.supervisor import _relay
 
 @pytest.fixture
 def log(monkeypatch):
-    """Return the text that the log of a format writes while a function runs; the handlers of the test come back."""
+    """Return the text that the log writes in a format while a function runs; then restore the handlers."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
 
@@ -36,7 +36,7 @@ def log(monkeypatch):
 
 
 def test_a_line_of_json_has_time_level_message_and_worker(log):
-    """One object a line, with whole numbers and names as they are."""
+    """Each line is one object; whole numbers and names stay unchanged."""
     line = log("json", lambda: logging.getLogger("x").info("ready on %s", "documents é"))
     event = json.loads(line)
     assert list(event) == ["time", "level", "message", "worker"]
@@ -47,7 +47,7 @@ def test_a_line_of_json_has_time_level_message_and_worker(log):
 
 
 def test_a_traceback_stays_in_the_line_of_its_event(log):
-    """So a collector of lines keeps them together."""
+    """Collectors of lines then keep event and traceback together."""
     line = log("json", lambda: log_fatal("it ends", ValueError("why")))
     assert line.count("\n") == 1
     assert json.loads(line)["traceback"].endswith("ValueError: why")
@@ -55,7 +55,7 @@ def test_a_traceback_stays_in_the_line_of_its_event(log):
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_what_a_terminal_obeys_is_escaped(log, log_format):
-    """Names of topics and ids come from outside."""
+    """Names of topics and ids are foreign input."""
     text = log(log_format, lambda: logging.getLogger("x").warning("id %s", "\x9b2J\u202e"))
     assert "\x9b" not in text
     assert "\u202e" not in text
@@ -63,19 +63,19 @@ def test_what_a_terminal_obeys_is_escaped(log, log_format):
 
 
 def test_no_process_has_a_log_before_it_starts_one():
-    """A command that reads files writes sentences instead."""
+    """Commands that read files write sentences instead."""
     assert not has_log()
 
 
 def test_the_supervisor_passes_json_on_and_names_other_lines(capsys):
-    """The children say their names in JSON themselves."""
+    """The children include their names in the JSON."""
     _relay("sign-0", io.BytesIO(b'{"level":"info"}\nTraceback\n'))
     assert capsys.readouterr().err == '{"level":"info"}\nsign-0 | Traceback\n'
 
 
 @pytest.mark.parametrize("role", ["sign", "match", "up"])
 def test_a_fatal_line_is_json_where_the_log_is(neardup, role):
-    """Also when the settings themselves are refused."""
+    """This also holds when the settings themselves are refused."""
     done = neardup(role, "--log-format", "json")
     event = json.loads(done.stderr)
     assert done.returncode == Exit.USAGE
@@ -84,8 +84,8 @@ def test_a_fatal_line_is_json_where_the_log_is(neardup, role):
     assert datetime.fromisoformat(event["time"]).utcoffset() == timedelta(0)
 
 
-def test_a_format_of_the_log_that_is_none_is_refused(neardup):
-    """By name."""
+def test_an_unknown_format_of_the_log_is_refused(neardup):
+    """The message names the unknown format."""
     done = neardup("up", "--log-format", "xml", "--window-seconds", "1h")
     assert done.returncode == Exit.USAGE
     assert b"log_format" in done.stderr

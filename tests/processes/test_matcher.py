@@ -1,4 +1,4 @@
-"""The matcher: states of a partition, what a restart finds, and what stops it."""
+"""The matcher: the states of a partition, the result of a restart, and the reasons to stop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.transport.protocol import FencedError, OffsetGoneError, Record
 
 
 def test_pairs_and_notices_are_published_once() -> None:
-    """Two partitions meet the pair and hear of the removal; one of them says each."""
+    """Two partitions find the pair and read the removal; only one of them publishes each."""
     world = World()
     world.document("a")
     world.document("b", 1)
@@ -24,13 +24,13 @@ def test_pairs_and_notices_are_published_once() -> None:
 
 
 def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
-    """No silent earliest or latest."""
+    """The matcher never chooses earliest or latest silently."""
     with pytest.raises(ConfigError, match="--from"):
         turns(World().worker(plan=PLAN._replace(start=None)))
 
 
 def test_the_end_that_it_started_from_is_kept_for_its_successor() -> None:
-    """What came after the first start is matched, though that worker died without a step."""
+    """The successor matches everything after the first start, although the first worker died without a step."""
     world = World()
     world.document("old")
     turns(world.worker(plan=PLAN._replace(start="latest")))
@@ -41,7 +41,7 @@ def test_the_end_that_it_started_from_is_kept_for_its_successor() -> None:
 
 
 def test_a_successor_meets_what_its_predecessor_added() -> None:
-    """The window is restored from the log, and nothing in it is published again."""
+    """The successor restores the window from the log, and publishes nothing in it again."""
     world = World()
     world.document("a")
     world.document("b", 1)
@@ -53,7 +53,7 @@ def test_a_successor_meets_what_its_predecessor_added() -> None:
 
 @pytest.mark.parametrize("call", ["read", "committed", "bounds"])
 def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
-    """A stretch that could not be read is read again; the partition does not run with half of its window."""
+    """The matcher rereads a failed stretch; the partition does not run with half of its window."""
     world = World()
     for i in range(6):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
@@ -70,7 +70,7 @@ def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
 
 
 def test_a_restore_waits_for_records_and_ends_with_the_last() -> None:
-    """A reader that has nothing yet does not end the restore; after the last record nothing more is asked of it."""
+    """An empty read does not end the restore; after the last record the matcher reads no further."""
     world = World()
     for i in range(6):
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
@@ -96,7 +96,7 @@ def test_a_restore_waits_for_records_and_ends_with_the_last() -> None:
 
 
 def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
-    """One partition waits for a predecessor's transaction; the other one goes on, and loses nothing."""
+    """One partition waits for a predecessor's transaction; the other continues and loses no record."""
     world = World()
     one, two = world.worker("one"), world.worker("two")
     turns(one, two)
@@ -117,7 +117,7 @@ def test_records_at_hand_survive_a_partition_that_cannot_start_yet() -> None:
 
 
 def test_a_partition_that_went_and_came_back_is_restored_again() -> None:
-    """Revoked and assigned in one poll: what was kept of it is void."""
+    """One poll revokes and assigns it; its kept records are void."""
     world = World()
     world.document("a")
     one = world.worker("one")
@@ -136,7 +136,7 @@ def test_a_partition_that_went_and_came_back_is_restored_again() -> None:
 
 
 def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
-    """The half restored table is dropped, and the new owner starts from the beginning."""
+    """The matcher drops the half-restored table, and the new owner restores from the beginning."""
     world = World()
     for i in range(8):
         world.document(f"d{i}", i, f"{TEXT} {i}")
@@ -156,7 +156,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
 
 
 def test_a_zombie_commits_nothing() -> None:
-    """It has polled, its session ends, another takes its place and its records: its step is refused."""
+    """It has polled; its session ends, and another member gets its place and records: its step is refused."""
     world = World()
     zombie = world.worker("zombie")
     turns(zombie)
@@ -181,13 +181,13 @@ def test_a_zombie_commits_nothing() -> None:
 
 @pytest.mark.parametrize("call", ["send", "flush", "send_offsets", "send_offsets_after"])
 def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
-    """It is done again with the same outcome, and a successor holds the same."""
+    """The repeated step has the same outcome, and a successor holds the same table."""
     world = World()
     world.document("a")
     one = world.worker()
     turns(one)
     world.document("b", 1)
-    world.document("c", 500)  # a and b leave the window, and come back with the undone step
+    world.document("c", 500)  # a and b leave the window, and come back when the step is undone
     world.remove("a")
     world.cluster.fail_next(call, times=2)
     turns(one, count=1)
@@ -199,7 +199,7 @@ def test_an_aborted_step_leaves_table_and_log_in_agreement(call: str) -> None:
 
 
 def test_trimming_keeps_all_that_a_successor_needs() -> None:
-    """The log is cut at the committed window, and the window is restored from what is left."""
+    """The matcher trims to the committed window; a successor restores that window from the rest."""
     world = World()
     for i in range(10):
         world.document(f"d{i}", 60 * i)
@@ -212,7 +212,7 @@ def test_trimming_keeps_all_that_a_successor_needs() -> None:
 
 
 def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_confirmed_again() -> None:
-    """Its session may have ended in its sleep; the broker would take the request from anybody."""
+    """Its session may have ended during its sleep; the broker accepts a trim from any client."""
     world = World()
     for i in range(4):
         world.document(f"d{i}", 300 * i)
@@ -229,7 +229,7 @@ def test_a_matcher_that_slept_after_it_was_confirmed_trims_nothing_until_it_is_c
 
 
 def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> None:
-    """The error says which pairs would be missed, and the option that accepts it."""
+    """The error names the pairs that would be missed, and the option that accepts the gap."""
     world = World()
     world.document("a")
     world.document("b", 1)
@@ -245,7 +245,7 @@ def test_a_window_that_is_gone_stops_the_worker_unless_a_gap_is_allowed() -> Non
 
 
 def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
-    """Retention overtook the group: it stops, and goes on from the beginning of the log if the option says so."""
+    """Retention overtook the group: the matcher stops, or with the option continues at the beginning of the log."""
     world = World()
     world.document("a")
     turns(world.worker())
@@ -264,7 +264,7 @@ def test_records_that_are_gone_before_they_were_read_are_a_gap_too() -> None:
 
 
 def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
-    """A worker slept in the middle of a restore, and wakes: it is a zombie, and its partitions are another's."""
+    """A worker sleeps in the middle of a restore and wakes up as a zombie; another member owns its partitions."""
     world = World()
     for i in range(8):
         world.document(f"d{i}", 100 * i)
@@ -282,7 +282,7 @@ def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
 
 
 def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
-    """A longer window than the commit's begins before ``from``: what the log still has of it is found."""
+    """A longer window begins before the committed ``from``; the matcher replays the remaining part of the log."""
     world = World()
     world.document("a")
     turns(world.worker())
@@ -291,7 +291,7 @@ def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
     longer = PLAN._replace(config=CONFIG.model_copy(update={"window_seconds": 1000.0}))
     one = world.worker(plan=longer)
     turns(one)
-    one.trim()  # and does not go by the window of the old settings
+    one.trim()  # and does not use the window of the old settings
     world.document("b", 301)
     one = world.worker(plan=longer)
     turns(one)
@@ -299,7 +299,7 @@ def test_other_settings_of_matching_replay_all_that_the_log_holds() -> None:
 
 
 def test_a_message_of_another_generation_stops_the_worker() -> None:
-    """And nothing of the step is committed."""
+    """The matcher commits nothing of the step."""
     world = World()
     one = world.worker()
     turns(one)
@@ -314,7 +314,7 @@ def test_a_message_of_another_generation_stops_the_worker() -> None:
 
 
 def test_offsets_of_another_program_are_refused() -> None:
-    """A group that something else has committed for is not taken over."""
+    """The matcher does not take over a group with foreign commits."""
     world = World()
     turns(world.worker("one"))
     offsets = world.cluster.group("matchers", TOPICS.bands).offsets

@@ -1,4 +1,4 @@
-"""The steps of a matcher: how much one holds, and what is kept of it when its outcome is unknown."""
+"""The steps of a matcher: their size, and the tables that remain after an unknown outcome."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def refuse(*_: object) -> None:
         ("poll", FencedError("replaced")),
     ],
 )
-def test_a_worker_that_starts_over_keeps_the_tables_that_stand_where_the_group_does(
+def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(
     call: str, raises: FencedError | None
 ) -> None:
-    """Whether its last step was committed or not; nothing is restored, lost or repeated."""
+    """This holds for a committed and for an aborted last step; no pair is restored, lost or repeated."""
     world = World()
     world.document("a")
     one = world.worker("one")
@@ -58,7 +58,7 @@ def test_a_worker_that_starts_over_keeps_the_tables_that_stand_where_the_group_d
 
 
 def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
-    """What is committed is not where they stand: they are restored from the log."""
+    """Their offsets differ from the committed ones, so the worker restores them from the log."""
     world = World()
     world.document("a")
     one = world.worker("one")
@@ -83,8 +83,8 @@ def test_tables_of_partitions_that_others_had_meanwhile_are_dropped() -> None:
     assert world.said() == ["a b", "b c", "c d"]
 
 
-def test_tables_of_partitions_that_do_not_come_back_at_once_are_let_go() -> None:
-    """Their memory is wanted for those that come."""
+def test_tables_of_partitions_that_do_not_come_back_at_once_are_dropped() -> None:
+    """The newly assigned partitions need their memory."""
     world = World()
     one = world.worker("one")
     turns(one)
@@ -99,7 +99,7 @@ def test_tables_of_partitions_that_do_not_come_back_at_once_are_let_go() -> None
 
 
 def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
-    """The rest of the poll makes the next steps; whatever fails between them, each pair is published once."""
+    """The rest of the poll forms the next steps; after a failure between them each pair is still published once."""
     world = World()
     worker = world.worker(plan=PLAN._replace(step_bytes_max=1))
     turns(worker, count=2)
@@ -128,7 +128,7 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
 
 
 def hot_world(count: int) -> World:
-    """One message a partition, in which each document is nearly the same as all before it."""
+    """One message a partition; each document in it is a near-duplicate of all documents before it."""
     world = World()
     words = TEXT.split()
     texts = [" ".join([*words[:10], f"word{i}", *words[11:]]) for i in range(count)]
@@ -138,7 +138,7 @@ def hot_world(count: int) -> World:
 
 @pytest.mark.parametrize("pairs_max", [1, 7, 50])
 def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
-    """Whatever becomes of the steps, the pairs are those of one step for the whole message, each once."""
+    """With any failure of the steps, the pairs are those of one step for the whole message, each once."""
     whole = hot_world(30)
     turns(whole.worker())
     world = hot_world(30)
@@ -158,7 +158,7 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         for name in "abcdefgh":
             worker = world.worker(name, plan)
             turns(worker, count=8)
-            worker.consumer.close()  # the next one restores, also inside a message
+            worker.consumer.close()  # the next worker restores, also inside a message
             world.cluster.advance(world.cluster.session_seconds + 1)
         turns(world.worker("last", plan), count=1_000)
     assert world.said() == whole.said()
@@ -168,8 +168,8 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
     assert max(sizes) < 2 * pairs_max + 30
 
 
-def test_an_abort_halves_the_step_and_commits_let_it_grow() -> None:
-    """So a step that a slow broker cannot take in time becomes one that it can."""
+def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:
+    """A slow broker then gets a step that it can commit in time."""
     world = hot_world(40)
     worker = world.worker(plan=PLAN._replace(step_pairs_max=64))
     refused = [AbortedError("too slow")] * 3
@@ -194,7 +194,7 @@ def test_an_abort_halves_the_step_and_commits_let_it_grow() -> None:
 
 
 def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() -> None:
-    """Nothing more is polled while it does; what is in hand of a partition that another member gets is dropped."""
+    """The matcher polls no more records meanwhile, and drops waiting records of a revoked partition."""
     world = hot_world(30)
     one = world.worker("one", PLAN._replace(step_pairs_max=5))
     turns(one, count=3)
@@ -214,7 +214,7 @@ def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() 
 
 
 def test_a_transaction_is_flushed_in_slices() -> None:
-    """What the client keeps of records until the broker has them does not grow with the step."""
+    """The client's memory for unacknowledged records does not grow with the step."""
     flushes: list[int] = []
 
     class Producer:

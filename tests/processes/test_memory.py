@@ -1,4 +1,4 @@
-"""The client of the cluster in memory obeys the laws of all transports, and refuses what is a bug."""
+"""The client of the cluster in memory obeys the laws of all transports, and rejects wrong calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_memory_obeys(law: Callable[[Harness], None]) -> None:
 
 
 def test_partitions_take_turns(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """A poll gives at most what was asked for, and a full partition does not starve the next."""
+    """A poll returns at most the requested number; a full partition does not starve the next."""
     cluster.create("two", 2)
     for partition in (0, 1):
         for _ in range(10):
@@ -64,7 +64,7 @@ def test_partitions_take_turns(harness: MemoryHarness, cluster: MemoryCluster) -
     ],
 )
 def test_a_call_out_of_order_is_a_bug(transport: MemoryTransport, misuse: Callable[[Producer], object]) -> None:
-    """Outside of a transaction only ``begin`` is allowed, inside only the others."""
+    """Only ``begin`` is allowed outside a transaction, and only the other calls inside."""
     with pytest.raises(AssertionError, match="not allowed"):
         misuse(transport.producer("worker"))
 
@@ -82,7 +82,7 @@ def test_a_partition_needs_a_position_and_an_owner(harness: MemoryHarness) -> No
 
 
 def test_metadata_has_a_limit(harness: MemoryHarness) -> None:
-    """More than the protocol promises is a bug of the caller."""
+    """A longer text than the protocol allows is a bug of the caller."""
     member = joined(harness, "t")
     producer = harness.transport().producer("worker")
     producer.begin()
@@ -91,7 +91,7 @@ def test_metadata_has_a_limit(harness: MemoryHarness) -> None:
 
 
 def test_what_does_not_exist_is_refused(transport: MemoryTransport, cluster: MemoryCluster) -> None:
-    """Topics and partitions by name, offsets beyond the end, and a topic made twice."""
+    """Unknown topics and partitions, offsets beyond the end, and a second topic of the same name."""
     with pytest.raises(UnknownTopicError, match="nowhere"):
         transport.consumer("nowhere", "group", "one")
     producer = transport.producer("worker")
@@ -108,7 +108,7 @@ def test_what_does_not_exist_is_refused(transport: MemoryTransport, cluster: Mem
 def test_reading_up_to_an_open_transaction_is_tried_again_later(
     cluster: MemoryCluster, transport: MemoryTransport
 ) -> None:
-    """``read`` gives what comes before it and then says that it cannot go on."""
+    """``read`` returns the records before it and then reports that it cannot continue."""
     cluster.append("t", 0, b"a")
     producer = transport.producer("worker")
     send(producer, "t", [b"b"])
@@ -121,7 +121,7 @@ def test_reading_up_to_an_open_transaction_is_tried_again_later(
 
 
 def test_threads_can_wait_for_each_other(cluster: MemoryCluster) -> None:
-    """Given ``wait``, a poll returns when there are records enough, and ``committed`` when it is decided."""
+    """With ``wait``, a poll returns when there are enough records, and ``committed`` when the transaction has ended."""
     transport = MemoryTransport(cluster, wait=time.sleep)
     consumer = transport.consumer("t", "group", "one")
     membership = consumer.poll(10, 1).membership

@@ -1,4 +1,4 @@
-"""The cluster in memory fails as the test asks, and a restart finds its true state."""
+"""The cluster in memory fails on request, and a restart finds its true state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def values(cluster: MemoryCluster, topic: str = "t") -> list[bytes | None]:
 
 @pytest.mark.parametrize("call", ["flush", "send", "send_offsets", "send_offsets_after"])
 def test_a_failed_step_can_only_be_aborted(harness: MemoryHarness, cluster: MemoryCluster, call: str) -> None:
-    """The commit after it is refused; after the abort the producer goes on, and nothing of the step is seen."""
+    """The commit after the failure is refused; after the abort the producer continues, and no reader sees the step."""
     member = joined(harness, "t", "group")
     producer = harness.transport().producer("worker")
     cluster.fail_next(call, transactional_id="worker")
@@ -81,7 +81,7 @@ def test_a_lost_commit_answer_is_a_commit(harness: MemoryHarness, cluster: Memor
 def test_an_abort_without_answer_is_unknown(
     cluster: MemoryCluster, transport: MemoryTransport, call: str, open_after: bool
 ) -> None:
-    """Lost on the way there it leaves the transaction open until the next producer of the id; nothing is ever seen."""
+    """If the request is lost, the transaction stays open until the next producer of the id; no reader sees it."""
     producer = transport.producer("worker")
     send(producer, "t", [b"never"])
     cluster.fail_next(call)
@@ -95,7 +95,7 @@ def test_an_abort_without_answer_is_unknown(
 
 
 def test_reading_goes_on_after_a_broker_that_did_not_answer(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """A failed poll takes nothing: the next one gives the records."""
+    """A failed poll consumes nothing: the next poll returns the records."""
     member = joined(harness, "t")
     cluster.append("t", 0, b"a")
     for call, asked in (
@@ -114,8 +114,8 @@ def test_reading_goes_on_after_a_broker_that_did_not_answer(harness: MemoryHarne
     assert member.values() == [b"a"]
 
 
-def test_a_fault_meets_only_whom_it_is_meant_for(cluster: MemoryCluster, transport: MemoryTransport) -> None:
-    """Others of the same call go through, and it strikes as often as asked."""
+def test_a_fault_hits_only_its_target(cluster: MemoryCluster, transport: MemoryTransport) -> None:
+    """Other clients' calls succeed, and the fault occurs the requested number of times."""
     cluster.fail_next("flush", transactional_id="worker-2", times=2)
     send(transport.producer("worker-1"), "t", [b"x"])
     producer = transport.producer("worker-2")
@@ -128,7 +128,7 @@ def test_a_fault_meets_only_whom_it_is_meant_for(cluster: MemoryCluster, transpo
 
 @pytest.mark.parametrize("call", ["flush", "send_offsets_after", "commit_before", "commit_after"])
 def test_a_process_can_die_at_a_call(cluster: MemoryCluster, transport: MemoryTransport, call: str) -> None:
-    """A fault may be a crash; its successor finds the step committed only if the commit had arrived."""
+    """A fault may be a crash; the successor finds the step committed only if the commit had arrived."""
     consumer = transport.consumer("t", "group", "one")
     membership = consumer.poll(0, 1).membership
     cluster.fail_next(call, raises=Crash)
@@ -144,7 +144,7 @@ def test_a_process_can_die_at_a_call(cluster: MemoryCluster, transport: MemoryTr
 
 
 def test_an_unknown_fault_is_refused_by_name(cluster: MemoryCluster) -> None:
-    """The message lists those there are."""
+    """The message lists the known faults."""
     with pytest.raises(ValueError, match=r"comit.*commit_before"):
         cluster.fail_next("comit")
     assert "commit_before" in FAULTS
@@ -173,7 +173,7 @@ def test_a_broker_goes_away_and_comes_back(harness: MemoryHarness, cluster: Memo
 
 
 def test_a_transaction_times_out(cluster: MemoryCluster, transport: MemoryTransport) -> None:
-    """It is aborted and its producer fenced; one that is idle between transactions is not."""
+    """The cluster aborts it and fences its producer; a producer that is idle between transactions is not fenced."""
     idle, slow = transport.producer("idle"), transport.producer("slow")
     idle.begin()
     send(slow, "t", [b"never"])
@@ -189,7 +189,7 @@ def test_a_transaction_times_out(cluster: MemoryCluster, transport: MemoryTransp
 
 
 def test_append_time_is_the_clock_of_the_cluster(cluster: MemoryCluster, transport: MemoryTransport) -> None:
-    """A topic made so ignores what the producer says; another takes it, and the clock in its absence."""
+    """A topic with append time ignores the producer's time; other topics use it, and the clock if it is missing."""
     cluster.create("stamped", 1, {"message.timestamp.type": "LogAppendTime"})
     now_ms = int(cluster.now_seconds * 1000)
     cluster.append("stamped", 0, b"x", timestamp_ms=1)
@@ -201,7 +201,7 @@ def test_append_time_is_the_clock_of_the_cluster(cluster: MemoryCluster, transpo
 
 
 def test_a_record_over_the_limit_fails_its_transaction(cluster: MemoryCluster, transport: MemoryTransport) -> None:
-    """``flush`` says so; a record at the limit passes."""
+    """``flush`` raises; a record of exactly the limit passes."""
     producer = transport.producer("worker")
     send(producer, "t", [b"x" * cluster.record_bytes_max])
     with pytest.raises(AbortedError, match="limit"):

@@ -1,4 +1,4 @@
-"""Groups of the cluster in memory, moment by moment: who owns what, and whose offsets are taken."""
+"""Groups of the cluster in memory, moment by moment: the owners of partitions, and the accepted offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workers.transport.protocol import (
 
 
 def test_a_fenced_member_loses_all_and_joins_again(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """Its old membership is refused; its next poll reports everything revoked, and what comes back has no position."""
+    """Its old membership is refused. Its next poll reports everything revoked; assigned partitions have no position."""
     member = joined(harness, "t", "group")
     cluster.append("t", 0, b"a")
     zombie = member.present()
@@ -34,7 +34,7 @@ def test_a_fenced_member_loses_all_and_joins_again(harness: MemoryHarness, clust
 
 
 def test_no_call_but_send_offsets_reports_a_replaced_instance(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """It polls on with its old membership and its partitions; only its offsets are refused."""
+    """The replaced member polls on with its old membership and partitions; only its offsets are refused."""
     older = joined(harness, "t", "group", "one")
     before = older.present()
     newer = joined(harness, "t", "group", "one")
@@ -47,7 +47,7 @@ def test_no_call_but_send_offsets_reports_a_replaced_instance(harness: MemoryHar
 
 
 def test_a_partition_moves_in_two_steps(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """It is revoked from its owner first, and given to the newcomer in the generation after that."""
+    """Its owner loses it first; the next generation assigns it to the new member."""
     cluster.create("two", 2)
     older = joined(harness, "two", "group", "older")
     newer = harness.transport().consumer("two", "group", "newer")
@@ -61,7 +61,7 @@ def test_a_partition_moves_in_two_steps(harness: MemoryHarness, cluster: MemoryC
 
 
 def test_a_partition_has_never_two_owners(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """While its owner has not yet learnt that it is to go, the newcomer has a generation, but not the partition."""
+    """Until the old owner learns of the revocation, the new member has a generation but not the partition."""
     cluster.create("three", 3)
     older, other = joined(harness, "three", "group", "older"), Member(harness, "three", "group", "other")
     settled(harness, older, other, count=3)
@@ -75,7 +75,7 @@ def test_a_partition_has_never_two_owners(harness: MemoryHarness, cluster: Memor
 
 
 def test_offsets_are_taken_until_the_rebalance_is_complete(harness: MemoryHarness) -> None:
-    """While others have yet to poll the old generation stands; once they have, it is refused."""
+    """The old generation is valid until all members have polled; then it is refused."""
     one = joined(harness, "t", "group", "one")
     two = Member(harness, "t", "group", "two")
     settled(harness, one, two, count=1)
@@ -92,7 +92,7 @@ def test_offsets_are_taken_until_the_rebalance_is_complete(harness: MemoryHarnes
 def test_a_partition_is_not_lost_with_the_owner_who_was_to_give_it_up(
     harness: MemoryHarness, cluster: MemoryCluster
 ) -> None:
-    """An instance replaced in mid-move cannot say what it revoked; the group moves on all the same."""
+    """An instance replaced in mid-move cannot confirm the revocation; the group continues without it."""
     cluster.create("four", 4)
     older = joined(harness, "four", "group", "older")
     newer = Member(harness, "four", "group", "newer")
@@ -103,7 +103,7 @@ def test_a_partition_is_not_lost_with_the_owner_who_was_to_give_it_up(
 
 
 def test_a_member_without_a_name_leaves_at_once(harness: MemoryHarness, cluster: MemoryCluster) -> None:
-    """An empty instance is a dynamic member: closed, its partitions move without waiting for the session."""
+    """An empty instance is a dynamic member: when it closes, its partitions move without a wait for the session."""
     cluster.create("two", 2)
     leaving = Member(harness, "two", "group", "")
     staying = Member(harness, "two", "group", "")

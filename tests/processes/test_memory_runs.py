@@ -1,4 +1,4 @@
-"""Whole groups of workers on the cluster in memory, from one seed: what goes in comes out once, whatever happens."""
+"""Whole groups of workers on the cluster in memory, from one seed: each input comes out once under any failure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOMENTS_MAX = 6000
 
 
 def copy_step(producer: Producer, polled: Polled) -> Iterator[None]:
-    """One transaction that copies what was polled, with a moment between any two calls."""
+    """Copy the polled records in one transaction, with a pause between any two calls."""
     producer.begin()
     for record in polled.records:
         producer.send("out", record.partition, record.value)
@@ -71,7 +71,7 @@ def write(cluster: MemoryCluster, random_source: random.Random, number: int) -> 
 
 
 def disturb(cluster: MemoryCluster, random_source: random.Random, workers: dict[str, list[Iterator[None]]]) -> None:
-    """One of: a fault, a broker that goes or comes, time, a worker that dies, is doubled or is new."""
+    """Cause one event: a fault, an outage of the broker or its end, a pause, or a dead, doubled or new worker."""
     kind = random_source.randrange(8)
     name = random_source.choice(list(workers))
     if kind <= 2:
@@ -81,15 +81,15 @@ def disturb(cluster: MemoryCluster, random_source: random.Random, workers: dict[
     elif kind == 4:
         cluster.advance(random_source.choice([1, cluster.session_seconds, cluster.transaction_timeout_seconds]))
     elif kind == 5:
-        workers[name] = [copier(cluster, name)]  # what ran is dead
+        workers[name] = [copier(cluster, name)]  # the running worker dies
     elif kind == 6:
-        workers[name].append(copier(cluster, name))  # what runs goes on as a zombie
+        workers[name].append(copier(cluster, name))  # the running worker continues as a zombie
     elif len(workers) < 5:
         workers[f"w{len(workers)}"] = [copier(cluster, f"w{len(workers)}")]
 
 
 def run(seed: int) -> MemoryCluster:
-    """A run with disturbances; then peace, in which the youngest of each name finish."""
+    """A run with disturbances; after them the youngest worker of each name finishes."""
     random_source = random.Random(seed)
     cluster = MemoryCluster()
     cluster.create("in", PARTITIONS)

@@ -1,4 +1,4 @@
-"""The table of metrics: every name that is used stands in it, and every one in it is used."""
+"""The table of metrics: every used name has a row, and every row is used."""
 
 import ast
 import re
@@ -34,7 +34,7 @@ def calls(names):
 
 
 def used():
-    """Kind and name of every metric that code reports; a name that is no constant is a counter of the table."""
+    """Kind and name of every metric that code reports; a name that is not a constant is a counter of the table."""
     for method, argument in calls(KINDS):
         if isinstance(argument, ast.Constant):
             yield KINDS[method], argument.value
@@ -43,17 +43,17 @@ def used():
 
 
 def test_every_name_that_is_used_is_a_row_of_its_kind():
-    """A counter is counted, a gauge set, a histogram sampled."""
+    """Code counts counters, sets gauges and samples histograms."""
     assert {(kind, name) for kind, name in used()} <= {(row.kind, row.name) for row in METRICS.values()}
 
 
 def test_every_row_is_used():
-    """No metric is exported that no code reports; the metric of kind info is made with the registry."""
+    """Code reports every exported metric; the registry creates the metric of kind info."""
     assert {row.name for row in METRICS.values() if row.kind != "info"} == {name for _, name in used()}
 
 
 def test_every_stage_outcome_cause_and_reason_is_listed():
-    """So labels are bounded, and counters begin at 0 for each."""
+    """Labels are bounded this way, and each counter begins at 0."""
     stages = set()
     for path in MODULES:
         stages |= set(re.findall(r'stage\((?:self\.)?observer, "(\w+)"\)', path.read_text()))
@@ -65,7 +65,7 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
 
 @pytest.mark.parametrize("row", METRICS.values(), ids=lambda row: row.name)
 def test_names_follow_the_rules_of_prometheus(row):
-    """Prefix, base unit at the end, ``_total`` behind counters and nowhere else; a sentence of help."""
+    """A name has the prefix, its base unit at the end and, only for counters, ``_total``; the help is a sentence."""
     assert re.fullmatch(rf"{PREFIX}[a-z_]+", row.exported)
     assert row.exported.endswith("_total") == (row.kind == "counter")
     if row.unit in ("seconds", "bytes", "ratio"):
@@ -78,7 +78,7 @@ def test_names_follow_the_rules_of_prometheus(row):
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role):
-    """In a text that Prometheus can parse, with listed labels at 0."""
+    """Prometheus can parse the text; listed labels start at 0."""
     text = generate_latest(Metrics(role, {"role": role}).registry).decode()
     found = {family.name for family in text_string_to_metric_families(text)}
     wanted = {PREFIX + row.name for row in METRICS.values() if role in row.roles}
@@ -91,7 +91,7 @@ def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role)
 
 
 def test_numbers_come_out_as_they_were_reported():
-    """Counters add up, gauges keep the last, histograms count up to each bound."""
+    """Counters add up, gauges keep the last value, histograms count up to each bound."""
     metrics = Metrics("match")
     metrics.count("pairs", 2)
     metrics.count("pairs")
@@ -114,7 +114,7 @@ def test_numbers_come_out_as_they_were_reported():
 
 
 def test_a_partition_that_went_away_takes_its_gauges_along():
-    """Or an old owner would go on telling its lag."""
+    """Otherwise the old owner would still report its lag."""
     metrics = Metrics("match")
     for partition in ("1", "2"):
         metrics.set("lag_records", 7, partition)
@@ -127,7 +127,7 @@ def test_a_partition_that_went_away_takes_its_gauges_along():
 
 
 def test_an_unknown_name_is_a_bug():
-    """No metric without a row of the table."""
+    """Every metric needs a row of the table."""
     with pytest.raises(KeyError):
         Metrics("sign").count("postings")
 

@@ -13,7 +13,7 @@ TEXT = f"{WORDS}; " * 5
 
 
 def test_it_has_every_public_name_of_the_library():
-    """And they are the same objects."""
+    """The objects are the same."""
     for name in stream.__all__:
         assert getattr(neardup, name) is getattr(stream, name)
     assert set(neardup.__all__) - set(stream.__all__) == {"load_window", "save_window"}
@@ -23,7 +23,7 @@ def test_it_has_every_public_name_of_the_library():
 
 
 def test_python_m_neardup_is_the_command(tmp_path):
-    """From any folder, without loading the library for the help."""
+    """It works in any folder, and its help does not load the library."""
     environment = clean_environment(PYTHONPATH=str(ROOT))
     done = subprocess.run(
         [sys.executable, "-m", "neardup", "--version"], capture_output=True, cwd=tmp_path, env=environment, check=True
@@ -32,7 +32,7 @@ def test_python_m_neardup_is_the_command(tmp_path):
 
 
 def test_a_window_in_a_file_continues_in_another_deduplicator(tmp_path):
-    """Until the configuration signs differently."""
+    """A configuration with another signing fingerprint refuses the window."""
     dedup = neardup.Deduplicator()
     dedup.process([neardup.Document("a", TEXT)])
     neardup.save_window(dedup, tmp_path / "window")

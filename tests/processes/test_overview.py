@@ -30,7 +30,7 @@ def test_it_shows_the_documents_of_the_most_pairs_and_a_histogram():
 
 
 def test_the_number_of_counted_ids_is_bounded(monkeypatch):
-    """Known ones are counted on."""
+    """At the bound, known ids still count."""
     monkeypatch.setattr(overview, "IDS_MAX", 2)
     found = Overview()
     found.add(matches(["a"], ["b"], [0.9]))

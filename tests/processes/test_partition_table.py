@@ -1,4 +1,4 @@
-"""The table of a partition: what is restored from the log answers like the original, and what is undone never was.
+"""The table of a partition: a restored table answers like the original, and an undone step leaves no trace.
 
 Logs are random, from a seed in the test's name: copies, near-duplicates, versions, removals, expiry, late times.
 """
@@ -57,7 +57,7 @@ class Log:
                 self.texts.append(" ".join(changed.get(i, word) for i, word in enumerate(story)))
 
     def message(self) -> Record:
-        """The next one; sometimes after a gap of control records, sometimes after a silence."""
+        """The next message, sometimes after a gap of control records or after a silence."""
         rng = self.rng
         self.now += rng.choice([0.0, 0.3, 3.0]) if rng.random() < 0.95 else 200.0
         self.offset += rng.choice([1, 1, 2, 5])
@@ -66,7 +66,7 @@ class Log:
         return self.record(BandMessage(self.batch(documents), removed))
 
     def batch(self, documents: int) -> Batch:
-        """Documents that belong into this partition; fewer, if some do not."""
+        """Documents of this partition; documents of other partitions are left out."""
         rng = self.rng
         made = [
             Document(
@@ -89,7 +89,7 @@ class Log:
 
 
 def outcome(applied: Applied) -> tuple[object, ...]:
-    """Everything that a message leads to, comparable."""
+    """Everything that a message leads to, in a comparable form."""
     m = applied.matches
     columns = [m.older, m.newer, *(column.tolist() for column in m[2:])]
     return (*columns, applied.removed, applied.documents)
@@ -102,7 +102,7 @@ def take_step(table: PartitionTable, records: list[Record]) -> list[tuple[object
 
 
 def restored(log: Log, table: PartitionTable, history: list[Record]) -> PartitionTable:
-    """A new owner's table, from what the old one committed and the log."""
+    """A new owner's table, from the commit of the old owner and the log."""
     committed = table.position()
     window = decode_window(committed.metadata)
     again = log.table(window)
@@ -126,7 +126,7 @@ def holds(table: PartitionTable) -> object:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("limits", [(20.0, 10.0), (20.0, 0.0), (1e6, 0.0), (3.0, 200.0)], ids=str)
 def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float, float]) -> None:
-    """Replayed from the committed window it holds the same, says the same of what follows, and commits the same."""
+    """After a replay of the committed window it holds the same items, gives the same answers and commits the same."""
     log = Log(seed, config(*limits))
     table, history = log.table(), []
     for _ in range(25):
@@ -136,7 +136,7 @@ def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float
         again = restored(log, table, history)
         assert holds(again) == holds(table)
         assert again.position() == table.position()
-        if log.rng.random() < 0.4:  # the new owner goes on, the old one next to it
+        if log.rng.random() < 0.4:  # the new owner and the old one continue side by side
             following = list(log.messages(3))
             history += following
             assert take_step(again, following) == take_step(table, following)
@@ -146,7 +146,7 @@ def test_a_restored_table_answers_as_the_original(seed: int, limits: tuple[float
 
 @pytest.mark.parametrize("seed", range(12))
 def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: int) -> None:
-    """With a limit on documents too: what follows is answered alike, from whatever window was committed."""
+    """With a limit on documents too, later messages get the same answers from any committed window."""
     log = Log(seed, config(60.0, 5.0, 12))
     table, history = log.table(), []
     for _ in range(25):
@@ -160,7 +160,7 @@ def test_a_restored_table_answers_as_the_original_when_items_were_evicted(seed: 
 
 
 def added_up(parts: list[Applied]) -> tuple[object, ...]:
-    """What messages lead to together, however they were put together."""
+    """The sum of the outcomes of messages, for any grouping."""
     columns = zip(*(outcome(applied)[:6] for applied in parts), strict=True)
     flat = [[value for part in column for value in part] for column in columns]  # type: ignore[attr-defined]
     removed = [id_ for applied in parts for id_ in applied.removed]
@@ -170,7 +170,7 @@ def added_up(parts: list[Applied]) -> tuple[object, ...]:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
 def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: tuple[float, float, int]) -> None:
-    """Pairs, removals and what is committed are those of one message after the other, whatever the size of a match."""
+    """Pairs, removals and commits equal those of single messages in order, for any size of a match."""
     log = Log(seed, config(*limits))
     together, alone = log.table(), log.table()
     history: list[Record] = []
@@ -188,7 +188,7 @@ def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: t
 
 @pytest.mark.parametrize("seed", range(12))
 def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
-    """After an abort the same messages, cut into other steps, lead to the same: as in a table that never failed."""
+    """After an abort the same messages in other steps give the results of a table that never failed."""
     log = Log(seed, config())
     table, calm = log.table(), log.table()
     history: list[Record] = []
@@ -213,8 +213,9 @@ def test_an_undone_step_leaves_table_and_log_in_agreement(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("limits", [(20.0, 10.0, 1_000_000), (60.0, 5.0, 12)], ids=str)
 def test_a_step_may_end_inside_a_message(seed: int, limits: tuple[float, float, int]) -> None:
-    """It goes on there after a commit, an undo, an unknown outcome or a restore: the pairs are those of whole messages,
-    and so is what is committed after the last row."""
+    """The next step continues there after a commit, an undo, an unknown outcome or a restore. The pairs, and the commit
+    after the last row, are those of whole messages.
+    """
     log = Log(seed, config(*limits))
     table, calm = log.table(), log.table()
     history: list[Record] = []
@@ -252,7 +253,7 @@ def test_a_step_may_end_inside_a_message(seed: int, limits: tuple[float, float, 
 
 @pytest.mark.parametrize("row", [1, 7])
 def test_a_row_that_the_log_does_not_hold_is_no_place_to_begin(row: int) -> None:
-    """A table that lacks the rows of the committed place is never run."""
+    """A table that lacks rows of the committed position never runs."""
     log = Log(1, config())
     table = log.table()
     take_step(table, list(log.messages(3)))
@@ -262,7 +263,7 @@ def test_a_row_that_the_log_does_not_hold_is_no_place_to_begin(row: int) -> None
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_first_step_after_a_restore_may_be_undone(seed: int) -> None:
-    """What was restored is not part of the step."""
+    """The restored items are not part of the step."""
     log = Log(seed, config())
     table, history = log.table(), list(log.messages(12))
     take_step(table, history)
@@ -278,7 +279,7 @@ def test_the_first_step_after_a_restore_may_be_undone(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_step_is_ended_later_as_what_is_committed_says(seed: int) -> None:
-    """It happened, it did not, or others have gone on: then the table is of no use, and says so."""
+    """The step was committed, or it was not, or others have continued: then the table reports that it is useless."""
     log = Log(seed, config())
     table, calm = log.table(), log.table()
     for _ in range(25):
@@ -301,7 +302,7 @@ def test_a_step_is_ended_later_as_what_is_committed_says(seed: int) -> None:
 
 
 def test_of_a_window_that_is_past_only_the_last_message_is_kept() -> None:
-    """After a silence the log is needed from the newest message on, and the stream time before it is remembered."""
+    """After a silence the table needs the log from the newest message on, and stores the stream time before it."""
     log = Log(1, config(20.0, 0.0))
     table = log.table()
     take_step(table, list(log.messages(20)))
@@ -313,7 +314,7 @@ def test_of_a_window_that_is_past_only_the_last_message_is_kept() -> None:
 
 
 def test_removals_alone_hold_no_log() -> None:
-    """A message without documents is not the beginning of a window, before or after there were any."""
+    """A message without documents never begins a window, before or after messages with documents."""
     log = Log(1, config())
     table = log.table()
     for offset in (3, 4):
@@ -324,7 +325,7 @@ def test_removals_alone_hold_no_log() -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
-    """``from`` never goes back over committed steps, so the log below it may be trimmed; marks do not pile up."""
+    """``from`` never decreases over committed steps, so the log before it may be trimmed; marks do not accumulate."""
     log = Log(seed, config(5.0, 0.0))
     table, starts = log.table(), []
     for _ in range(60):
@@ -339,13 +340,13 @@ def test_the_window_moves_on_only_and_its_marks_with_it(seed: int) -> None:
     "window", [Window(0, None, "f" * 32), Window(2**62, -(2**62), "0" * 32, 2**31), Window(7, 2**62, "a", 1)]
 )
 def test_the_metadata_says_the_window_and_fits_the_limit(window: Window) -> None:
-    """What is committed is read back, in far fewer than 4,000 characters."""
+    """The commit can be read back and has far fewer than 4,000 characters."""
     assert decode_window(encode_window(window)) == window
     assert len(encode_window(window)) < 200
 
 
 def test_the_metadata_of_version_1_is_read() -> None:
-    """It has no row: every step ended after a message."""
+    """It has no row, because every step ended after a message."""
     metadata = '{"version":1,"from":7,"time":null,"fingerprint":"abc"}'
     assert decode_window(metadata) == Window(7, None, "abc", 0)
 
@@ -354,7 +355,7 @@ def test_the_metadata_of_version_1_is_read() -> None:
     "metadata", ["", "{}", "[]", "null", "7", '{"version":3,"from":1,"time":1,"row":0,"fingerprint":""}', "x"]
 )
 def test_metadata_of_another_program_is_refused(metadata: str) -> None:
-    """With what was found, and what to do."""
+    """The message shows the metadata and the remedy."""
     with pytest.raises(ConfigError, match="--from"):
         decode_window(metadata)
 

@@ -26,7 +26,7 @@ def found(*paths, **options):
 
 
 def test_a_named_file_is_lines_or_a_document_by_its_ending(tmp_path):
-    """Endings of compression are taken off first; the id of a document is its path as given."""
+    """Endings of compression are removed first; the id of a document is its path as given."""
     line = b'{"id":"a","text":"t"}'
     for name in ("a.jsonl", "a.ndjson", "A.JSONL", "a.jsonl.gz", "a.txt.gz", "a.txt", "a.json"):
         (tmp_path / name).write_bytes(gzip.compress(line) if name.endswith("gz") else line)
@@ -39,7 +39,7 @@ def test_a_named_file_is_lines_or_a_document_by_its_ending(tmp_path):
 
 
 def test_a_folder_is_walked_in_order_of_names_and_each_file_is_a_document(tmp_path):
-    """Folders inside it stand where their name stands."""
+    """Subfolders come in the order of their names."""
     for name in ("b/y.txt", "b/x.txt", "a.txt", "c.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(name)
@@ -48,7 +48,7 @@ def test_a_folder_is_walked_in_order_of_names_and_each_file_is_a_document(tmp_pa
 
 
 def test_what_is_no_text_in_a_folder_is_refused_with_its_reason(tmp_path):
-    """Links, dot names, pipes and binaries; nothing outside is reached and nothing waited for."""
+    """Links, dot names, pipes and binaries are refused; the walk stays inside the folder and never waits."""
     (tmp_path / "binary").write_bytes(b"a\0b")
     (tmp_path / "latin").write_bytes(b"caf\xe9")
     (tmp_path / "large").write_bytes(b"x" * 101)
@@ -72,7 +72,7 @@ def test_what_is_no_text_in_a_folder_is_refused_with_its_reason(tmp_path):
 
 
 def test_a_file_that_was_named_is_taken_whatever_its_name(tmp_path):
-    """A dot or a link is no reason then; and --hidden takes dot names in folders."""
+    """A named file may be a dot name or a link; --hidden also reads dot names in folders."""
     (tmp_path / ".notes").write_text("text")
     (tmp_path / "link").symlink_to(".notes")
     assert found(tmp_path / ".notes", tmp_path / "link") == [
@@ -83,7 +83,7 @@ def test_a_file_that_was_named_is_taken_whatever_its_name(tmp_path):
 
 
 def test_a_path_that_is_not_utf_8_gives_a_readable_id(tmp_path):
-    """Its bytes are spelled out."""
+    """The id spells out its bytes."""
     name = os.path.join(os.fsencode(tmp_path), b"caf\xe9.txt")
     try:
         with open(name, "wb") as file:
@@ -94,7 +94,7 @@ def test_a_path_that_is_not_utf_8_gives_a_readable_id(tmp_path):
 
 
 def test_lines_know_their_number_blank_ones_are_counted_and_the_last_needs_no_end(tmp_path):
-    """A byte order mark and the line ends of other systems are no part of the text."""
+    """A byte order mark and the line ends of other systems are not part of the text."""
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"id":"a","text":"t"}\r\n\n  \r\nnot json\n{"id":"b","text":"t"}')
     entries, _, reader = read(path)
@@ -109,7 +109,7 @@ def test_lines_know_their_number_blank_ones_are_counted_and_the_last_needs_no_en
 
 
 def test_a_line_that_is_too_long_is_spilled_whole_and_the_next_is_read(tmp_path):
-    """It is never held; a bomb in a compressed file is no different."""
+    """Memory never holds the whole line; a bomb in a compressed file is handled the same way."""
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(gzip.compress(b"x" * 3_000_000 + b'\n{"id":"a","text":"t"}\n'))
     entries, spilled, _ = read(path, line_bytes_max=1000)
@@ -121,7 +121,7 @@ def test_a_line_that_is_too_long_is_spilled_whole_and_the_next_is_read(tmp_path)
 
 
 def test_a_bomb_as_a_document_is_refused_without_expanding_it_whole(tmp_path):
-    """Its size is known only by reading, and reading stops at the limit."""
+    """Only reading shows its size, and reading stops at the limit."""
     path = tmp_path / "bomb.txt.gz"
     path.write_bytes(gzip.compress(b"x" * 50_000_000))
     entries, _, _ = read(path, line_bytes_max=100_000)
@@ -129,7 +129,7 @@ def test_a_bomb_as_a_document_is_refused_without_expanding_it_whole(tmp_path):
 
 
 def test_a_damaged_file_is_reported_after_the_lines_before_the_damage(tmp_path):
-    """And the next file is read."""
+    """The next file is read."""
     good = b"".join(b'{"id":"%d","text":"%s"}\n' % (i, os.urandom(20).hex().encode()) for i in range(2000))
     path, other = tmp_path / "a.jsonl.gz", tmp_path / "b.jsonl"
     path.write_bytes(gzip.compress(good)[:-1000])
@@ -140,7 +140,7 @@ def test_a_damaged_file_is_reported_after_the_lines_before_the_damage(tmp_path):
 
 
 def test_a_walk_of_a_deep_folder_ends(tmp_path):
-    """Depth is no recursion."""
+    """The walk does not recurse."""
     deep = tmp_path
     for _ in range(300):
         deep = deep / "d"
@@ -160,7 +160,7 @@ def test_a_walk_of_a_deep_folder_ends(tmp_path):
     ],
 )
 def test_what_a_signal_cuts_in_two_is_neither_a_document_nor_a_refusal(tmp_path, name, content, whole):
-    """An unfinished line may be good; one that is known to be too long is refused. What came whole is answered."""
+    """An unfinished line may be good; a line that is already too long is refused. Complete lines are answered."""
 
     class Interrupted(Stop):
         """A signal during the second read."""
@@ -179,5 +179,5 @@ def test_what_a_signal_cuts_in_two_is_neither_a_document_nor_a_refusal(tmp_path,
 
 
 def test_no_reason_has_two_sentences():
-    """The reasons of files and those of the library have different names."""
+    """The reasons of files and the reasons of the library have different names."""
     assert not REASONS.keys() & FILE_REASONS.keys()

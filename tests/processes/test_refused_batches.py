@@ -1,4 +1,4 @@
-"""Batches that were not unpacked, in the workers: a signer passes them over, a matcher stops."""
+"""Batches that stay compressed: a signer skips them, a matcher stops."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.transport.protocol import UnreadableError
 
 
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:
-    """It names partition, offsets and reason, counts each document, and what stands around the batch is signed."""
+    """The letter names partition, offsets and reason, and counts each document; records around the batch are signed."""
     cluster = MemoryCluster(batch_bytes_max=1_000)
     for topic, partitions in ((TOPICS.documents, 1), (TOPICS.dead, 1), (TOPICS.bands, 2)):
         cluster.create(topic, partitions)
@@ -57,7 +57,7 @@ def test_a_batch_of_bands_that_is_not_unpacked_stops_the_worker() -> None:
 
 
 def test_a_batch_that_is_not_readable_ends_a_worker_for_good() -> None:
-    """The supervisor does not start it again: the batch stays what it is."""
+    """The supervisor does not restart it, because the batch never changes."""
     failure = failure_of(UnreadableError("the batch at offset 7 is packed by codec 5"))
     assert (failure.code, str(failure)) == (Exit.TOPIC, "the batch at offset 7 is packed by codec 5")
     assert failure.code in FINAL

@@ -1,4 +1,4 @@
-"""Replicas: what new topics are made with, what is refused, and what is warned of."""
+"""Replicas: the values for new topics, the refused values, and the warnings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from workers.transport.protocol import Replication
 
 @pytest.mark.parametrize(("nodes", "replicas", "in_sync"), [(1, 1, 1), (2, 2, 2), (3, 3, 2), (9, 3, 2)])
 def test_new_topics_have_as_many_replicas_as_are_safe_and_can_be_had(nodes: int, replicas: int, in_sync: int) -> None:
-    """By default; what is made so is never refused, and on one node it is warned of."""
+    """These are the defaults. The check never refuses such topics; on one node it warns."""
     settings = settings_of()
     assert (replicas_wanted(settings, nodes), in_sync_wanted(settings, nodes)) == (replicas, in_sync)
     findings = judge_replication(Replication(nodes, replicas), {IN_SYNC_KEY: str(in_sync)}, allow_single=False)
@@ -44,7 +44,7 @@ def test_new_topics_have_as_many_replicas_as_are_safe_and_can_be_had(nodes: int,
 def test_too_few_replicas_are_refused_on_several_nodes_unless_they_are_allowed(
     nodes: int, replicas: int, in_sync: str | None, findings_expected: list[str]
 ) -> None:
-    """Allowed, they are warned of; more in sync than there are replicas is never allowed: nothing could be sent."""
+    """Allowed topics cause a warning. More replicas in sync than replicas are never allowed: every send would fail."""
     configs = {} if in_sync is None else {IN_SYNC_KEY: in_sync}
     for allow in (False, True):
         findings = judge_replication(Replication(nodes, replicas), configs, allow_single=allow)
@@ -59,7 +59,7 @@ def test_too_few_replicas_are_refused_on_several_nodes_unless_they_are_allowed(
 
 @pytest.mark.parametrize("role", ["sign", "match"])
 def test_a_worker_refuses_one_replica_on_a_cluster_of_several_nodes(role: str) -> None:
-    """With the remedy; it works when that is allowed, or when the topics have more."""
+    """The refusal names the remedy; a worker starts if the settings allow it or the topics have more replicas."""
     bench = Bench()
     bench.cluster.nodes = 3
     with pytest.raises(
@@ -74,7 +74,7 @@ def test_a_worker_refuses_one_replica_on_a_cluster_of_several_nodes(role: str) -
 
 
 def test_one_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
-    """However often the worker starts over: one line for all its topics."""
+    """The worker logs one line for all its topics, however often it restarts."""
     _warn_once.cache_clear()
     bench = Bench()
     bench.cluster.fail_next("producer", times=1)
@@ -88,7 +88,7 @@ def test_one_node_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 class Admin:
-    """The topics of a cluster; nothing is made."""
+    """The topics of a cluster; it creates no topic."""
 
     def __init__(self, nodes: int) -> None:
         self.count, self.specs = nodes, {}
@@ -106,7 +106,7 @@ class Admin:
 
 
 def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> dict:
-    """What ``topics create`` asks a cluster for."""
+    """The request of ``topics create`` to a cluster."""
     admin = Admin(nodes)
     transport = SimpleNamespace(admin=admin, close=lambda: None)
     monkeypatch.setattr("workers.commands.topics.connect", lambda settings: transport)
@@ -117,7 +117,7 @@ def made_on(nodes: int, monkeypatch: pytest.MonkeyPatch, **changes: object) -> d
 def test_topics_are_made_with_replicas_and_a_minimum_in_sync(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    """Three and two where there are nodes enough; on one node, one of each and a warning."""
+    """Three and two on enough nodes; one and one with a warning on one node."""
     found = {(spec.replication, spec.configs[IN_SYNC_KEY]) for spec in made_on(3, monkeypatch).values()}
     assert found == {(3, "2")}
     assert "warning" not in capsys.readouterr().out
@@ -127,7 +127,7 @@ def test_topics_are_made_with_replicas_and_a_minimum_in_sync(
 
 
 def test_topics_with_too_few_replicas_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings are refused before the cluster is asked for anything, unless they allow it."""
+    """Unless allowed, the settings are refused before any request to the cluster."""
     with pytest.raises(ConfigError, match=r"replication.factor=1 should be at least 2"):
         made_on(3, monkeypatch, replication_factor=1)
     with pytest.raises(ConfigError, match=r"min.insync.replicas=4 must not exceed"):

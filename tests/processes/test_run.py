@@ -32,7 +32,7 @@ def pairs(out):
 
 
 def next_line(process, seconds=PROCESS_SECONDS_MAX):
-    """The next line that a process writes; fails when it does not come."""
+    """The next line that a process writes; fails if no line arrives in time."""
     found = []
     reader = threading.Thread(target=lambda: found.append(process.stdout.readline()), daemon=True)
     reader.start()
@@ -42,7 +42,7 @@ def next_line(process, seconds=PROCESS_SECONDS_MAX):
 
 
 def test_a_small_session_reads_like_this(neardup, tmp_path):
-    """What is written where, byte for byte: pairs to standard output, refusals and the summary to standard error."""
+    """Byte for byte: pairs go to standard output, refusals and the summary to standard error."""
     good = lines(doc("a"), doc("b", NEARLY), doc("c", "something else entirely"), doc("d"), doc("e", "  "), {"id": "f"})
     (tmp_path / "in.jsonl").write_bytes(good + b"\nnot json\n")
     done = neardup("run", "in.jsonl", "--rejects", "bad", "--summary-json", "summary.json")
@@ -71,7 +71,7 @@ def test_a_small_session_reads_like_this(neardup, tmp_path):
 
 
 def test_the_command_finds_what_the_library_finds(neardup, tmp_path):
-    """In the same order, whatever the number of threads that sign."""
+    """The order is the same for any number of signing threads."""
     documents = [doc(f"d{i}", f"{i % 97} {i % 97 * 7919} " * 40 + f"{i % 13} {WORDS}") for i in range(1500)]
     (tmp_path / "in.jsonl").write_bytes(lines(*documents))
     found = Deduplicator(Config(threshold=0.9)).process([Document(d["id"], d["text"]) for d in documents])
@@ -97,7 +97,7 @@ def test_files_folders_compressed_files_and_standard_input_are_read_in_order(nea
 
 
 def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
-    """Nothing waits for more input, nor for the end of it."""
+    """The command waits neither for more input nor for its end."""
     process = start("run")
     process.stdin.write(lines(doc("a")))
     process.stdin.flush()
@@ -112,7 +112,7 @@ def test_a_pair_is_out_as_soon_as_its_documents_are_in(start):
 
 
 def test_interrupted_it_writes_the_summary(start):
-    """Everything read is answered, a line that is not whole yet is no refusal, and the exit code says how it ended."""
+    """All read documents are answered, an unfinished line is no refusal, and the exit code reports the signal."""
     process = start("run")
     process.stdin.write(lines(doc("a"), doc("b")) + lines(doc("c"))[:40])
     process.stdin.flush()
@@ -126,8 +126,8 @@ def test_interrupted_it_writes_the_summary(start):
     assert b"Traceback" not in err
 
 
-def test_follow_goes_on_as_the_file_grows_is_cut_short_and_replaced(start, tmp_path):
-    """A line counts when it is whole; SIGTERM ends it with the summary."""
+def test_follow_continues_when_the_file_grows_is_truncated_or_replaced(start, tmp_path):
+    """Only whole lines count; SIGTERM ends the command with the summary."""
     path = tmp_path / "log.jsonl"
     path.write_bytes(lines(doc("a")))
     process = start("run", "--follow", "--follow-seconds", "0.05", "log.jsonl")
@@ -163,7 +163,7 @@ def test_a_closed_pipe_ends_it_quietly(neardup, tmp_path):
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 def test_an_output_that_is_full_ends_it_with_one_sentence(neardup):
-    """Pairs are never lost unnoticed."""
+    """The command never loses pairs silently."""
     with open("/dev/full", "wb") as full:
         done = neardup("run", "-q", stdin=lines(doc("a"), doc("b")), stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == Exit.OUTPUT
@@ -171,7 +171,7 @@ def test_an_output_that_is_full_ends_it_with_one_sentence(neardup):
 
 
 def test_probe_answers_without_adding(neardup, tmp_path):
-    """Probed documents meet the index and never one another."""
+    """Probed documents match documents of the index, never each other."""
     (tmp_path / "index.jsonl").write_bytes(lines(doc("a"), doc("b", "something else entirely")))
     (tmp_path / "asked.jsonl").write_bytes(lines(doc("x"), doc("y")))
     done = neardup("probe", "--index", "index.jsonl", "asked.jsonl")
@@ -179,7 +179,7 @@ def test_probe_answers_without_adding(neardup, tmp_path):
 
 
 def test_candidates_writes_those_below_the_cut_too(neardup):
-    """With their estimates, where without it nothing reaches the cut."""
+    """The lines have estimates; without the option no pair reaches the cut."""
     stdin = lines(doc("a"), doc("b", NEARLY))
     assert neardup("run", "--min-similarity", "0.99", stdin=stdin).stdout == b""
     (pair,) = pairs(neardup("run", "--min-similarity", "0.99", "--candidates", stdin=stdin).stdout)
@@ -213,7 +213,7 @@ def test_hostile_input_is_refused_line_by_line_and_the_run_goes_on(neardup, tmp_
 
 
 def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
-    """In pairs the id is the same when it is read back; reports show it with escapes."""
+    """Parsers read the same id back from pairs; reports show it with escapes."""
     id_ = "\x9b2J\u202egpj.exe\x7f"
     lines = [json.dumps({"id": name, "text": WORDS}, ensure_ascii=False) for name in (id_, "b")]
     done = neardup("run", "-", stdin="\n".join(lines).encode())
@@ -225,7 +225,7 @@ def test_a_run_prints_nothing_that_a_terminal_obeys(neardup):
 
 
 def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_rejects(neardup, tmp_path):
-    """The rest is counted."""
+    """The command counts the rest."""
     (tmp_path / "f").mkdir()
     for i in range(30):
         (tmp_path / "f" / f"{i:02}.bin").write_bytes(b"\0")
@@ -238,7 +238,7 @@ def test_refused_files_in_folders_are_reported_up_to_a_number_and_listed_in_the_
 
 
 def test_memory_does_not_grow_with_the_input(tmp_path):
-    """A window of few documents, an eightfold input: the same memory, within what an allocator wastes."""
+    """With a window of few documents, an eightfold input needs the same memory, within the waste of an allocator."""
     code = (
         "import resource, sys; from workers.cli.app import main\n"
         "try: main()\n"
@@ -259,7 +259,7 @@ def test_memory_does_not_grow_with_the_input(tmp_path):
 
 
 def test_hostile_sets_are_read_to_their_end(neardup, tmp_path, real_data):
-    """Every line of the JSON test suite and every naughty string is answered, refused or blank; nothing crashes."""
+    """Every line of the JSON test suite and every naughty string is answered, refused or blank."""
     suite = sorted((real_data("jsontestsuite") / "test_parsing").glob("*.json"))
     strings = json.loads((real_data("blns") / "blns.json").read_text(encoding="utf-8"))
     (tmp_path / "blns.jsonl").write_bytes(lines(*(doc(text, text) for text in strings)))
@@ -274,7 +274,7 @@ def test_hostile_sets_are_read_to_their_end(neardup, tmp_path, real_data):
 
 
 def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_its_own(neardup, tmp_path):
-    """The first report of a missing field names the fields that are there; one good line makes it a success."""
+    """The first report of a missing field lists the present fields; one good line makes the run a success."""
     (tmp_path / "in.jsonl").write_bytes(lines(*({"id": f"{i}", "body": TEXT} for i in range(50))))
     done = neardup("run", "in.jsonl")
     messages = done.stderr.decode().splitlines()
@@ -290,7 +290,7 @@ def test_refusals_are_reported_up_to_a_number_and_nothing_usable_has_a_code_of_i
 
 
 def test_strict_ends_at_the_first_refusal(neardup):
-    """With its place and a code of its own; the pairs before it are written."""
+    """The refusal has its place and its own exit code; earlier pairs are written."""
     done = neardup("run", "--strict", "-q", stdin=lines(doc("a"), doc("b"), {"id": "c"}, doc("d")))
     assert done.returncode == Exit.REFUSED
     assert done.stderr == (
@@ -299,7 +299,7 @@ def test_strict_ends_at_the_first_refusal(neardup):
 
 
 def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(neardup, tmp_path):
-    """Once, and not for each row."""
+    """The refusal occurs once, not for each row."""
     (tmp_path / "in.csv").write_text("key,body\n1,x\n2,y\n")
     done = neardup("run", "in.csv")
     assert done.returncode == Exit.UNUSABLE
@@ -309,7 +309,7 @@ def test_a_table_without_the_column_of_the_scheme_is_refused_with_its_columns(ne
 
 
 def test_a_run_continues_from_the_window_that_another_one_kept(neardup, tmp_path):
-    """Stopped and begun again, it finds what one long run finds."""
+    """Two runs find the pairs of one long run."""
     (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", "something else entirely")))
     (tmp_path / "new.jsonl").write_bytes(lines(doc("c", NEARLY), doc("d", "something else entirely")))
     assert neardup("run", "old.jsonl", "--keep", "window", "-q").returncode == Exit.SUCCESS
@@ -319,7 +319,7 @@ def test_a_run_continues_from_the_window_that_another_one_kept(neardup, tmp_path
 
 
 def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(neardup):
-    """With the number of documents and the setting that decides; without truncation there is no warning."""
+    """The warning has the number of documents and the deciding setting; without truncation there is no warning."""
     stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)), doc("11", TEXT), doc("11", NEARLY))
     done = neardup("run", "--bucket-candidates-max", "2", stdin=stdin)
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
@@ -333,7 +333,7 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
 
 
 def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
-    """With the recall that their sizes allow; the default scheme has none to warn of."""
+    """The warning gives the recall for their sizes; the default scheme needs no warning."""
     stdin = lines(*(doc(f"{i}", f"{TEXT} story {i}") for i in range(12)))
     warned = neardup("run", "--scheme", "grouped", stdin=stdin).stderr.decode()
     assert "documents are too small for scheme grouped, so the recall at the threshold is 0." in warned
@@ -341,7 +341,7 @@ def test_a_run_warns_where_documents_are_too_small_for_their_scheme(neardup):
 
 
 def test_no_document_is_late_where_there_is_no_window(neardup):
-    """Nothing that it could meet has left."""
+    """No document ever leaves."""
     stdin = lines(doc("a", timestamp=1e9), doc("b", timestamp=5.0), doc("c", NEARLY, timestamp=1.0))
     done = neardup("run", stdin=stdin)
     assert len(pairs(done.stdout)) == 2

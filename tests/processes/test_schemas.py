@@ -23,7 +23,7 @@ def validator(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_schema_is_valid_and_listed(name):
-    """In the table of the folder, and each of its properties is a property of the standard."""
+    """The table of the folder lists it, and the standard defines each of its properties."""
     found = validator(name)
     found.check_schema(found.schema)
     assert f"({name}.json)" in (FOLDER / "README.md").read_text(encoding="utf-8")
@@ -39,7 +39,7 @@ def test_pairs_of_a_run_are_those_of_the_schema(neardup):
 
 
 def test_verdicts_and_clusters_are_those_of_the_schemas(neardup, tmp_path):
-    """Of every status, in lines of their own and as a key of a removed line."""
+    """Verdicts of every status, as separate lines and as a key of a removed line."""
     news = (ROOT / "docs" / "examples" / "news.jsonl").read_bytes()
     (tmp_path / "in.jsonl").write_bytes(news + news.splitlines(keepends=True)[1])
     neardup("dedup", "--quiet", "in.jsonl", "--verdicts", "v", "--clusters", "c", "--removed", "r", "-o", "kept")
@@ -54,7 +54,7 @@ def test_verdicts_and_clusters_are_those_of_the_schemas(neardup, tmp_path):
 
 
 def test_messages_of_the_topics_are_those_of_the_schemas():
-    """Pairs, a removal and a dead letter, as workers write them."""
+    """Workers write pairs, a removal and a dead letter."""
     bench = Bench()
     bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT), ("d", 7))
     bench.cluster.append(bench.names.topics.documents, 0, None, b"a")
@@ -75,7 +75,7 @@ def test_messages_of_the_topics_are_those_of_the_schemas():
 
 
 def test_the_letter_of_a_refused_batch_is_that_of_the_schema():
-    """It stands for several messages."""
+    """One letter represents several messages."""
     letter = encode_dead(Record(1, 9, 0, None, None, RefusedBatch(4, 1000)), "documents", "batch_too_large")
     validator("dead_letter").validate(json.loads(letter))
 
@@ -97,7 +97,7 @@ DOCUMENTS = [
 
 @pytest.mark.parametrize(("kind", "value", "is_read"), DOCUMENTS, ids=[json.dumps(value) for _, value, _ in DOCUMENTS])
 def test_a_document_is_read_if_and_only_if_the_schema_accepts_it(kind, value, is_read):
-    """Of its kind."""
+    """The test uses the schema of the document's kind."""
     found = decode_document(json.dumps(value).encode(), Fields(kind=kind))
     assert isinstance(found, str) != is_read
     assert validator("document").is_valid(value) == is_read

@@ -14,14 +14,14 @@ from workers.process.exits import Exit
 
 
 def test_every_scheme_is_among_them() -> None:
-    """The default and minhash have tests of their own."""
+    """Other tests cover the default scheme and minhash."""
     tried = {settings.get("scheme", "one_permutation") for _, settings in ROWS.values()}
     assert tried | {"minhash"} == set(SCHEMES)
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_workers_find_what_one_process_finds(name: str) -> None:
-    """Every pair once, over the wire and two partitions; copies as pairs of their own."""
+    """Every pair occurs once, over the wire and two partitions; copies make pairs too."""
     stream, settings = ROWS[name]
     bench = Bench(**settings)
     documents = usable(stream(random.Random(1), 60, copies=0.1), bench.settings)

@@ -30,7 +30,7 @@ def world(tmp_path):
 
 
 def test_a_check_answers_the_verdict_and_the_pairs(world):
-    """The document is added; the next one meets it."""
+    """The service adds the document; the next document matches it."""
     assert world.check("a", TEXT)["status"] == "original"
     answer = world.check("b", NEAR)
     assert (answer["status"], answer["duplicate_of"], answer["cluster"], answer["place"]) == ("duplicate", "a", 0, 1)
@@ -39,7 +39,7 @@ def test_a_check_answers_the_verdict_and_the_pairs(world):
 
 
 def test_a_look_adds_nothing(world):
-    """``add=false`` answers the pairs alone."""
+    """``add=false`` returns the pairs alone."""
     world.check("a", TEXT)
     assert world.check("b", NEAR, "?add=false")["added"] is False
     assert [pair["id"] for pair in world.check("b", NEAR, "?add=false")["pairs"]] == ["a"]
@@ -47,7 +47,7 @@ def test_a_look_adds_nothing(world):
 
 
 def test_a_retry_gets_the_stored_status_and_never_unchanged(world):
-    """Of an original, of a duplicate, twice, and in one batch; the cluster and the related one stay too."""
+    """This holds for an original, for a duplicate, twice, and in one batch; cluster and related document stay too."""
     world.check("a", TEXT)
     world.check("b", NEAR)
     for _ in range(2):
@@ -72,7 +72,7 @@ def test_content_that_comes_back_after_another_is_no_repetition(world):
 
 
 def test_of_racing_copies_one_is_the_original(world):
-    """All are asked at once; the others are duplicates of it."""
+    """All requests are sent at the same time; the other copies are duplicates of the original."""
     requests = [("POST", "/v1/check", {"json": {"id": f"d{n}", "text": TEXT}}) for n in range(200)]
     answers = [response.json() for response in world.ask_all(requests)]
     [original] = [answer["id"] for answer in answers if answer["status"] == "original"]
@@ -115,7 +115,7 @@ def test_documents_clusters_and_reasons_can_be_read(world):
 
 
 def test_a_deleted_document_is_gone_from_the_answers_and_from_the_files(world, tmp_path):
-    """Neither its id nor its text is in any file of the state; its duplicates stay, without naming it."""
+    """No file of the state contains its id or its text; its duplicates stay, without its name."""
     world.check("secret-id", TEXT + " secret-text")
     world.check("b", TEXT + " other")
     assert world.ask("DELETE", "/v1/documents/secret-id").json() == {"id": "secret-id", "removed": 1}
@@ -130,7 +130,7 @@ def test_a_deleted_document_is_gone_from_the_answers_and_from_the_files(world, t
 
 
 def test_a_full_disk_answers_507_and_loses_nothing(world):
-    """The step is undone; the same document is an original when there is room again."""
+    """The step is undone; when there is room again, the same document is an original."""
     world.check("a", TEXT)
     connection = world.keeper.log._writer
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
@@ -148,7 +148,7 @@ def test_a_full_disk_answers_507_and_loses_nothing(world):
 
 
 def test_an_unknown_outcome_of_a_commit_ends_the_writer(world, monkeypatch):
-    """The request gets 503, later ones too, and the process is asked to end."""
+    """This request and later ones get 503, and the process ends."""
 
     def fail():
         raise sqlite3.OperationalError("disk I/O error")
@@ -162,7 +162,7 @@ def test_an_unknown_outcome_of_a_commit_ends_the_writer(world, monkeypatch):
 
 
 def test_a_full_queue_answers_429(tmp_path):
-    """With the time after which to try again."""
+    """The answer gives the time for a retry."""
     with world_in(tmp_path, queue_documents_max=1) as world:
         entered, leave = (threading.Event() for _ in range(2))
         world.writer.call(lambda keeper: (entered.set(), leave.wait()))
@@ -199,7 +199,7 @@ HOSTILE = {
 
 
 def test_hostile_bodies_get_a_problem_that_names_rule_and_remedy(tmp_path):
-    """And the service goes on."""
+    """The service continues."""
     with world_in(tmp_path, body_bytes_max=1 << 17, id_bytes_max=1000) as world:
         requests = []
         for name, (body, headers, _, _) in HOSTILE.items():
@@ -217,7 +217,7 @@ def test_hostile_bodies_get_a_problem_that_names_rule_and_remedy(tmp_path):
 
 @pytest.mark.parametrize("id_", ["a\0b", "\u202eevil", "<script>alert(1)</script>", "..", "a b\n", "é" * 400])
 def test_strange_ids_are_data(world, id_):
-    """They come back as they were; what turns the direction of text is escaped."""
+    """Answers return them unchanged; direction marks are escaped."""
     assert world.check(id_, TEXT)["id"] == id_
     path = f"/v1/documents/{quote(id_, safe='')}".replace("/..", "/%2E%2E")
     response = world.ask("GET", path)
@@ -226,7 +226,7 @@ def test_strange_ids_are_data(world, id_):
 
 
 def test_every_problem_has_a_rule_and_a_remedy():
-    """Those of the service and those of the library have different names."""
+    """The problems of the service and of the library have different names."""
     assert not SERVICE_REASONS.keys() & REASONS.keys()
     assert all(400 <= status < 600 and rule and remedy for status, rule, remedy in SERVICE_REASONS.values())
 
@@ -235,7 +235,7 @@ TOKEN = "a-token-of-enough-characters"
 
 
 def test_without_the_token_no_request_is_answered(tmp_path, monkeypatch):
-    """Missing, wrong, in the query string, of another scheme; probes need none."""
+    """The token is missing, wrong, in the query string, or of another scheme; probes need none."""
     with world_in(tmp_path, token=TOKEN) as world:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}):
             assert world.ask("GET", "/v1/clusters", headers=headers).status_code == 401
@@ -247,14 +247,14 @@ def test_without_the_token_no_request_is_answered(tmp_path, monkeypatch):
 
 
 def test_without_a_token_the_host_must_be_this_machine(world):
-    """A page of another site that resolves to this machine is refused."""
+    """The service refuses a page of another site whose name resolves to this machine."""
     assert world.ask("GET", "/v1/clusters", headers={"Host": "evil.example:8470"}).status_code == 421
     for host in ("localhost:8470", "127.0.0.1", "[::1]:8470"):
         assert world.ask("GET", "/v1/clusters", headers={"Host": host}).status_code == 200
 
 
 def test_an_address_that_others_reach_needs_a_token(tmp_path):
-    """Or ``insecure``; a token is long, stands in one place, and is never shown."""
+    """``insecure`` replaces the token. A token is long, has one source, and is never shown."""
     with pytest.raises(ConfigError, match="which others can reach"):
         ServeSettings(host="0.0.0.0").access_token()
     assert ServeSettings(host="0.0.0.0", insecure=True).access_token() is None
@@ -279,13 +279,13 @@ def _lines(context, value):
 
 
 MODES = (schemathesis.GenerationMode.POSITIVE, schemathesis.GenerationMode.NEGATIVE)
-# Where the description rules some values out, so that wrong requests can be made.
+# The description excludes some values here, so that the test can make wrong requests.
 REFUSING = ("/v1/check", "/v1/clusters")
 CONFORMS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 
 
 def test_requests_made_at_random_from_the_description_are_answered_as_it_says(world):
-    """No 5xx, no status, type or member that the OpenAPI description does not name; wrong requests among them."""
+    """Valid and wrong requests get no 5xx, and no status, type or member outside the OpenAPI description."""
     schema = schemathesis.openapi.from_asgi("/openapi.json", world.app)
     asked = 0
     for result in schema.get_all_operations():

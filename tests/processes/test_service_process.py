@@ -17,7 +17,7 @@ TOKEN = "a-token-of-enough-characters"
 
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory):
-    """One process for the tests that do not end it; ``stop`` is the last of them."""
+    """One process for the tests that do not stop it; ``stop`` is the last test."""
     serving = Serving(tmp_path_factory.mktemp("state"), "--durability", "normal", NEARDUP_TOKEN=TOKEN)
     yield serving
     if serving.process.poll() is None:
@@ -42,14 +42,14 @@ def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
 
 
 def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):
-    """The token stands in no line of its log."""
+    """No line of the log contains the token."""
     assert httpx.get(f"{serving.url}/v1/clusters").status_code == 401
     assert serving.stop() == Exit.TERMINATED
     assert TOKEN not in serving.log
 
 
 def test_responses_are_sent_without_delay():
-    """A connection of the event loop has ``TCP_NODELAY``; with a socket of another kind each answer takes 40 ms."""
+    """A connection of the event loop has ``TCP_NODELAY``; with another kind of socket each answer takes 40 ms."""
 
     async def connected():
         delays = []
@@ -70,7 +70,7 @@ def test_responses_are_sent_without_delay():
 
 
 def test_an_address_that_is_taken_is_named():
-    """With what to choose."""
+    """The message also names the option to change."""
     with bound("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another"):
@@ -78,7 +78,7 @@ def test_an_address_that_is_taken_is_named():
 
 
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
-    """With the verdict that was answered, and once; retries of what was not answered included."""
+    """Each document has the answered verdict, once; the test retries unanswered requests."""
     answered = kill_at_random(tmp_path, documents=150, kills=2)
     assert len(answered) == 150
     assert {answer["status"] for answer in answered.values()} == {"original", "duplicate"}

@@ -9,7 +9,7 @@ from service_world import NOW, TEXT, opened
 from workers.process.exits import Exit, Failure
 from workers.settings.serve import ServeSettings
 
-# A sketch, an evidence of ragged parts, one without equal contents, and one with vectors.
+# Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
 SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")
 
 
@@ -19,7 +19,7 @@ def closed(keeper):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(name, tmp_path):
-    """Documents with versions, copies, removals and a window that moves: one service restarts after every step."""
+    """The input has versions, copies, removals and a moving window; one service restarts after every step."""
     case, rng = CASES[name], random.Random(7)
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)
     steady, restarted = opened(tmp_path / "steady", settings), opened(tmp_path / "restarted", settings)
@@ -49,7 +49,7 @@ def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(na
 
 
 def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
-    """What the table has dropped is dropped from the log; places go on from where they were."""
+    """The log drops a row when the table drops its document; places continue."""
     settings = ServeSettings(window_documents=10, threshold=0.7)
     keeper = opened(tmp_path, settings)
     documents = [
@@ -64,7 +64,7 @@ def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
 
 
 def test_a_folder_has_one_process_and_one_configuration(tmp_path):
-    """A second process is refused, and so is another threshold, which would decide differently."""
+    """A second process is refused, and so is another threshold, because it decides differently."""
     keeper = opened(tmp_path, ServeSettings(threshold=0.7))
     with pytest.raises(Failure, match="another process uses") as failure:
         opened(tmp_path, ServeSettings(threshold=0.7))
@@ -76,7 +76,7 @@ def test_a_folder_has_one_process_and_one_configuration(tmp_path):
 
 
 def test_a_folder_that_cannot_be_used_is_named(tmp_path):
-    """A file in its place."""
+    """A file has the name of the folder."""
     (tmp_path / "file").write_text(TEXT)
     with pytest.raises(Failure, match="cannot use") as failure:
         opened(tmp_path / "file", ServeSettings())

@@ -12,7 +12,7 @@ from workers.settings.presets import PRESETS
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """No settings from outside of the tests."""
+    """Remove the settings of the environment."""
     import os
 
     for name in list(os.environ):
@@ -28,8 +28,8 @@ def test_without_any_place_the_defaults_of_the_library_hold():
     assert {name: getattr(settings, name) for name in Config.model_fields} == Config().model_dump()
 
 
-def test_the_command_line_goes_before_the_environment_and_that_before_the_file(monkeypatch, tmp_path):
-    """Each setting on its own."""
+def test_the_command_line_overrides_the_environment_which_overrides_the_file(monkeypatch, tmp_path):
+    """The order applies to each setting separately."""
     (tmp_path / FILE_DEFAULT).write_text("threshold = 0.5\nrecall = 0.9\nseed = 7\n")
     monkeypatch.setenv("NEARDUP_THRESHOLD", "0.6")
     monkeypatch.setenv("NEARDUP_RECALL", "0.8")
@@ -46,7 +46,7 @@ def test_a_file_that_is_named_replaces_the_one_in_the_folder(tmp_path):
 
 
 def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatch):
-    """A variable in lower case is the same setting."""
+    """An empty variable is unset; a variable in lower case is the same setting."""
     monkeypatch.setenv("NEARDUP_LANGUAGES", "de, en")
     monkeypatch.setenv("NEARDUP_THRESHOLD", "")
     monkeypatch.setenv("neardup_hidden", "true")
@@ -55,7 +55,7 @@ def test_the_environment_holds_lists_with_commas_and_empty_is_nothing(monkeypatc
 
 
 def test_every_setting_can_come_from_every_place(monkeypatch, tmp_path):
-    """Fields of the library and of the reading alike."""
+    """This holds for fields of the library and of the input."""
     values = {name: value for name, value in Settings().model_dump().items() if value is not None}
     rows = [f"{name} = {_toml(value)}" for name, value in values.items()]
     (tmp_path / "all.toml").write_text("\n".join(rows))
@@ -72,7 +72,7 @@ def _toml(value):
 
 
 def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
-    """With the nearest known one."""
+    """The message suggests the nearest known name."""
     (tmp_path / "bad.toml").write_text("window-seconds = 3\n")
     with pytest.raises(ConfigError, match=r"unknown setting window-seconds in bad\.toml; did you mean window_seconds"):
         load({}, "bad.toml")
@@ -82,7 +82,7 @@ def test_unknown_names_are_refused_where_they_stand(monkeypatch, tmp_path):
 
 
 def test_a_value_that_cannot_work_says_where_it_came_from(monkeypatch, tmp_path):
-    """The value, the rule and the place."""
+    """The message has the value, the rule and the place."""
     (tmp_path / FILE_DEFAULT).write_text("recall = 2\n")
     monkeypatch.setenv("NEARDUP_SEED", "x")
     with pytest.raises(
@@ -106,7 +106,7 @@ def test_a_file_that_is_missing_or_no_toml_is_refused(tmp_path):
     [("48h", 172_800), ("2d", 172_800), ("1h30m", 5400), ("500ms", 0.5), ("90", 90), ("1 w", 604_800)],
 )
 def test_a_duration_may_have_units(monkeypatch, tmp_path, text, seconds):
-    """In every place of settings."""
+    """Every place of settings accepts units."""
     assert load({"window_seconds": text}).window_seconds == seconds
     monkeypatch.setenv("NEARDUP_LATENESS_SECONDS", text)
     (tmp_path / FILE_DEFAULT).write_text(f'follow_seconds = "{text}"\n' if seconds < 3600 else "")
@@ -115,7 +115,7 @@ def test_a_duration_may_have_units(monkeypatch, tmp_path, text, seconds):
 
 
 def test_what_is_no_duration_is_refused_with_the_units():
-    """By the name of the setting."""
+    """The message names the setting."""
     for text in ("soon", "3 years", "h", "1h or so"):
         with pytest.raises(ConfigError, match=r"window_seconds='.*as in 48h or 1h30m"):
             load({"window_seconds": text})
@@ -123,7 +123,7 @@ def test_what_is_no_duration_is_refused_with_the_units():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_stands_below_every_place_and_is_a_valid_configuration(monkeypatch, tmp_path, name):
-    """Its values hold unless set otherwise; it may come from every place itself."""
+    """Every place overrides its values; every place can name the preset."""
     preset = PRESETS[name]
     assert preset.reason
     settings = load({"preset": name})
