@@ -28,9 +28,7 @@ def refuse(*_: object) -> None:
         ("poll", FencedError("replaced")),
     ],
 )
-def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(
-    call: str, raises: FencedError | None
-) -> None:
+def test_a_restarted_worker_keeps_the_tables_at_the_committed_offsets(call: str, raises: FencedError | None) -> None:
     """This holds for a committed and for an aborted last step; no pair is restored, lost or repeated."""
     world = World()
     world.document("a")

@@ -25,20 +25,20 @@ OTHER = "quite another matter: figures of the harvest in nine provinces, with ta
 
 @pytest.fixture
 def bench():
-    """Two documents that are nearly the same, one that is not."""
+    """Two near-duplicates and one other document."""
     made = Bench()
     made.add(("a", TEXT), ("b", TEXT), ("c", "nothing like the others at all, not a word of it, not even nearly so"))
     return made
 
 
-def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
+def test_a_signer_and_a_matcher_find_the_pairs_and_report_their_state(bench):
     """Documents to bands, bands to candidates; then they stop as asked, and say how they stood."""
     assert bench.sign(3) == Exit.SUCCESS
     assert bench.match(1) == Exit.SUCCESS
     assert bench.pairs() == [("a", "b")]
     signer, matcher = bench.metrics["sign"], bench.metrics["match"]
     assert signer.value("documents") == 3
-    assert signer.value("transactions", "committed") == 2  # the start position, and the step
+    assert signer.value("transactions", "committed") == 2  # the start position, then the step
     assert signer.value("sent_messages") == 2
     assert (matcher.value("pairs"), matcher.value("end_to_end_seconds")) == (1, 1)
     assert matcher.value("copies") >= 1
@@ -47,7 +47,7 @@ def test_a_signer_and_a_matcher_find_the_pairs_and_tell_of_themselves(bench):
 
 
 def test_numbers_are_reported_at_intervals(bench):
-    """Tables, buckets, lag: once the partitions run, without a document on the way."""
+    """Running partitions report tables, buckets and lag, even without a document."""
     bench.sign(3)
     bench.match(1)
     matcher = bench.metrics["match"] = Metrics("match")
@@ -63,7 +63,7 @@ def test_numbers_are_reported_at_intervals(bench):
 
 
 def test_a_broker_that_starts_late_is_waited_for_and_logged_once(bench, caplog):
-    """The waits grow; the log has one line for any number of attempts."""
+    """The waits grow; any number of attempts makes one line of the log."""
     refusals = iter([UnreachableError("no broker")] * 5)
 
     def connect():
@@ -81,7 +81,7 @@ def test_a_broker_that_starts_late_is_waited_for_and_logged_once(bench, caplog):
 
 
 def test_health_knows_of_a_start_and_of_a_restart(bench):
-    """It reports the start while everything is made, and then the turns of the loop."""
+    """The worker reports its start, and then the turns of its loop."""
     reported = []
 
     def connect():
@@ -96,7 +96,7 @@ def test_health_knows_of_a_start_and_of_a_restart(bench):
 
 
 def test_during_an_outage_of_the_broker_a_worker_keeps_everything(bench, caplog):
-    """The matcher keeps its tables: nothing is restored, nothing is made again."""
+    """The matcher keeps its tables and clients, and restores nothing."""
     bench.sign(3)
     bench.cluster.fail_next("poll", times=4, raises=None)
     with caplog.at_level(logging.INFO):
@@ -120,10 +120,10 @@ def test_during_an_outage_of_the_broker_a_worker_keeps_everything(bench, caplog)
 )
 @pytest.mark.parametrize("role", ["sign", "match"])
 def test_a_step_that_is_fenced_or_unknown_is_done_again_and_counts_once(bench, role, call, cause, raises):
-    """Whatever the broker did before the response was lost."""
+    """This holds for any action of the broker before the response is lost."""
     if role == "match":
         bench.sign(3)
-    # The first two transactions commit where to begin.
+    # The first two transactions commit the start offsets.
     bench.run(role, lambda: bench.metrics[role].value("transactions", "committed") >= 2)
     bench.add(("d", OTHER), ("e", OTHER))
     if role == "match":
@@ -140,7 +140,7 @@ def test_a_step_that_is_fenced_or_unknown_is_done_again_and_counts_once(bench, r
     ("call", "cause"), [("send_offsets", "fenced"), ("commit_before", "unknown"), ("commit_after", "unknown")]
 )
 def test_a_matcher_that_starts_over_restores_nothing_that_it_holds(bench, call, cause):
-    """Its tables go to the next worker of the process, which finds them where the group stands."""
+    """The next worker of the process gets its tables, at the committed offsets of the group."""
     bench.sign(3)
     matcher, topic = bench.metrics["match"], bench.names.topics.bands
     raises = FencedError("the partitions have moved") if cause == "fenced" else None
@@ -161,7 +161,7 @@ def test_a_matcher_that_starts_over_restores_nothing_that_it_holds(bench, call, 
 
 
 def test_a_step_that_is_aborted_is_tried_again_slower_each_time(bench, caplog):
-    """Without starting over; a success ends the row."""
+    """The worker does not restart; a success resets the wait."""
     bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3)
     bench.add(("d", "more"))
     bench.cluster.fail_next("flush", times=4)
@@ -175,21 +175,21 @@ def test_a_step_that_is_aborted_is_tried_again_slower_each_time(bench, caplog):
 
 
 def ends(bench, role, **changes):
-    """The code and the sentence that a worker ends with."""
+    """Return the exit code and the sentence of a worker."""
     with pytest.raises(Failure) as failure:
         bench.run(role, lambda: False, **changes)
     return failure.value.code, str(failure.value)
 
 
 def test_a_group_without_offsets_has_a_start_in_its_settings_or_ends(bench):
-    """No silent beginning, no silent end."""
+    """The worker never chooses a start silently."""
     code, sentence = ends(bench, "sign", start=None)
     assert code == Exit.USAGE
     assert "--from earliest or --from latest" in sentence
 
 
 def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
-    """The name of bands promises its number of partitions."""
+    """The name of bands contains its number of partitions."""
     assert ends(bench, "match", bands_partitions=3) == (
         Exit.TOPIC,
         f"topic {names_of(settings_of(bands_partitions=3)).topics.bands!r} does not exist; create it first",
@@ -214,7 +214,7 @@ def test_a_topic_that_is_missing_or_has_other_partitions_ends_the_worker(bench):
     ],
 )
 def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role, topic, key, value, problem):
-    """The sentence names the setting, its effect and the remedy; the other role does not check it."""
+    """The sentence names setting, effect and remedy; the other role does not check the topic."""
     name = getattr(bench.names.topics, topic)
     topic_of = bench.cluster._topic(name)
     topic_of.configs = {**topic_of.configs, key: value}
@@ -229,7 +229,7 @@ def test_a_topic_whose_settings_could_lose_something_ends_the_worker(bench, role
 
 
 def test_settings_that_a_user_may_not_see_are_logged_once(bench, caplog):
-    """Any number of restarts makes one line."""
+    """Any number of restarts makes one line of the log."""
     _warn_unseen.cache_clear()
     bench.cluster._topic(bench.names.topics.dead).configs = {}
     bench.cluster.fail_next("commit_before", times=3)
@@ -243,7 +243,7 @@ def test_settings_that_a_user_may_not_see_are_logged_once(bench, caplog):
 
 
 def test_a_message_of_another_generation_ends_the_worker(bench):
-    """It would be misread otherwise."""
+    """The worker would misread the message."""
     bench.cluster.append(
         bench.names.topics.bands, 0, b"NDUP of another kind, long enough for a header, or so it was said"
     )
@@ -251,7 +251,7 @@ def test_a_message_of_another_generation_ends_the_worker(bench):
 
 
 def test_a_window_that_is_gone_ends_the_worker_unless_a_gap_is_allowed(bench):
-    """A gap is accepted, never passed over."""
+    """The worker never skips a gap silently."""
     bench.sign(3)
     bench.match(1)
     for partition, (_, end) in MemoryTransport(bench.cluster).bounds(bench.names.topics.bands).items():
@@ -264,7 +264,7 @@ def test_a_window_that_is_gone_ends_the_worker_unless_a_gap_is_allowed(bench):
 
 
 def test_what_the_broker_refuses_for_good_ends_the_worker(bench):
-    """Neither passing nor a matter of places: a new process may try again."""
+    """The refusal is not transient and concerns no partition; a new process may try again."""
 
     def refuse():
         raise TransportError("not authorised")
@@ -275,7 +275,7 @@ def test_what_the_broker_refuses_for_good_ends_the_worker(bench):
 
 
 def test_two_processes_of_one_name_do_not_fight_forever(bench):
-    """Fenced many times in a row, the worker ends and says what to change."""
+    """Fenced many times in a row, the worker ends and names the setting to change."""
     bench.cluster.fail_next("poll", times=_FENCED_MAX, raises=FencedError("replaced by another of the same instance"))
     code, sentence = ends(bench, "sign")
     assert code == Exit.FENCED
@@ -284,14 +284,14 @@ def test_two_processes_of_one_name_do_not_fight_forever(bench):
 
 
 def test_a_bug_is_not_taken_for_a_failure(bench):
-    """A broken invariant goes through with its traceback."""
+    """A broken invariant raises through the shell with its traceback."""
     bench.cluster.fail_next("poll", raises=AssertionError("a bug"))
     with pytest.raises(AssertionError, match="a bug"):
         bench.run("sign", lambda: False)
 
 
-def test_everything_is_closed_whatever_happened(bench):
-    """Also what was made before the start failed."""
+def test_everything_is_closed_after_any_end(bench):
+    """The shell also closes what it made before a failed start."""
     closed = []
 
     class Noting(MemoryTransport):
@@ -307,7 +307,7 @@ def test_everything_is_closed_whatever_happened(bench):
 
 
 def test_a_partition_that_grows_and_does_not_advance_ends_the_process(bench):
-    """A client that looks healthy and fetches nothing."""
+    """The client looks healthy but fetches nothing."""
 
     class Deaf(MemoryTransport):
         def bounds(self, topic):
@@ -320,7 +320,7 @@ def test_a_partition_that_grows_and_does_not_advance_ends_the_process(bench):
 
 
 def test_the_log_is_trimmed_to_the_beginning_of_the_window():
-    """What has left it is dropped at intervals; a new matcher restores from what is left."""
+    """The worker trims expired records at intervals; a new matcher restores from the rest."""
     bench = Bench(window_seconds=10.0, lateness_seconds=60.0, trim_interval_seconds=1.0, bands_partitions=1)
     for i in range(4):
         bench.add((f"{i}", f"{TEXT} {i}"), timestamp=1_600_000_000 - 400 + i * 100)
@@ -334,13 +334,13 @@ def test_the_log_is_trimmed_to_the_beginning_of_the_window():
 
 
 def test_start_up_objects_are_frozen_once_and_cycles_are_collected_at_intervals(bench):
-    """When the kernels are loaded, so that they are frozen too; then in the first turn, and each minute."""
+    """The freeze comes after the kernels are loaded; the collector runs in the first turn and then each minute."""
     bench.run("sign", lambda: bench.collected.count("collect") == 3)
     assert bench.collected == ["loaded", *["collect"] * 3]
 
 
 def test_the_waits_grow_to_a_limit_and_differ_between_workers():
-    """The same for the same name and try, so that a run can be repeated."""
+    """The same name and attempt give the same wait, so that a run can be repeated."""
     waits = [backoff_seconds(attempt, "sign-0") for attempt in range(1, 40)]
     assert waits == [backoff_seconds(attempt, "sign-0") for attempt in range(1, 40)]
     assert all(0 < wait <= SECONDS_MAX for wait in waits)
@@ -349,7 +349,7 @@ def test_the_waits_grow_to_a_limit_and_differ_between_workers():
 
 
 def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
-    """Two of anything on one cluster do not meet."""
+    """Two of them on one cluster never share a name."""
     names = names_of(settings_of(topic_prefix="news.", group="eu"))
     again = names_of(settings_of(topic_prefix="news.", group="eu", window_seconds=5.0))
     other = names_of(settings_of(topic_prefix="news.", group="eu", threshold=0.9))
@@ -369,7 +369,7 @@ def test_names_are_stable_and_tell_deployments_generations_and_roles_apart():
 
 @pytest.mark.parametrize("leave_group", [True, False])
 def test_a_worker_that_is_stopped_leaves_its_group_unless_it_keeps_its_place(bench, leave_group):
-    """So that others take over at once, or that it finds its partitions again."""
+    """Then others take over at once, or the worker gets its partitions back."""
     bench.run("sign", lambda: bench.has_taken_all("sign"), leave_group=leave_group)
     group = bench.cluster.group(bench.names.group("sign"), bench.names.topics.documents)
     assert bool(group.members) != leave_group
@@ -378,12 +378,12 @@ def test_a_worker_that_is_stopped_leaves_its_group_unless_it_keeps_its_place(ben
 @pytest.mark.parametrize(
     ("role", "waited", "turn", "expected"),
     [
-        ("sign", 0.0, 0.0, 0.2),  # nothing was before
-        ("sign", 0.2, 0.2, 0.2),  # nothing came
+        ("sign", 0.0, 0.0, 0.2),  # no step before this one
+        ("sign", 0.2, 0.2, 0.2),  # no record arrived
         ("sign", 0.2, 0.25, 0.15),  # a step of 0.05 s
-        ("sign", 0.15, 0.2, 0.15),  # and so on, at the same pace
-        ("sign", 0.2, 3.0, 0.02),  # a step of more than the interval
-        ("sign", 0.2, 0.1, 0.2),  # a poll that came back at once
+        ("sign", 0.15, 0.2, 0.15),  # further steps at the same pace
+        ("sign", 0.2, 3.0, 0.02),  # a step longer than the interval
+        ("sign", 0.2, 0.1, 0.2),  # a poll that returned at once
         ("match", 0.0, 0.0, 0.05),
         ("match", 0.05, 0.07, 0.03),
     ],
@@ -391,10 +391,10 @@ def test_a_worker_that_is_stopped_leaves_its_group_unless_it_keeps_its_place(ben
 def test_a_poll_waits_for_what_the_step_before_it_left_of_the_interval(
     role: str, waited: float, turn: float, expected: float
 ) -> None:
-    """Commits follow one another at the interval, of a matcher four times as fast."""
+    """Commits follow one another at the interval; a matcher's interval is a quarter of a signer's."""
     assert wait_seconds(ROLES[role], settings_of(commit_interval_ms=200), waited, turn) == pytest.approx(expected)
 
 
 def test_an_interval_shorter_than_the_least_wait_is_kept() -> None:
-    """Who asks for commits at once has them."""
+    """A user who asks for immediate commits gets them."""
     assert wait_seconds(ROLES["sign"], settings_of(commit_interval_ms=5), 0.005, 9.0) == pytest.approx(0.005)

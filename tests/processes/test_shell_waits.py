@@ -1,4 +1,4 @@
-"""The shell of a worker whose partitions wait for their committed offsets, though the broker answers."""
+"""The shell of a worker whose partitions wait for their committed offsets while the broker answers."""
 
 import itertools
 import logging
@@ -12,7 +12,7 @@ from workers.transport.protocol import Committed, UnreachableError
 
 @pytest.fixture
 def bench():
-    """Two documents that are nearly the same, one that is not."""
+    """Two near-duplicates and one other document."""
     made = Bench()
     made.add(("a", TEXT), ("b", TEXT), ("c", "nothing like the others at all, not a word of it, not even nearly so"))
     return made
@@ -32,7 +32,9 @@ class Pending(MemoryTransport):
 
 @pytest.mark.parametrize("role", ["sign", "match"])
 def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_ends_the_process(bench, role, caplog):
-    """Logged once when it is late, although every turn asks; an open transaction of its own ends with the restart."""
+    """The log has one line when it is late, although every turn asks; the restart ends the process's own open
+    transaction.
+    """
     with caplog.at_level(logging.INFO):
         bench.run(role, lambda: bool(bench.stuck), lambda: Pending(bench.cluster), stall_seconds_max=40.0)
     assert bench.metrics[role].value("restarts", "waited") == 2
@@ -43,7 +45,7 @@ def test_a_partition_whose_offset_cannot_be_had_is_tried_again_once_and_then_end
 
 
 def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplog):
-    """The transaction of a dead predecessor ends by its timeout; the worker does not restart for it."""
+    """The timeout ends the transaction of a dead predecessor; the worker does not restart for it."""
     polled = itertools.count()
 
     class Slow(Pending):
@@ -62,7 +64,7 @@ def test_a_wait_for_as_long_as_a_transaction_may_last_is_no_failure(bench, caplo
 
 
 def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start(bench):
-    """Offsets of a producer that was left behind are pending; the next producer of its id ends them."""
+    """Offsets of an abandoned producer are pending; the next producer of the id ends its transaction."""
     bench.run("sign", lambda: bench.metrics["sign"].value("documents") == 3)
     bench.cluster.transaction_timeout_seconds = 1e9
     left = []
@@ -88,10 +90,10 @@ def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start
 
 
 def test_a_partition_that_waits_for_another_signer_is_not_taken_for_a_client_that_stalls(bench):
-    """It grows and does not advance; that is reported as lag and as a wait, and does not end the process."""
+    """The partition grows and does not advance: the worker reports lag and wait, and continues."""
     topic, group = bench.names.topics.documents, bench.names.group("sign")
     bench.cluster.group(group, topic).offsets.update({0: Committed(0, ""), 1: Committed(0, "")})
-    silent = MemoryTransport(bench.cluster).consumer(topic, group, "silent")  # it commits no claim, ever
+    silent = MemoryTransport(bench.cluster).consumer(topic, group, "silent")  # it never commits a claim
     looks = itertools.count()
 
     def has_waited():

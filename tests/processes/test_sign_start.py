@@ -1,4 +1,4 @@
-"""Where a signer starts: at the first start of a group, after a crash in it, and in partitions that are added."""
+"""The start of a signer: at the first start of a group, after a crash in it, and in added partitions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class World:
         return {partition: at.offset for partition, at in sorted(committed.items())}
 
     def signed(self) -> list[str]:
-        """The ids in ``bands``, sorted, as often as they stand there."""
+        """The ids in ``bands``, sorted, with repetitions."""
         found: list[Record] = self.cluster.records(TOPICS.bands)
         batches = [decode(record.value or b"", CONFIG.signing_fingerprint).batch for record in found]
         return sorted(id_ for batch in batches for id_ in batch.ids_at(np.arange(batch.size)))
@@ -64,7 +64,7 @@ class World:
 
 @pytest.mark.parametrize("start", ["earliest", "latest"])
 def test_the_first_start_commits_every_partition_before_anything_is_signed(start: str) -> None:
-    """In one transaction: the member that begins has offsets of all, also of those that it never owned."""
+    """One transaction commits the offsets of all partitions, including partitions that the member never owns."""
     world = World()
     for partition in (0, 1):
         world.document(f"old-{partition}", partition)
@@ -75,7 +75,7 @@ def test_the_first_start_commits_every_partition_before_anything_is_signed(start
 
 @pytest.mark.parametrize("fault", ["commit_before", "commit_after"])
 def test_a_crash_in_the_first_start_leaves_all_offsets_or_none(fault: str) -> None:
-    """What came between the crash and the next start is signed if the first one happened, and it never half happens."""
+    """If the first start was committed, the next one signs the documents written since; it is never half committed."""
     world = World()
     world.document("old", 1)
     world.cluster.fail_next(fault)
@@ -88,7 +88,7 @@ def test_a_crash_in_the_first_start_leaves_all_offsets_or_none(fault: str) -> No
 
 
 def test_two_signers_that_start_at_once_set_nothing_back() -> None:
-    """The owner of the lowest partition decides for both; the other waits, and no document is skipped or repeated."""
+    """The owner of the lowest partition decides for both; the other waits. No document is skipped or repeated."""
     world = World()
     for partition in (0, 1):
         world.document(f"old-{partition}", partition)
@@ -108,7 +108,7 @@ def test_two_signers_that_start_at_once_set_nothing_back() -> None:
 
 @pytest.mark.parametrize("start", ["earliest", "latest", None])
 def test_a_partition_that_is_added_is_read_from_its_beginning(start: str | None) -> None:
-    """Whatever the start says: what is written there is new to the group, and it needs no start any more."""
+    """The setting of the start does not matter: all records there are new to the group."""
     world = World()
     world.worker("one", "latest")
     world.turns()
@@ -124,7 +124,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(start: str | None)
 
 
 def test_a_partition_that_is_added_is_read_without_a_restart() -> None:
-    """The members learn it, share it, and sign what stands there."""
+    """The members discover it, one owns it, and its records are signed."""
     world = World()
     world.worker("one", "latest")
     world.worker("two", "latest")
@@ -137,7 +137,7 @@ def test_a_partition_that_is_added_is_read_without_a_restart() -> None:
 
 
 def test_without_a_start_a_group_without_offsets_is_refused() -> None:
-    """No silent beginning or end; the error names the option."""
+    """The signer never chooses a start silently; the error names the option."""
     world = World()
     with pytest.raises(ConfigError, match="--from earliest or --from latest"):
         world.worker("one", None).turn(0.0, 100)

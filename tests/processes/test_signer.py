@@ -1,4 +1,4 @@
-"""The signer: every record of ``documents`` becomes rows of ``bands`` or a dead letter, and nothing stops it."""
+"""The signer: every record of ``documents`` becomes rows of ``bands`` or a dead letter, and no record stops it."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def record(value: bytes | str | None, key: bytes | None = b"key", offset: int = 
 
 
 def bands(messages: Sequence[object], plan: SignPlan = PLAN) -> dict[int, list[str]]:
-    """For each partition of ``bands`` what it receives, in order: ids, and ``-id`` for removals."""
+    """The content of each partition of ``bands``, in order: ids, and ``-id`` for removals."""
     out: dict[int, list[str]] = defaultdict(list)
     for message in messages:
         if message.topic == TOPICS.bands:  # type: ignore[attr-defined]
             batch, removed, *_ = decode(message.value, plan.config.signing_fingerprint)  # type: ignore[attr-defined]
             received = batch.ids_at(np.arange(batch.size)) + [f"-{id_.decode()}" for id_ in removed]
-            if received:  # else it carries progress alone
+            if received:  # otherwise the message carries progress alone
                 out[message.partition] += received  # type: ignore[attr-defined]
     return out
 
@@ -88,7 +88,7 @@ REFUSED = [
 def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
     plan: SignPlan, key: bytes | None, value: bytes | None, reason: str
 ) -> None:
-    """It is counted by reason, and nothing of it reaches ``bands``; the records around it are signed."""
+    """The reason is counted and ``bands`` gets no row; the records around it are signed."""
     good = record(f'{{"id": "good", {TEXT.replace("some words to be read", "read a b")}}}', offset=1)
     done = sign_records([Record(1, 77, NOW_MS, key, value), good], Signer(plan.config), plan)
     [letter] = letters(done.messages)
@@ -97,14 +97,14 @@ def test_what_cannot_be_read_is_a_dead_letter_with_its_reason_and_origin(
     assert {id_ for ids in bands(done.messages, plan).values() for id_ in ids} == {"good"}
 
 
-def test_every_reason_that_a_signer_can_meet_is_tested() -> None:
-    """The others are those of files and of columns, and one that has a test of its own."""
+def test_every_reason_of_a_signer_is_tested() -> None:
+    """Other reasons belong to files and columns, or have their own test."""
     met = {row[3] for row in REFUSED} | set(SCHEME_REASONS)
     assert set(REASONS) - met == {"line_too_long", "file_too_large", "no_time", "text_not_utf8"}
 
 
 def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
-    """It is refused without, never taken for one of 1970; its own is held against the time that the signer has."""
+    """Without a time it is refused, and never gets one of 1970; its own time is compared with the signer's clock."""
     own = NOW_MS / 1000
     values = [f"{{{TEXT}}}", f'{{{TEXT}, "timestamp": {own}}}', f'{{{TEXT}, "timestamp": {own + 1e6}}}']
     records = [Record(0, i, -1, f"d{i}".encode(), value.encode()) for i, value in enumerate(values)]
@@ -116,14 +116,14 @@ def test_a_document_whose_message_has_no_time_needs_one_of_its_own() -> None:
 
 
 def test_the_id_is_the_key_where_the_document_has_none() -> None:
-    """And the document's own where it has one, whatever the key is."""
+    """A document's own id has priority over any key."""
     records = [record(f"{{{TEXT}}}"), record(f'{{"id": "own", {TEXT}}}'), record(f'{{"id": "bare", {TEXT}}}', b"\xff")]
     found = bands(sign_records(records, SIGNER, PLAN).messages)
     assert set(map(tuple, found.values())) == {("key", "own", "bare")}
 
 
 def test_a_removal_goes_to_every_partition() -> None:
-    """The partition of an id is unknown, so all receive it, also when no document goes there."""
+    """The partition of an id is unknown, so all partitions get the removal, even without a document."""
     assert bands(sign_records([record(None)], SIGNER, PLAN).messages) == {p: ["-key"] for p in range(4)}
 
 
@@ -135,12 +135,12 @@ def test_a_removal_goes_to_every_partition() -> None:
         (["a", "-a", "a", "-a", "a"], ["a", "-a", "a", "-a", "a"]),
         (["-a", "-a", "a"], ["-a", "a"]),
         (["a", "-b", "b", "-a", "a"], ["a", "-b", "b", "-a", "a"]),
-        (["a", "-a", "b"], ["a", "b", "-a"]),  # of different ids a document may come before an earlier removal
+        (["a", "-a", "b"], ["a", "b", "-a"]),  # a document may come before an earlier removal of another id
     ],
     ids=" ".join,
 )
 def test_documents_and_removals_of_one_id_keep_their_order(inputs: list[str], order: list[str]) -> None:
-    """In every partition that gets the documents; removals that follow each other become one."""
+    """This holds in every partition with the documents; consecutive removals become one."""
     records = [
         record(None if name[0] == "-" else f"{{{TEXT}}}", name.strip("-").encode(), i) for i, name in enumerate(inputs)
     ]
@@ -161,7 +161,7 @@ def test_documents_and_removals_of_one_id_keep_their_order(inputs: list[str], or
     ],
 )
 def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept: float, clamped: int) -> None:
-    """One bad clock cannot end every window; a late time is kept as it is, and no time is that of the record."""
+    """One wrong clock cannot end every window; a late time stays, and a missing time becomes the record's."""
     value = json.dumps({"text": "some words to be read", "timestamp": timestamp})
     done = sign_records([record(value)], SIGNER, PLAN)
     times = {t for m in done.messages for t in decode(m.value, CONFIG.signing_fingerprint).batch.times.tolist()}
@@ -170,7 +170,7 @@ def test_a_time_far_ahead_of_its_record_is_clamped(timestamp: float | None, kept
 
 
 def test_a_message_is_split_before_it_is_too_long() -> None:
-    """Whatever comes in one poll, no message is longer than brokers take, nothing is lost, and the order is kept."""
+    """For any poll, no message exceeds the broker's limit, no row is lost, and the order stays."""
     plan = PLAN._replace(config=CONFIG.model_copy(update={"id_bytes_max": 60_000}))
     names = [f"{i:05}" + "x" * 50_000 for i in range(60)]
     records = [record(f"{{{TEXT}}}", name.encode(), i) for i, name in enumerate(names)]
@@ -184,8 +184,8 @@ def test_a_message_is_split_before_it_is_too_long() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_small_messages_say_the_same_as_large_ones(seed: int) -> None:
-    """Where messages are cut makes no difference to what a partition receives."""
+def test_small_messages_have_the_content_of_large_ones(seed: int) -> None:
+    """The split of messages does not change what a partition receives."""
     rng = random.Random(seed)
     records = []
     for i in range(80):
@@ -204,7 +204,7 @@ def test_small_messages_say_the_same_as_large_ones(seed: int) -> None:
 
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=60)), max_size=8))
 def test_no_bytes_stop_a_signer(pairs: list[tuple[bytes | None, bytes | None]]) -> None:
-    """Every record is a row, a removal or a dead letter, whatever its bytes."""
+    """Every record of any bytes is a row, a removal or a dead letter."""
     records = [Record(0, i, NOW_MS, key, value) for i, (key, value) in enumerate(pairs)]
     done = sign_records(records, SIGNER, PLAN)
     report = done.report
@@ -223,7 +223,7 @@ def hostile(folder: Path) -> list[bytes]:
 
 @pytest.mark.parametrize("name", ["blns", "jsontestsuite"])
 def test_hostile_inputs_are_signed_or_dead_and_stop_nothing(name: str, real_data: Callable[[str], Path]) -> None:
-    """As values, as texts, as ids and as keys: each record has an outcome, and the next one is signed."""
+    """Each input is a value, a text, an id and a key: each record has an outcome, and the next one is signed."""
     inputs = hostile(real_data(name))
     assert len(inputs) > 200
     records = []
@@ -262,7 +262,7 @@ class World:
         self.cluster.append(TOPICS.documents, partition, f"{{{TEXT}}}".encode(), name.encode())
 
     def signed(self) -> set[str]:
-        """The ids in ``bands``; every partition that has one has each once."""
+        """The ids in ``bands``; each partition that has an id has it once."""
         received = bands([m._replace(topic=TOPICS.bands) for m in map(_as_message, self.cluster.records(TOPICS.bands))])
         assert all(max(Counter(ids).values()) == 1 for ids in received.values())
         return {id_ for ids in received.values() for id_ in ids}
@@ -281,25 +281,25 @@ def turns(*workers: SignWorker, count: int = 4) -> None:
 
 
 def seconds_pass(world: World, *workers: SignWorker, seconds: int = 4) -> None:
-    """Turns of everybody, twice a second: claims are renewed and seen."""
+    """Give every worker two turns a second, so that claims are renewed and read."""
     for _ in range(2 * seconds):
         world.cluster.advance(0.5)
         turns(*workers, count=1)
 
 
 def test_a_group_without_offsets_starts_only_where_its_settings_say() -> None:
-    """No silent earliest or latest: the error names the option."""
+    """The signer never chooses earliest or latest silently; the error names the option."""
     world = World()
     with pytest.raises(ConfigError, match="--from earliest or --from latest"):
         turns(world.worker(start=None))
 
 
 @pytest.mark.parametrize(("start", "signed"), [("earliest", {"old", "new"}), ("latest", {"new"})])
-def test_where_it_started_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
-    """The end of the log at the first start, not at the second: what came between the two is signed."""
+def test_its_start_is_kept_for_its_successor(start: str, signed: set[str]) -> None:
+    """The start is the end of the log at the first start, so the second signs the documents written between them."""
     world = World()
     world.document("old")
-    turns(world.worker(start=start), count=1)  # it learns its partitions, and dies
+    turns(world.worker(start=start), count=1)  # it gets its partitions, and dies
     world.document("new")
     turns(world.worker(start=start))
     assert world.signed() == signed
@@ -311,15 +311,15 @@ def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
     one = world.worker("one")
     turns(one)
     two = world.worker("two")
-    turns(one, two)  # they have a partition each
-    seconds_pass(world, one, two)  # and each knows that the other's is empty
+    turns(one, two)  # each has one partition
+    seconds_pass(world, one, two)  # each knows that the other's partition is empty
     world.document("first", 0)
     world.document("second", 1)
     world.cluster.fail_next("commit_before", transactional_id="two")
     with pytest.raises(Exception, match="not answered"):
         turns(two)
     two.consumer.close()
-    for _ in range(12):  # the dead one's session ends before its transaction does
+    for _ in range(12):  # the session of the dead signer ends before its transaction
         world.cluster.advance(1.0)
         turns(one, count=1)
     assert one.waiting
@@ -334,7 +334,7 @@ def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
 
 
 def test_an_aborted_step_is_done_again() -> None:
-    """Its records are polled once more, and stand in ``bands`` once."""
+    """The signer polls its records again, and ``bands`` has each once."""
     world = World()
     for i in range(5):
         world.document(f"d{i}", i % 2)
@@ -345,7 +345,7 @@ def test_an_aborted_step_is_done_again() -> None:
 
 
 def test_a_step_is_bounded_in_bytes() -> None:
-    """However many documents wait, it ends with the one that reaches the limit."""
+    """With any number of waiting documents, the document that reaches the limit ends the step."""
     world = World()
     for i in range(12):
         world.document(f"d{i}", i % 2)
@@ -365,7 +365,7 @@ def test_a_step_is_bounded_in_bytes() -> None:
 
 
 def test_partitions_that_wait_are_asked_for_in_turns() -> None:
-    """One a turn that cannot be had, each time another one first: no turn waits for all, no partition is left out."""
+    """Each turn asks one unavailable partition, another one first each time, so no turn waits for all of them."""
     world = World()
     worker = world.worker()
     asked = []
@@ -382,7 +382,7 @@ def test_partitions_that_wait_are_asked_for_in_turns() -> None:
 
 
 def test_an_id_that_is_not_the_key_is_counted_and_warned_of() -> None:
-    """A tombstone has nothing but the key, so it would not reach the document."""
+    """A tombstone has only a key, so it would not reach the document."""
     pairs = [(b"a", "a"), (b"other", "b"), (b"7", 7), (None, "c")]
     records = [record(json.dumps({"id": id_, "text": f"words {key!r}"}))._replace(key=key) for key, id_ in pairs]
     assert sign_records(records, SIGNER, PLAN).report.misnamed == 1

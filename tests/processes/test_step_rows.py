@@ -1,4 +1,4 @@
-"""What a step of a signer says of its records: arrivals in order, and progress that meets without a hole."""
+"""The rows that a signer's step writes: arrivals in order, and progress without a hole."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def record(partition: int, offset: int, value: object, key: str = "key") -> Reco
 
 
 def step() -> list[Record]:
-    """Two partitions in turns: documents, one that is refused, a removal, a new version after it, a refused batch."""
+    """Two partitions in turns: documents, a refused one, a removal, a new version after it, a refused batch."""
     text = "some words that are to be read by all of them"
     return [
         record(1, 7, {"id": "a", "text": text}),
@@ -42,7 +42,7 @@ def step() -> list[Record]:
 
 
 def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
-    """Kind, place, id, time and content; a refused batch has one for each of its offsets."""
+    """A row has kind, place, id, time and content; a refused batch has one row for each offset."""
     messages = [m for m in sign_records(step(), Signer(CONFIG), PLAN).messages if m.topic == TOPICS.arrivals]
     (message,) = messages
     rows = decode_arrivals(message.value or b"", CONFIG.signing_fingerprint)
@@ -58,7 +58,7 @@ def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
 
 
 def test_every_partition_of_bands_learns_the_progress_of_a_step_once() -> None:
-    """In its last message, which comes also where no document falls; from where the step before ended."""
+    """The last message carries it, also to partitions without a document; it begins at the end of the previous step."""
     messages = sign_records(step(), Signer(CONFIG), PLAN, starts={0: 2, 1: 5, 9: 1}).messages
     for partition in range(4):
         found = [
@@ -83,7 +83,7 @@ def test_a_step_without_verdicts_writes_no_arrivals() -> None:
 
 @pytest.mark.parametrize("text", ["3-17", "0-0", f"4095-{2**47}"])
 def test_a_place_is_read_back_from_its_text(text: str) -> None:
-    """Partition and offset stay what they are."""
+    """Partition and offset stay the same."""
     place = parse_place(text)
     assert place_name(place) == text
     places = np.array([place, NO_PLACE])
@@ -92,7 +92,7 @@ def test_a_place_is_read_back_from_its_text(text: str) -> None:
 
 
 def test_many_arrivals_are_several_messages_in_order() -> None:
-    """No message comes near the limit of a broker, however long the ids are."""
+    """With ids of any length, no message comes near the limit of a broker."""
     records = [record(0, i, None, f"{i:06}" + "k" * 900) for i in range(3_000)]
     messages = sign_records(records, Signer(CONFIG), PLAN).messages
     values = [message.value or b"" for message in messages if message.topic == TOPICS.arrivals]

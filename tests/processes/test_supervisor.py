@@ -1,4 +1,4 @@
-"""The supervisor: starts, starts again, gives up where that is no use, ends in order."""
+"""The supervisor starts workers, restarts them, gives up if a restart cannot help, and ends in order."""
 
 import itertools
 import signal
@@ -17,14 +17,14 @@ SPECS = [
 
 
 class World:
-    """Processes that end when the test says so, a clock that only naps move, and everything that happened in order."""
+    """Processes that end when the test decides, a clock that only naps advance, and a log of all events in order."""
 
     def __init__(self, specs=SPECS):
         self.seconds = 0.0
         self.signal = 0
         self.events = []
-        self.ends = {}  # name -> exit code of its process once it is to have ended
-        self.deaf = set()  # names that do not hear SIGTERM
+        self.ends = {}  # name -> exit code of a process that is due to end
+        self.deaf = set()  # names of processes that ignore SIGTERM
         self.script = iter([])
         pids = itertools.count(100)
         self.supervisor = Supervisor(
@@ -71,7 +71,7 @@ class _Process:
 
 
 def test_signers_end_first_then_matchers():
-    """So that nothing new comes while the matchers finish."""
+    """No new record arrives while the matchers finish."""
     world = World()
     world.script = iter([None, lambda: setattr(world, "signal", signal.SIGTERM)])
     assert world.supervisor.run() == Exit.SUCCESS
@@ -80,8 +80,8 @@ def test_signers_end_first_then_matchers():
     ]  # fmt: skip
 
 
-def test_what_dies_is_started_again_later_each_time():
-    """The others are left alone."""
+def test_a_dead_process_restarts_after_growing_waits():
+    """The supervisor does not touch the other processes."""
     world = World()
     waits = []
     for deaths in range(1, 6):
@@ -99,8 +99,8 @@ def test_what_dies_is_started_again_later_each_time():
     assert world.events[3].startswith("match-0 ended with signal SIGKILL; restarting it in ")
 
 
-def test_a_long_life_ends_the_row_of_deaths():
-    """What dies once a day is back at once."""
+def test_a_long_life_resets_the_wait_of_a_restart():
+    """A process that dies once a day restarts at once."""
     world = World()
     waits = []
     for _ in range(5):
@@ -114,8 +114,8 @@ def test_a_long_life_ends_the_row_of_deaths():
 
 
 @pytest.mark.parametrize("code", FINAL, ids=lambda code: code.name)
-def test_what_no_start_can_mend_ends_everything_with_its_code(code):
-    """And says which child it was."""
+def test_an_error_that_no_restart_mends_ends_everything_with_its_code(code):
+    """The message names the child."""
     world = World()
     world.script = iter([lambda: world.ends.update({"match-0": int(code)})])
     assert world.supervisor.run() == code
@@ -125,7 +125,7 @@ def test_what_no_start_can_mend_ends_everything_with_its_code(code):
 
 
 def test_a_child_that_does_not_end_is_killed_by_its_id():
-    """After its time; the matchers are asked after it."""
+    """The kill comes after its time limit; the matchers stop after it."""
     world = World()
     world.deaf = {"sign-1"}
     world.script = iter([lambda: setattr(world, "signal", signal.SIGTERM)])
@@ -136,7 +136,7 @@ def test_a_child_that_does_not_end_is_killed_by_its_id():
 
 
 def test_a_second_signal_kills_all_children_at_once():
-    """And no other process."""
+    """The supervisor kills no other process."""
 
     def interrupt():
         raise KeyboardInterrupt
@@ -149,7 +149,7 @@ def test_a_second_signal_kills_all_children_at_once():
 
 
 def test_children_get_instances_ports_and_the_settings_of_the_command_line():
-    """Each command is one that the command line takes."""
+    """The command line accepts each command."""
     specs = child_specs(
         {"sign": 2, "match": 1}, {"window_seconds": 5.0, "instance": "9", "start": "earliest"}, "x.toml", 9000
     )
@@ -166,7 +166,7 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
 
 
 def test_settings_go_to_children_as_they_came():
-    """Switches, lists, values that begin with a dash."""
+    """Switches, lists, and values that begin with a dash stay unchanged."""
     assert arguments({"nfkc": False, "hidden": True, "languages": ("de", "en"), "replication_factor": -1}) == [
         "--no-nfkc", "--hidden", "--languages=de,en", "--replication-factor=-1",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``--top K``: the most similar documents of each, from the commands ``run``, ``probe`` and ``batch``."""
+"""``--top K`` ranks the most similar documents of each document, in the commands ``run``, ``probe`` and ``batch``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORDS = [f"word{n}" for n in range(200)]
 
 
 def story(first: int, changed: int) -> str:
-    """Sixty words, of which the last ones are replaced."""
+    """Sixty words; the last ones are replaced."""
     return " ".join([*WORDS[first : first + 60 - changed], *WORDS[100 : 100 + changed]])
 
 
@@ -26,14 +26,14 @@ DOCUMENTS = {"a": story(0, 0), "b": story(0, 2), "c": story(0, 6), "d": story(0,
 
 @pytest.fixture
 def news(tmp_path):
-    """Five documents: b and d are one content."""
+    """Five documents; b and d have equal contents."""
     path = tmp_path / "news.jsonl"
     path.write_text("".join(json.dumps({"id": id_, "text": text}) + "\n" for id_, text in DOCUMENTS.items()))
     return path
 
 
 def nearest_of(done):
-    """Each document with the ids of its neighbours, from what a command wrote."""
+    """Each document with the ids of its neighbours, from the output of a command."""
     assert done.returncode == 0, done.stderr
     lines = [orjson.loads(line) for line in done.stdout.splitlines()]
     for line in lines:
@@ -46,7 +46,7 @@ def nearest_of(done):
 
 
 def test_run_ranks_earlier_documents_and_batch_all(neardup, news):  # noqa: F811
-    """Each document stands on a line of its own, also one without a neighbour; a content is one neighbour."""
+    """Each document has its own line, even without a neighbour; equal contents count as one neighbour."""
     run = nearest_of(neardup("run", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
     assert run == {"a": [], "b": ["a"], "c": ["b", "a"], "d": ["b", "a"], "e": []}
     batch = nearest_of(neardup("batch", "--top", 2, "--threshold", "0.6", "--verify", "exact", news))
@@ -70,7 +70,7 @@ def test_probe_ranks_the_documents_of_an_index(neardup, news, tmp_path):  # noqa
     ],
 )
 def test_options_that_mean_nothing_with_top_are_refused(neardup, news, options, sentence):  # noqa: F811
-    """A ranking has neither candidates nor an overview of pairs; records have no similarity that finds them."""
+    """A ranking has neither candidates nor an overview of pairs; records have no similarity for a search."""
     done = neardup("run", "--top", 3, *options, news)
     assert done.returncode == 2
     assert sentence in done.stderr.decode()
@@ -78,8 +78,9 @@ def test_options_that_mean_nothing_with_top_are_refused(neardup, news, options, 
 
 @pytest.mark.parametrize("window", [None, 25.0])
 def test_batch_names_the_newest_copy_that_lies_within_the_window(tmp_path, window):
-    """Every document is compared with each content in its window, whichever copy of it lies there, and never with a
-    version of its own id."""
+    """Every document is compared with each content in its window, through any copy there, but never with a version of
+    its own id.
+    """
     texts = [story(0, 0), story(0, 2), story(0, 2), story(0, 4), story(0, 2), story(0, 0)]
     documents = [Document(f"d{n % 5}", text, 10.0 * n) for n, text in enumerate(texts)]
     settings = Settings(threshold=0.6, verify="exact", window_seconds=window)

@@ -26,12 +26,12 @@ from workers.topics.names import generation, topic_names
 from workers.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
-# What brokers take by default.
+# The default limit of brokers.
 MESSAGE_BYTES = 1_000_000
 
 
 def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
-    """Data that cannot be compared lies in topics of different names; a change of matching alone makes no new one."""
+    """Topics with data that cannot be compared have different names; a change of matching alone keeps the name."""
     names = {
         topic_names("", config.signing_fingerprint, partitions).bands
         for config in (Config(), Config(seed=2), Config(k=4))
@@ -50,18 +50,18 @@ def test_a_prefix_stands_before_every_name() -> None:
 
 @pytest.mark.parametrize(("key", "partition"), [(b"", 0), (b"a", 2), (b"document-1", 7), (b"\xff" * 9, 7)])
 def test_keys_go_where_they_always_went(key: bytes, partition: int) -> None:
-    """Known answers: every version sends a message of an id to the same partition."""
+    """The answers are fixed: every version sends the messages of an id to the same partition."""
     assert partition_of_key(key, 8) == partition
 
 
 @given(st.binary(), st.integers(1, 4096))
 def test_every_key_has_a_place(key: bytes, partitions: int) -> None:
-    """From 0 to one below the number of partitions."""
+    """The partition lies between 0 and the number of partitions minus one."""
     assert 0 <= partition_of_key(key, partitions) < partitions
 
 
 def test_a_candidate_says_all_of_a_pair() -> None:
-    """Ids, rounded similarity, buckets, times in seconds, scheme and generation, keyed by the newer id."""
+    """Ids, rounded similarity, buckets, times in seconds, scheme and generation; the newer id is the key."""
     matches = Matches(
         ["a"], ["bé"], np.array([1_500_000]), np.array([2_000_000]), np.array([0.87654321]), np.array([3], np.int32)
     )
@@ -74,7 +74,7 @@ def test_a_candidate_says_all_of_a_pair() -> None:
 
 
 def test_a_removal_notice_says_the_id() -> None:
-    """It is keyed by the removed id and names the generation."""
+    """The removed id is its key, and it names the generation."""
     key, value = encode_removal("bé".encode(), ENVELOPE)
     assert key == "bé".encode()
     assert orjson.loads(value) == {"removed": "bé", "generation": "0123456789ab"}
@@ -82,7 +82,7 @@ def test_a_removal_notice_says_the_id() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 def test_a_dead_letter_says_why_and_from_where(reason: str) -> None:
-    """Reason, sentence, topic, partition, offset, time, and the record itself."""
+    """It has reason, sentence, topic, partition, offset, time, and the record itself."""
     letter = orjson.loads(encode_dead(Record(3, 17, 1234, b"\xff", b"\x00text"), "documents", reason))
     assert letter["reason"] == reason
     assert letter["message"] == REASONS[reason]
@@ -99,8 +99,10 @@ def test_a_dead_letter_says_why_and_from_where(reason: str) -> None:
 @pytest.mark.parametrize(
     ("key", "value"), [(b"k" * 10**6, None), (b"k" * 10**6, b""), (None, b"v" * 10**6), (b"", None)]
 )
-def test_a_dead_letter_fits_a_message_whatever_the_record_was(key: bytes | None, value: bytes | None) -> None:
-    """Key and value are truncated, with their lengths: a letter that the broker refuses would stop the signer."""
+def test_a_dead_letter_of_any_record_fits_a_message(key: bytes | None, value: bytes | None) -> None:
+    """Key and value are truncated and their lengths kept, because a letter that the broker refuses would stop the
+    signer.
+    """
     letter = encode_dead(Record(0, 0, 0, key, value), "documents", "not_utf8")
     assert len(letter) + min(len(key or b""), DEAD_KEY_BYTES_MAX) < MESSAGE_BYTES
     fields = orjson.loads(letter)

@@ -1,4 +1,4 @@
-"""The transaction of a step: the order of its calls, and what is left when one of them fails."""
+"""The transaction of a step: the order of its calls, and its state after a failed call."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Step:
 
 
 def test_messages_and_offsets_become_visible_together() -> None:
-    """After a step both are there."""
+    """After a step both are visible."""
     step = Step()
     step.run()
     assert step.happened()
@@ -46,7 +46,7 @@ def test_messages_and_offsets_become_visible_together() -> None:
 
 @pytest.mark.parametrize("call", ["send", "flush", "send_offsets", "send_offsets_after"])
 def test_a_step_that_failed_did_not_happen_and_can_be_done_again(call: str) -> None:
-    """Whatever is refused before the commit, nothing is visible, and the same producer goes on."""
+    """After a refusal before the commit nothing is visible, and the same producer continues."""
     step = Step()
     step.cluster.fail_next(call)
     with pytest.raises(AbortedError):
@@ -58,7 +58,7 @@ def test_a_step_that_failed_did_not_happen_and_can_be_done_again(call: str) -> N
 
 @pytest.mark.parametrize(("call", "happened"), [("commit_before", False), ("commit_after", True)])
 def test_a_commit_without_an_answer_may_have_happened(call: str, happened: bool) -> None:
-    """The error says that the outcome is unknown, and the producer is of no use any more."""
+    """The error says that the outcome is unknown, and the producer is useless from then on."""
     step = Step()
     step.cluster.fail_next(call)
     with pytest.raises(OutcomeUnknownError):
@@ -71,7 +71,7 @@ def test_a_commit_without_an_answer_may_have_happened(call: str, happened: bool)
 
 @pytest.mark.parametrize("call", ["abort", "abort_after"])
 def test_an_abort_without_an_answer_is_an_unknown_outcome(call: str) -> None:
-    """What cannot be undone for certain is not gone on with."""
+    """The worker does not continue after an uncertain undo."""
     step = Step()
     step.cluster.fail_next("flush")
     step.cluster.fail_next(call)
@@ -80,7 +80,7 @@ def test_an_abort_without_an_answer_is_an_unknown_outcome(call: str) -> None:
 
 
 def test_a_zombie_publishes_nothing() -> None:
-    """A member whose partitions have moved is refused by its membership, a fenced producer by its epoch."""
+    """Its old membership is refused when its partitions have moved, and its epoch when its producer is fenced."""
     step = Step()
     step.cluster.advance(step.cluster.session_seconds + 1)
     with pytest.raises(FencedError):
@@ -108,8 +108,8 @@ class Stubborn:
 
 
 @pytest.mark.parametrize("fails", ["begin", "send", "flush", "send_offsets", "commit"])
-def test_whatever_failed_is_aborted(fails: str) -> None:
-    """No failure leaves an open transaction behind, not that of the first call or of the last."""
+def test_any_failed_step_is_aborted(fails: str) -> None:
+    """No failure of the first, a middle or the last call leaves an open transaction."""
     producer, step = Stubborn(fails), Step()
     with pytest.raises(AbortedError, match=fails):
         transact(producer, MESSAGES, "in", {0: Committed(1, "")}, step.polled.membership)  # type: ignore[arg-type]
@@ -118,8 +118,8 @@ def test_whatever_failed_is_aborted(fails: str) -> None:
     assert producer.calls[:-1] == whole[: whole.index(fails) + 1]
 
 
-def test_who_could_not_be_had_is_asked_for_last() -> None:
-    """Until it is their turn again."""
+def test_unavailable_partitions_come_last() -> None:
+    """They come last until their next turn."""
     assert in_turns({3, 1, 2}, -1) == [1, 2, 3]
     assert in_turns({3, 1, 2}, 1) == [2, 3, 1]
     assert in_turns({3, 1, 2}, 3) == [1, 2, 3]

@@ -1,4 +1,4 @@
-"""What a step holds in memory is bounded by its bytes, however many records wait."""
+"""The bytes of a step bound its memory, for any number of waiting records."""
 
 import random
 import tracemalloc
@@ -12,13 +12,13 @@ BYTES = 180_000  # of a document
 
 @pytest.fixture(scope="module")
 def texts():
-    """Documents that have nothing in common."""
+    """Documents without common words."""
     chance = random.Random(7)
     return [chance.randbytes(BYTES // 2).hex() for _ in range(DOCUMENTS)]
 
 
 def peak_bytes(texts, **changes):
-    """Bytes that a signer holds at most while it signs them all, without what the broker in memory holds."""
+    """The peak memory of a signer that signs all of them, without the memory of the broker."""
     bench = Bench(sign_threads=1, **changes)
     bench.run("sign", lambda: bench.health["sign"].ready().holds)
     bench.add(*((f"d{i}", text) for i, text in enumerate(texts)))
@@ -31,7 +31,7 @@ def peak_bytes(texts, **changes):
 
 
 def test_a_signer_holds_a_step_of_bytes_and_not_all_that_waits(texts):
-    """Nine megabytes wait: in steps of one it holds a fraction of what they take at once."""
+    """Nine megabytes wait; with steps of one megabyte the signer needs a fraction of the memory."""
     whole, bounded = peak_bytes(texts), peak_bytes(texts, step_bytes_max=1 << 20)
     total = sum(map(len, texts))
     assert whole > total

@@ -1,4 +1,4 @@
-"""``neardup tune``: the choice as a table, as JSON and as a picture."""
+"""``neardup tune`` shows its choice as a table, as JSON and as a picture."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def test_everything_that_was_chosen_is_shown(capsys):
 
 
 def test_the_json_says_the_same(capsys):
-    """One object, the threshold among the similarities, with at least the recall asked for."""
+    """The JSON is one object; the threshold is among the similarities and has at least the requested recall."""
     config = Config()
     show(config, plot=None, as_json=True)
     found = json.loads(capsys.readouterr().out)
@@ -39,7 +39,7 @@ def test_the_json_says_the_same(capsys):
 
 
 def test_the_curve_is_described_by_its_half_point_its_steep_point_and_its_errors(capsys):
-    """Half of the pairs are candidates at the half point; the areas are those either side of the threshold."""
+    """Half of the pairs are candidates at the half point; the errors are the areas on either side of the threshold."""
     found = summary(Config(bands=20, rows=5))
     assert float(candidate_probability(found["half_point"], 20, 5, 8)) == pytest.approx(0.5)
     assert (found["false_candidates_area"], found["missed_area"]) == error_areas(20, 5, 0.8, 8)
@@ -51,7 +51,7 @@ def test_the_curve_is_described_by_its_half_point_its_steep_point_and_its_errors
 
 
 def test_a_scheme_that_misses_nothing_has_no_curve_but_a_step(capsys):
-    """Nothing is emitted below the threshold and everything from it on; it has neither bands nor rows."""
+    """It emits no pair below the threshold and every pair from it on; it has neither bands nor rows."""
     config = Config(scheme="prefix")
     show(config, plot=None, as_json=False)
     shown = capsys.readouterr().out
@@ -66,7 +66,7 @@ def test_a_scheme_that_misses_nothing_has_no_curve_but_a_step(capsys):
 
 
 def test_a_scheme_without_a_law_of_its_similarity_tells_its_guarantee_and_no_chances(capsys, tmp_path):
-    """Whether two prints meet hangs on the squares they share: no recall is claimed, no curve is drawn."""
+    """Two fingerprints match by their common squares: the command claims no recall and draws no curve."""
     config = Config(scheme="grid")
     show(config, plot=None, as_json=True)
     values = json.loads(capsys.readouterr().out)
@@ -80,7 +80,7 @@ def test_a_scheme_without_a_law_of_its_similarity_tells_its_guarantee_and_no_cha
 
 
 def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
-    """The cut is the threshold, no estimate is mentioned, and the law of its rows is no plain value."""
+    """``score_min`` is the threshold, no estimate is mentioned, and the law of its rows is no plain value."""
     tuning = choose(0.8, 0.95, sketch_bits=1, agreement=np.square, exact_score=True)
     config = SimpleNamespace(
         tuning=tuning,
@@ -100,7 +100,7 @@ def test_a_scheme_with_an_exact_score_has_no_margin(capsys):
 
 
 def test_the_picture_holds_both_curves_and_no_colours_unless_asked():
-    """So that it can be put into a file."""
+    """Without colours it can be written to a file."""
     drawn = picture(Config().tuning)
     plain = in_characters(drawn, colour=False)
     assert "\x1b" not in plain
@@ -112,14 +112,14 @@ def test_the_picture_holds_both_curves_and_no_colours_unless_asked():
 
 @pytest.mark.parametrize(("name", "start"), [("curve.svg", b"<?xml"), ("curve.PNG", b"\x89PNG")])
 def test_the_plot_is_what_its_ending_says(tmp_path, capsys, name, start):
-    """Vectors or pixels."""
+    """The ending selects vectors or pixels."""
     pytest.importorskip("matplotlib", reason="the optional extra 'plot' is not installed")
     show(Config(), plot=str(tmp_path / name), as_json=True)
     assert (tmp_path / name).read_bytes().startswith(start)
 
 
 def test_without_matplotlib_the_plot_says_what_to_install(monkeypatch):
-    """It is an optional extra."""
+    """matplotlib is an optional extra."""
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(Failure, match=r"pip install 'neardup\[plot\]'"):
         show(Config(), plot="x.svg", as_json=False)

@@ -13,7 +13,7 @@ BOOK = ("tune", "--family", "minhash", "--d1", "0.2", "--d2", "0.6", "--p1", "0.
 
 
 def shown_by(*arguments):
-    """What a command prints."""
+    """The output of a command."""
     done = CliRunner().invoke(app, arguments)
     assert done.exception is None, done.exception
     return done.stdout
@@ -41,7 +41,7 @@ def test_the_cascade_of_the_book_is_proposed_with_its_table():
 
 
 def test_the_tables_and_the_picture_say_it_in_words():
-    """Steps, functions, both sensitivities, the settings of a stream, a row for each distance, two curves."""
+    """They show steps, functions, both sensitivities, settings, a row for each distance, and two curves."""
     shown = shown_by(*BOOK)
     for words in (
         "4-way AND, then 4-way OR",
@@ -80,7 +80,7 @@ def test_a_probe_among_many_documents_is_planned():
 
 
 def test_the_picture_is_saved(tmp_path):
-    """As the S-curve is."""
+    """The format is the same as for the S-curve."""
     pytest.importorskip("matplotlib", reason="the optional extra 'plot' is not installed")
     json_of(*BOOK, "--plot", str(tmp_path / "family.svg"))
     assert (tmp_path / "family.svg").read_bytes().startswith(b"<?xml")
@@ -99,7 +99,7 @@ def test_the_picture_is_saved(tmp_path):
     ],
 )
 def test_half_a_question_is_refused(arguments, message):
-    """By its names, with what is missing."""
+    """The message names the given and the missing options."""
     refused = CliRunner().invoke(app, ["tune", *arguments]).exception
     assert isinstance(refused, (ConfigError, Failure))
     assert message in str(refused)

@@ -1,4 +1,4 @@
-"""``neardup tune --sample``: files of documents in, the length of shingles out."""
+"""``neardup tune --sample`` advises a length of shingles for files of documents."""
 
 import json
 import random
@@ -15,14 +15,14 @@ WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil th
 
 
 def shown_by(*arguments):
-    """What a command prints."""
+    """The output of a command."""
     done = CliRunner().invoke(app, ["tune", *map(str, arguments)])
     assert done.exception is None, done.exception
     return done.stdout
 
 
 def refused_with(*arguments):
-    """The sentence with which a command ends."""
+    """The sentence of a refused command."""
     error = CliRunner().invoke(app, ["tune", *map(str, arguments)]).exception
     assert isinstance(error, (ConfigError, Failure))
     return str(error)
@@ -30,7 +30,7 @@ def refused_with(*arguments):
 
 @pytest.fixture
 def mails(tmp_path):
-    """Twenty mails of about 2,000 characters, the lines of one file under other names; a line that is no document."""
+    """Twenty mails of about 2,000 characters, with the lines of one file under other names; one line is no document."""
     lines = [{"mail": str(i), "body": (WORDS[i:] + WORDS[:i]) * 18} for i in range(20)]
     path = tmp_path / "mails.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)) + "\n{}\n")
@@ -38,7 +38,7 @@ def mails(tmp_path):
 
 
 def test_mails_are_advised_five_characters_a_shingle(mails):
-    """Their alphabet is about 20, and five letters are enough; the lengths about it are measured."""
+    """Their alphabet has about 20 letters, so five are enough; the command measures the neighbouring lengths."""
     found = json.loads(shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json"))
     assert (found["documents"], found["k_enough"], found["k_safe"]) == (20, 5, 7)
     assert 1900 < found["characters_median"] < 2100
@@ -48,14 +48,16 @@ def test_mails_are_advised_five_characters_a_shingle(mails):
 
 
 def test_the_tables_say_the_same(mails):
-    """The two lengths as settings, and what was read."""
+    """They show the two lengths as settings, and the size of the sample."""
     shown = shown_by("--sample", mails, "--id-field", "mail", "--text-field", "body")
     for words in ("--k 5", "--k 7", "20", "enough", "safe", "nine in ten"):
         assert words in shown
 
 
 def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
-    """Addresses of 37,000 characters stand for them: 9 is safe; 5 leaves strangers .25 alike, and 9 leaves .06."""
+    """Addresses of 37,000 characters stand in for articles. 9 is safe: strangers have similarity .06, with 5 they have
+    .25.
+    """
     paths = sorted(real_data("sotu").glob("*.txt"))
     found = json.loads(shown_by(*(part for path in paths for part in ("--sample", path)), "--json"))
     assert (found["documents"], found["k_safe"]) == (233, 9)
@@ -65,7 +67,7 @@ def test_texts_as_long_as_research_articles_are_advised_nine(real_data):
 
 
 def test_a_sample_is_read_as_far_as_it_is_needed(mails, monkeypatch):
-    """By documents or by characters, whichever comes first."""
+    """A limit of documents or of characters ends the sample."""
     fields = ("--sample", mails, "--id-field", "mail", "--text-field", "body", "--json")
     monkeypatch.setattr(tune_sample, "SAMPLE_DOCUMENTS_MAX", 7)
     assert json.loads(shown_by(*fields))["documents"] == 7
@@ -74,7 +76,7 @@ def test_a_sample_is_read_as_far_as_it_is_needed(mails, monkeypatch):
 
 
 def test_what_gives_no_advice_is_refused(mails, tmp_path):
-    """A path that is not there, documents without a text, a picture of nothing."""
+    """A missing path, documents without a text, a picture without data."""
     assert "no-such" in refused_with("--sample", tmp_path / "no-such")
     assert "the sample holds no text" in refused_with("--sample", mails)
     assert "leave out --family and --plot" in refused_with("--sample", mails, "--plot", "x.svg")
@@ -82,7 +84,7 @@ def test_what_gives_no_advice_is_refused(mails, tmp_path):
 
 @pytest.mark.parametrize("words", [20, 2000])
 def test_the_recall_of_grouped_signatures_is_measured_on_the_sizes_of_a_sample(tmp_path, words):
-    """Small documents leave most bands without a key; those of some thousand shingles keep the promise."""
+    """Small documents leave most bands without a key; documents of some thousand shingles keep the promise."""
     path = tmp_path / "texts.jsonl"
     rng = random.Random(1)
     texts = [" ".join(f"{rng.randrange(10**5)}" for _ in range(words)) for _ in range(20)]

@@ -1,4 +1,4 @@
-"""The topics of verdicts: their messages come back as they were, their settings are judged, their lines are printed."""
+"""The topics of verdicts: messages survive a round trip, settings are checked, lines are printed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def message(pairs: int, steps: int, seed: int = 1) -> LinkMessage:
 
 @given(st.integers(0, 20), st.integers(0, 3), st.integers(0, 2**32))
 def test_links_come_back_as_they_were(pairs: int, steps: int, seed: int) -> None:
-    """A message without pairs and progress is none."""
+    """Without pairs and progress there is no message."""
     sent = message(pairs, steps, seed)
     values = list(encode_links(sent, FINGERPRINT))
     assert len(values) == bool(pairs or steps)
@@ -47,7 +47,7 @@ def test_links_come_back_as_they_were(pairs: int, steps: int, seed: int) -> None
 
 
 def test_progress_stands_behind_the_last_pair() -> None:
-    """A reader of progress has read the pairs that it covers, however many messages they take."""
+    """A reader of progress has read the pairs that it covers, in any number of messages."""
     values = list(encode_links(message(40_000, 2), FINGERPRINT))
     found = [decode_links(value, FINGERPRINT) for value in values]
     assert [len(each.progress) for each in found] == [0] * (len(found) - 1) + [2]
@@ -57,7 +57,7 @@ def test_progress_stands_behind_the_last_pair() -> None:
 
 @given(st.data())
 def test_what_is_no_message_of_links_is_refused(data: st.DataObject) -> None:
-    """Cut, joined, of another generation, of another topic: each is refused, and nothing is misread."""
+    """A message that is truncated, joined, of another generation or of another topic is refused."""
     (whole,) = encode_links(message(3, 1), FINGERPRINT)
     cut = whole[: data.draw(st.integers(0, len(whole) - 1))]
     for wrong in (cut, whole + b"\0", whole + whole, b"NDUA" + whole[4:], data.draw(st.binary(max_size=100))):
@@ -84,7 +84,7 @@ def test_lines_that_no_linker_wrote_are_refused() -> None:
     ],
 )
 def test_settings_of_topics_that_lose_verdicts_are_found(topic: str, key: str, value: str) -> None:
-    """Only linkers drop arrivals and links; clusters are compacted, verdicts are kept for the window."""
+    """Only linkers trim arrivals and links; clusters are compacted; verdicts are kept for the window."""
     settings = settings_of(verdicts=True, window_seconds=1e6)
     (plan,) = [plan for plan in topic_plans(settings) if plan.name.startswith(topic)]
     assert not [finding for finding in judge(plan, plan.partitions, plan.configs) if finding.problem]
@@ -92,13 +92,13 @@ def test_settings_of_topics_that_lose_verdicts_are_found(topic: str, key: str, v
 
 
 def test_arrivals_have_one_partition() -> None:
-    """Its log order is the order of arrival."""
+    """The order of its log is the order of arrival."""
     (plan,) = [plan for plan in topic_plans(settings_of(verdicts=True)) if plan.name.startswith("arrivals")]
     assert judge(plan, 2, plan.configs)[0].problem == "must be 1: the order of arrival is that of one log"
 
 
 def test_a_deployment_without_verdicts_has_no_topics_for_them() -> None:
-    """They would grow, and no linker would drop anything."""
+    """The topics would grow, because no linker trims them."""
     assert len(topic_plans(settings_of())) == 4
     assert len(topic_plans(settings_of(verdicts=True))) == 9
 
@@ -113,13 +113,13 @@ def test_a_role_that_has_nothing_to_read_says_what_to_set(role: str) -> None:
 
 @pytest.mark.parametrize("forward", [(), ("duplicate",), ("original", "removed")])
 def test_only_documents_that_may_be_kept_can_be_forwarded(forward: tuple[str, ...]) -> None:
-    """A removal always is, a duplicate never."""
+    """A removal is always forwarded, a duplicate never."""
     with pytest.raises(ConfigError, match="must be some of original, unchanged"):
         StreamSettings(window_seconds=1.0, forward=forward)
 
 
 def test_tail_prints_each_verdict_of_a_record() -> None:
-    """A line each, and no more than was asked for."""
+    """Tail prints one line a verdict, and at most the requested number."""
     cluster = MemoryCluster()
     cluster.create("verdicts", 1)
     for run in (b'{"offset":0}\n{"offset":1}\n', b'{"offset":3}\n{"offset":4}\n'):

@@ -1,4 +1,4 @@
-"""What ends a process that neither works nor fails."""
+"""The watchdog ends a process that neither works nor fails."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from workers.process.watchdog import Stall, Wait, Waits, Watchdog
 
 @pytest.fixture
 def ended():
-    """Reasons that a watchdog gave, and the clock that it reads."""
+    """The reasons that a watchdog gave, and its clock."""
 
     class Ended(list):
         seconds = 0.0
@@ -16,7 +16,7 @@ def ended():
 
 
 def test_a_call_that_outlasts_its_limit_ends_the_process(ended):
-    """With what it was and how long it was given."""
+    """The reason names the call and its limit."""
     dog = Watchdog(ended.append, lambda: ended.seconds)
     with dog.guard("a turn", 10):
         ended.seconds = 10.0
@@ -28,7 +28,7 @@ def test_a_call_that_outlasts_its_limit_ends_the_process(ended):
 
 
 def test_what_has_ended_is_not_guarded_any_more(ended):
-    """By an exception either."""
+    """This includes a call that raised."""
     dog = Watchdog(ended.append, lambda: ended.seconds)
     with pytest.raises(ValueError, match="of the block"), dog.guard("a turn", 10):
         raise ValueError("of the block")
@@ -48,14 +48,14 @@ def test_what_has_ended_is_not_guarded_any_more(ended):
     ],
 )
 def test_a_stall_is_a_partition_that_grows_and_does_not_advance(steps, stalled):
-    """Looked at every 10 s, for longer than 20 s."""
+    """The watchdog checks every 10 s and reports after 20 s."""
     stall = Stall(20)
     seen = [stall.look({0: position}, {0: end}, 10.0 * i) for i, (position, end) in enumerate(steps)]
     assert seen == [None, None, None, stalled]
 
 
 def test_a_partition_that_was_away_begins_again():
-    """And so do all after the broker was."""
+    """All partitions begin again after an outage of the broker."""
     stall = Stall(20)
     stall.look({0: 5}, {0: 5}, 0.0)
     stall.look({}, {0: 6}, 10.0)
@@ -65,7 +65,7 @@ def test_a_partition_that_was_away_begins_again():
 
 
 def test_a_partition_that_waits_too_long_is_reported_the_second_time_as_such():
-    """Longer than usual is late; too long restarts the worker; as long once more ends the process."""
+    """The first limit reports a late partition, the second restarts the worker; the same time again ends the process."""
     waits = Waits(10, 30)
     assert waits.look({1, 2}, {0}, 0.0) is None
     assert (waits.look({1}, {0, 2}, 11.0), waits.late) == (None, (1,))
@@ -77,7 +77,7 @@ def test_a_partition_that_waits_too_long_is_reported_the_second_time_as_such():
 
 
 def test_a_partition_that_began_meanwhile_waits_for_the_first_time_again():
-    """And one that went away and came back is counted from there."""
+    """The wait of a partition that returns counts from its return."""
     waits = Waits(10, 30)
     waits.look({1, 2}, set(), 0.0)
     assert waits.look({1, 2}, set(), 31.0) == Wait(1, 31.0, again=False)

@@ -1,4 +1,4 @@
-"""The wheel: its metadata, and the program as it is installed, where neither installation nor home can be written."""
+"""The wheel: its metadata, and the installed program without a writable installation or home."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = ("neardup", "stream", "workers")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel from a copy of what it is made of: a build leaves files in its folder."""
+    """Build the wheel from a copy of its sources, because a build leaves files in its folder."""
     source = tmp_path_factory.mktemp("source")
     for name in PACKAGES:
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
@@ -35,9 +35,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return an environment that has the wheel, and the dependencies of this one; nothing in it can be written.
+    """Return an environment with the wheel and the dependencies of this one; no part of it can be written.
 
-    A file stands where a folder for compiled code would be made, because the administrator can write anywhere.
+    A file replaces the folder of compiled code, because the administrator can write everywhere.
     """
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
@@ -57,7 +57,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = subprocess.run(install, capture_output=True, check=False, text=True)
     assert done.returncode == 0, done.stderr
     (packages,) = (folder / "lib").glob("python*/site-packages")
-    # The path alone: a file of paths in there, as that of an editable installation, is not read.
+    # Only the path: Python does not read the path files in it, such as the file of an editable installation.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     for name in PACKAGES:
         for path in [packages / name, *(packages / name).rglob("*/")]:
@@ -66,7 +66,7 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
-    """What an index of packages shows; and data files are inside."""
+    """An index of packages shows the metadata; the wheel contains the data files."""
     with ZipFile(wheel) as archive:
         names = archive.namelist()
         (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
@@ -83,7 +83,7 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
 
 
 def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
-    """A first run: it compiles into a private temporary folder, with a warning, and finds the pairs."""
+    """The first run compiles into a private temporary folder, warns, and finds the pairs."""
     kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
     done = subprocess.run(
         [installed / "bin" / "neardup", "run", ROOT / "docs" / "examples" / "news.jsonl"], capture_output=True,

@@ -1,4 +1,4 @@
-"""The laws of consumer groups that every transport obeys; ``transport_laws`` has the others."""
+"""The laws of consumer groups that every transport obeys; ``transport_laws`` has the other laws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PARTITIONS = 5
 
 
 def is_refused(harness: Harness, topic: str, membership: Membership) -> None:
-    """Offsets of that membership, and the commit after them, are refused; neither they nor the record come true."""
+    """Check that the offsets of that membership, and the commit after them, are refused and stay invisible."""
     before = harness.transport().bounds(topic)[0][1]
     producer = harness.transport().producer(harness.name("zombie"))
     send(producer, topic, [b"of a zombie"])
@@ -29,7 +29,7 @@ def is_refused(harness: Harness, topic: str, membership: Membership) -> None:
 
 
 def law_every_partition_has_one_owner_as_members_come_and_go(harness: Harness) -> None:
-    """Shared evenly among one, two and three members, and again among those who stay."""
+    """One, two and three members share evenly, and so do the members that stay."""
     topic, group = harness.make_topic(PARTITIONS), harness.name("group")
     members = [joined(harness, topic, group, "one")]
     for instance in ("two", "three"):
@@ -42,7 +42,7 @@ def law_every_partition_has_one_owner_as_members_come_and_go(harness: Harness) -
 
 
 def law_a_member_too_many_owns_nothing(harness: Harness) -> None:
-    """With more members than partitions some wait, and poll nothing."""
+    """With more members than partitions, some members wait and poll nothing."""
     topic, group = harness.make_topic(1), harness.name("group")
     members = [joined(harness, topic, group, "one"), Member(harness, topic, group, "two")]
     settled(harness, *members, count=1)
@@ -51,7 +51,7 @@ def law_a_member_too_many_owns_nothing(harness: Harness) -> None:
 
 
 def law_a_new_partition_is_paused_and_has_no_position(harness: Harness) -> None:
-    """Nothing of it is given before ``seek`` and ``resume``, and it is not counted as lag."""
+    """A poll returns none of its records before ``seek`` and ``resume``, and its lag does not count."""
     topic = harness.make_topic(1)
     publish(harness, topic, [b"a", b"b", b"c"])
     consumer = harness.transport().consumer(topic, harness.name("group"), harness.name("instance"))
@@ -80,7 +80,7 @@ def law_a_new_partition_is_paused_and_has_no_position(harness: Harness) -> None:
 
 
 def law_what_is_revoked_is_reported_and_read_by_the_new_owner_only(harness: Harness) -> None:
-    """After a join each member has records of its own partitions only, and none are missing."""
+    """After a join each member has the records of its own partitions only, and none is missing."""
     topic, group = harness.make_topic(PARTITIONS), harness.name("group")
     older = joined(harness, topic, group, "older")
     newer = Member(harness, topic, group, "newer")
@@ -101,7 +101,7 @@ def law_what_is_revoked_is_reported_and_read_by_the_new_owner_only(harness: Harn
 
 
 def law_pause_stops_records_and_keeps_the_place(harness: Harness) -> None:
-    """A paused member that polls outlives its session; after ``resume`` it goes on where it was."""
+    """A paused member that polls outlives its session; after ``resume`` it continues at its position."""
     topic = harness.make_topic(2)
     member = joined(harness, topic)
     publish(harness, topic, [b"before"])
@@ -119,7 +119,7 @@ def law_pause_stops_records_and_keeps_the_place(harness: Harness) -> None:
 
 
 def law_a_partition_that_was_paused_is_read_on(harness: Harness) -> None:
-    """With records of several partitions on their way, and whatever was read in between: none is lost or repeated."""
+    """Records of several partitions are in flight, and others are read between: no record is lost or repeated."""
     topic = harness.make_topic(3)
     member = joined(harness, topic)
     for partition in range(3):
@@ -145,7 +145,7 @@ def law_a_partition_that_was_paused_is_read_on(harness: Harness) -> None:
 
 
 def law_a_partition_that_is_added_is_assigned(harness: Harness) -> None:
-    """A member learns it by itself, keeps what it has, and reads what is written there."""
+    """A member discovers it, keeps its other partitions, and reads the new records."""
     topic = harness.make_topic(1)
     publish(harness, topic, [b"old"])
     member = joined(harness, topic)
@@ -158,7 +158,7 @@ def law_a_partition_that_is_added_is_assigned(harness: Harness) -> None:
 
 
 def law_seek_goes_back(harness: Harness) -> None:
-    """Set back, a member is given the same records again, once."""
+    """After a seek backwards a member gets the same records again, once."""
     topic = harness.make_topic(1)
     publish(harness, topic, [b"a", b"b"])
     member = joined(harness, topic)
@@ -170,7 +170,7 @@ def law_seek_goes_back(harness: Harness) -> None:
 
 
 def law_lag_is_nothing_at_the_end(harness: Harness) -> None:
-    """A member that has read everything lags by 0, control records at the end notwithstanding."""
+    """A member that has read everything has lag 0, even with control records at the end."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     publish(harness, topic, [b"a", b"b"])
@@ -179,7 +179,7 @@ def law_lag_is_nothing_at_the_end(harness: Harness) -> None:
 
 
 def law_polls_of_an_empty_topic_give_nothing(harness: Harness) -> None:
-    """No record, no change and no error, and a read of nothing is nothing."""
+    """A poll returns no record, no change and no error, and a read of nothing returns nothing."""
     topic = harness.make_topic(2)
     member = joined(harness, topic)
     for _ in range(3):
@@ -189,7 +189,7 @@ def law_polls_of_an_empty_topic_give_nothing(harness: Harness) -> None:
 
 
 def law_an_older_generation_may_not_commit(harness: Harness) -> None:
-    """The membership of a poll before a rebalance is refused after it; the present one is taken."""
+    """After a rebalance the membership of an earlier poll is refused; the current one is accepted."""
     topic, group = harness.make_topic(2), harness.name("group")
     older = joined(harness, topic, group, "one")
     stale = older.present()
@@ -206,14 +206,14 @@ def law_an_older_generation_may_not_commit(harness: Harness) -> None:
 
 
 def law_a_member_of_no_generation_may_not_commit(harness: Harness) -> None:
-    """The empty membership, which a real broker would take, is refused."""
+    """The empty membership is refused; a real broker would accept it."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     is_refused(harness, topic, member.present()._replace(generation=-1, member=""))
 
 
 def law_an_instance_that_returns_in_time_keeps_its_partitions(harness: Harness) -> None:
-    """A restart within the session moves nothing: same partitions, same generation, the others see no change."""
+    """A restart within the session changes neither partitions nor generation, and the others see no change."""
     topic, group = harness.make_topic(4), harness.name("group")
     stays, restarts = joined(harness, topic, group, "stays"), Member(harness, topic, group, "restarts")
     settled(harness, stays, restarts, count=4)
@@ -228,7 +228,7 @@ def law_an_instance_that_returns_in_time_keeps_its_partitions(harness: Harness) 
 
 
 def law_an_instance_is_fenced_by_its_successor(harness: Harness) -> None:
-    """The older process of an instance gets no notice, but cannot commit any more; the newer one can."""
+    """The older process of an instance gets no notice but cannot commit; the newer one can."""
     topic, group = harness.make_topic(1), harness.name("group")
     older = joined(harness, topic, group, "one")
     zombie = older.present()
@@ -242,7 +242,7 @@ def law_an_instance_is_fenced_by_its_successor(harness: Harness) -> None:
 
 
 def law_the_partitions_of_a_killed_member_move(harness: Harness) -> None:
-    """After its session the others own all, start where it had committed, and the dead one may not commit."""
+    """After its session the others own all, start at its commits, and the dead member may not commit."""
     topic, group = harness.make_topic(2), harness.name("group")
     killed = joined(harness, topic, group, "killed")
     publish(harness, topic, [b"done", b"open"])
@@ -261,7 +261,7 @@ def law_the_partitions_of_a_killed_member_move(harness: Harness) -> None:
 
 
 def law_close_never_raises(harness: Harness) -> None:
-    """Neither of a consumer that never polled, nor twice, nor of a producer with an open or fenced transaction."""
+    """Close a consumer that never polled, twice, and a producer with an open or fenced transaction."""
     topic = harness.make_topic(1)
     transport = harness.transport()
     consumer = transport.consumer(topic, harness.name("group"), harness.name("instance"))

@@ -1,4 +1,4 @@
-"""What the laws of transports need from the outside, and the small steps they are written in."""
+"""The interface between the laws of transports and their tests, and the small steps of the laws."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ RECORDS_MAX = 1000
 
 
 class Harness(Protocol):
-    """What a law needs from the outside. Names are new for each harness; ``close`` is the fixture's business."""
+    """What a law needs from its test. Names are new for each harness; the fixture calls ``close``."""
 
     poll_seconds: float
     """The timeout that laws give to ``poll``: 0 where time does not pass by itself."""
 
     def name(self, prefix: str) -> str:
-        """A name that no other law uses: of a group, an instance, a transactional id."""
+        """A name that no other law uses, for a group, an instance or a transactional id."""
 
     def make_topic(self, partitions: int) -> str:
         """A new empty topic; returns its name."""
@@ -28,33 +28,33 @@ class Harness(Protocol):
         """Give the topic ``count`` more partitions."""
 
     def transport(self) -> Transport:
-        """A new client of the one broker, as another process would have."""
+        """A new client of the broker, like the client of another process."""
 
     def kill(self, consumer: Consumer) -> None:
-        """Let the process of this consumer die: nothing is heard of it any more, heartbeats neither."""
+        """Let the process of this consumer die: it sends nothing more, not even heartbeats."""
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
-        """Call it again and again until it is so; fails with ``what`` after a time."""
+        """Call the condition until it holds; after a time limit, fail with ``what``."""
 
     def pass_session(self, keep_alive: Callable[[], object]) -> None:
-        """Let more time pass than a session lasts, calling ``keep_alive`` (which polls) often enough meanwhile."""
+        """Let more time pass than a session lasts, and call ``keep_alive`` (which polls) often enough meanwhile."""
 
 
 class Member:
-    """A consumer that starts what it is assigned where the group stands, else at 0, and keeps all it is given."""
+    """A consumer that starts its partitions at the committed offset, else at 0, and keeps all records."""
 
     def __init__(self, harness: Harness, topic: str, group: str, instance: str) -> None:
         self.poll_seconds = harness.poll_seconds
         self.consumer = harness.transport().consumer(topic, group, instance)
         self.records: list[Record] = []
         self.owned: set[int] = set()
-        self.unplaced: set[int] = set()  # paused, for want of a position
+        self.unplaced: set[int] = set()  # paused until it has a position
 
     def step(self) -> Polled:
         polled = self.consumer.poll(self.poll_seconds, RECORDS_MAX)
         self.owned -= set(polled.revoked)
         self.unplaced -= set(polled.revoked)
-        assert {record.partition for record in polled.records} <= self.owned  # none of a revoked or a paused one
+        assert {record.partition for record in polled.records} <= self.owned  # not revoked, not paused
         assert self.owned.isdisjoint(polled.assigned)
         self.owned |= set(polled.assigned)
         self.unplaced |= set(polled.assigned)
@@ -72,7 +72,7 @@ class Member:
         return self.owned == set(partitions)
 
     def present(self) -> Membership:
-        """The membership of a poll made now."""
+        """The membership of a poll now."""
         return self.step().membership
 
     def values(self, partition: int = 0) -> list[bytes | None]:
@@ -101,7 +101,7 @@ def send_and_commit(producer: Producer, topic: str, values: Sequence[bytes]) -> 
 
 
 def publish(harness: Harness, topic: str, values: Sequence[bytes], partition: int = 0) -> None:
-    """Commit the values, and wait until a reader would see them."""
+    """Commit the values, and wait until a reader sees them."""
     transport = harness.transport()
     start = transport.bounds(topic)[partition][1]
     producer = transport.producer(harness.name("writer"))
@@ -117,7 +117,7 @@ def publish(harness: Harness, topic: str, values: Sequence[bytes], partition: in
 
 
 def settled(harness: Harness, *members: Member, count: int) -> None:
-    """Poll until each partition has one owner, the shares differ by at most one and all know one generation."""
+    """Poll until each partition has one owner, the counts differ by at most one and all members have one generation."""
 
     def is_settled() -> bool:
         generations = {member.present().generation for member in members}

@@ -1,10 +1,10 @@
-"""The laws of logs and transactions that every transport obeys; ``transport_group_laws`` has those of groups.
+"""The laws of logs and transactions that every transport obeys; ``transport_group_laws`` has the laws of groups.
 
-``LAWS`` is the list, for ``parametrize``; each law takes a ``Harness`` of its own.
+``LAWS`` is the list for ``parametrize``; each law gets its own ``Harness``.
 
-They run on the twin in memory and on a real broker alike, so they assume neither determinism nor speed: a commit may be
-visible a little after it returned, a group settles when its members have polled often enough. Hence everything that
-needs time goes through ``harness.wait_until`` or ``harness.pass_session``.
+The laws run in memory and on a real broker, so they assume neither determinism nor speed: a commit may become visible a
+little after it returns, and a group settles when its members have polled often enough. Hence everything that needs time
+goes through ``harness.wait_until`` or ``harness.pass_session``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from workers.transport.protocol import (
 
 
 def law_records_keep_their_order_in_each_partition(harness: Harness) -> None:
-    """What one producer sent to a partition is read in that order, with growing offsets."""
+    """A reader gets the records of one producer in a partition in their order, with growing offsets."""
     topic = harness.make_topic(2)
     publish(harness, topic, [b"a0", b"a1", b"a2"], partition=0)
     publish(harness, topic, [b"b0", b"b1"], partition=1)
@@ -40,7 +40,7 @@ def law_records_keep_their_order_in_each_partition(harness: Harness) -> None:
 
 
 def law_keys_and_timestamps_arrive_as_sent(harness: Harness) -> None:
-    """Key, value, null value and timestamp are those of the producer."""
+    """Key, value, null value and timestamp stay unchanged."""
     topic = harness.make_topic(1)
     producer = harness.transport().producer(harness.name("writer"))
     producer.begin()
@@ -57,7 +57,7 @@ def law_keys_and_timestamps_arrive_as_sent(harness: Harness) -> None:
 
 
 def law_a_poll_ends_with_the_record_that_reaches_its_bytes(harness: Harness) -> None:
-    """At first it takes that one alone; what came after it, the next polls bring, in order."""
+    """The first poll returns that record alone; the next polls return the later ones in order."""
     topic = harness.make_topic(1)
     values = [b"%d" % i * 100 for i in range(9)]
     publish(harness, topic, values)
@@ -74,7 +74,7 @@ def law_a_poll_ends_with_the_record_that_reaches_its_bytes(harness: Harness) -> 
 
 
 def law_nothing_of_an_open_or_aborted_transaction_is_seen(harness: Harness) -> None:
-    """Readers stop before an open transaction, pass over an aborted one, and see what was committed after it."""
+    """Readers stop before an open transaction, skip an aborted one, and see later commits."""
     topic = harness.make_topic(1)
     publish(harness, topic, [b"first"])
     member = joined(harness, topic)
@@ -93,7 +93,7 @@ def law_nothing_of_an_open_or_aborted_transaction_is_seen(harness: Harness) -> N
 
 
 def law_a_producer_goes_on_after_an_abort(harness: Harness) -> None:
-    """After ``abort`` the same producer begins again, and only the later transaction counts."""
+    """After ``abort`` the same producer begins again, and only the later transaction is visible."""
     topic = harness.make_topic(1)
     producer = harness.transport().producer(harness.name("writer"))
     send(producer, topic, [b"undone"])
@@ -125,7 +125,7 @@ def law_output_and_offsets_commit_together(harness: Harness) -> None:
 
 
 def law_offsets_of_an_aborted_step_are_not_moved(harness: Harness) -> None:
-    """After an abort the group stands where it stood; the step can be done again from there."""
+    """After an abort the offsets of the group are unchanged, and the step can be repeated."""
     topic = harness.make_topic(1)
     publish(harness, topic, [b"in"])
     member = joined(harness, topic)
@@ -141,7 +141,7 @@ def law_offsets_of_an_aborted_step_are_not_moved(harness: Harness) -> None:
 
 
 def law_metadata_of_a_position_comes_back(harness: Harness) -> None:
-    """A text of 4,000 characters, an empty one and one that is not ASCII come back as they were."""
+    """A text of 4,000 characters, an empty text and a text outside ASCII come back unchanged."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     producer = harness.transport().producer(harness.name("worker"))
@@ -152,14 +152,14 @@ def law_metadata_of_a_position_comes_back(harness: Harness) -> None:
         assert member.consumer.committed(0) == Committed(0, text)
 
 
-def law_a_group_without_commits_stands_nowhere(harness: Harness) -> None:
-    """``committed`` of a new group is None, for every partition."""
+def law_a_group_without_commits_has_no_offsets(harness: Harness) -> None:
+    """``committed`` of a new group is None for every partition."""
     member = joined(harness, harness.make_topic(2))
     assert [member.consumer.committed(partition) for partition in (0, 1)] == [None, None]
 
 
 def law_a_producer_fences_the_older_one_of_its_id(harness: Harness) -> None:
-    """The older one's open transaction is undone at once, its commit fails, its records are never seen."""
+    """The older producer's open transaction is aborted at once; its commit fails, and its records stay invisible."""
     topic = harness.make_topic(1)
     transactional_id = harness.name("worker")
     older = harness.transport().producer(transactional_id)
@@ -179,7 +179,7 @@ def law_a_producer_fences_the_older_one_of_its_id(harness: Harness) -> None:
 
 
 def law_committed_waits_for_a_pending_transaction(harness: Harness) -> None:
-    """While a transaction holds an offset, ``committed`` does not answer with the older one."""
+    """While a transaction holds an offset, ``committed`` does not return the older one."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     transactional_id = harness.name("worker")
@@ -193,8 +193,8 @@ def law_committed_waits_for_a_pending_transaction(harness: Harness) -> None:
     assert member.consumer.committed(0) is None
 
 
-def law_offsets_of_a_group_are_had_without_waiting(harness: Harness) -> None:
-    """While a transaction holds an offset, what was committed before it counts; an unknown group has none."""
+def law_offsets_of_a_group_are_returned_without_waiting(harness: Harness) -> None:
+    """While a transaction holds an offset, the call returns the earlier commit; an unknown group has none."""
     topic, group = harness.make_topic(3), harness.name("group")
     assert harness.transport().group_offsets(harness.name("unknown"), topic) == {}
     member = joined(harness, topic, group)
@@ -212,7 +212,7 @@ def law_offsets_of_a_group_are_had_without_waiting(harness: Harness) -> None:
 
 
 def law_ends_are_where_a_committed_reader_stops(harness: Harness) -> None:
-    """They are known once the partition was read, and an open transaction does not count."""
+    """The ends are known once the partition was read; an open transaction does not count."""
     topic = harness.make_topic(2)
     publish(harness, topic, [b"a", b"b"])
     member = joined(harness, topic)
@@ -232,7 +232,7 @@ def law_ends_are_where_a_committed_reader_stops(harness: Harness) -> None:
 
 
 def law_read_gives_the_committed_records_of_a_range(harness: Harness) -> None:
-    """Exactly those, in order, also when the range begins or ends in control or aborted records."""
+    """The read returns exactly these, in order, even if the range begins or ends in control or aborted records."""
     topic = harness.make_topic(1)
     transport = harness.transport()
     publish(harness, topic, [b"a", b"b", b"c"])
@@ -253,7 +253,7 @@ def law_read_gives_the_committed_records_of_a_range(harness: Harness) -> None:
 
 
 def law_what_was_trimmed_is_gone(harness: Harness) -> None:
-    """``trim`` moves the first offset; reading below it raises ``OffsetGoneError``, from it works."""
+    """``trim`` moves the first offset; a read below it raises ``OffsetGoneError``, a read from it works."""
     topic = harness.make_topic(2)
     transport = harness.transport()
     publish(harness, topic, [b"a", b"b", b"c"])
@@ -268,7 +268,7 @@ def law_what_was_trimmed_is_gone(harness: Harness) -> None:
 
 
 def law_a_position_below_the_log_is_an_error(harness: Harness) -> None:
-    """A member set below the first offset learns it from ``poll``; set right, it reads on."""
+    """``poll`` raises for a position below the first offset; after a correct seek the member continues."""
     topic = harness.make_topic(1)
     transport = harness.transport()
     publish(harness, topic, [b"a", b"b"])
@@ -293,7 +293,7 @@ def law_a_position_below_the_log_is_an_error(harness: Harness) -> None:
 
 
 def law_bounds_are_those_of_a_committed_reader(harness: Harness) -> None:
-    """An empty partition is (0, 0); an open transaction holds the end where it began."""
+    """An empty partition has (0, 0); an open transaction holds the end at its begin."""
     topic = harness.make_topic(2)
     transport = harness.transport()
     assert transport.bounds(topic) == {0: (0, 0), 1: (0, 0)}
@@ -307,7 +307,7 @@ def law_bounds_are_those_of_a_committed_reader(harness: Harness) -> None:
 
 
 def law_an_unknown_topic_is_refused_by_name(harness: Harness) -> None:
-    """Nothing is created in passing."""
+    """The call does not create the topic."""
     missing = harness.name("missing")
     for _ in range(2):
         with pytest.raises(UnknownTopicError, match=missing):
@@ -315,7 +315,7 @@ def law_an_unknown_topic_is_refused_by_name(harness: Harness) -> None:
 
 
 def law_a_refused_flush_or_offset_lets_no_commit_through(harness: Harness) -> None:
-    """After offsets of no generation were refused, the commit fails too, and an abort makes the producer usable."""
+    """After refused offsets the commit fails too, and an abort makes the producer usable."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     producer = harness.transport().producer(harness.name("worker"))
@@ -332,7 +332,7 @@ def law_a_refused_flush_or_offset_lets_no_commit_through(harness: Harness) -> No
 
 
 def law_offsets_follow_a_flush(harness: Harness) -> None:
-    """A record may be lost between ``send`` and its acknowledgement: offsets that would pass it by are refused."""
+    """A record may be lost between ``send`` and its acknowledgement, so offsets before the flush are refused."""
     topic = harness.make_topic(1)
     member = joined(harness, topic)
     producer = harness.transport().producer(harness.name("worker"))

@@ -10,7 +10,7 @@ from workers.transport.protocol import Committed, OffsetGoneError
 
 
 def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:
-    """From the given offsets, with headers; not those that are held; positions move past what was read."""
+    """The reader starts at the given offsets, returns headers, skips held partitions, and moves its positions."""
     topic = harness.make_topic(3)
     headers = (("kind", b"first"), ("none", b""), ("kind", b"second"))
     for partition in range(3):
