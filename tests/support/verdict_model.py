@@ -1,4 +1,4 @@
-"""The rule of verdicts over lists, as slow and plain as it can be written: what the kernel must equal."""
+"""The rule of verdicts over lists, slow and plain: the kernel must give the same verdicts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Row:
 
 @dataclass
 class VerdictModel:
-    """Every document of the stream, each looked at for each decision."""
+    """All documents of the stream; each decision reads all of them."""
 
     window: int
     lateness: int
