@@ -169,6 +169,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--matchers", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1)
     out = parser.parse_args(given)
+    out.linkers = out.filters = 0
     out.nodes, out.documents, out.hot, out.lateness, out.window = 1, 1_000, 0, LATENESS_SECONDS, WINDOW_SECONDS
     return out
 

@@ -68,6 +68,25 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
     joining.join(10)
 
 
+def test_added_partitions_are_read_after_the_leader_was_restarted(harnesses: MakeHarness) -> None:
+    """The leader assigns partitions, and a process that takes over its place does not learn that it leads."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    leader = transport.consumer(topic, group, "leader")
+    harness.wait_until(lambda: len(leader.poll(0.1, 10).assigned) == 2, "the first one has both partitions")
+    harness.kill(leader)
+    successor = transport.consumer(topic, group, "leader")
+    owned: list[int] = []
+
+    def owns(count: int) -> bool:
+        owned.extend(successor.poll(0.1, 10).assigned)
+        return len(owned) == count
+
+    harness.wait_until(lambda: owns(2), "its successor has them")
+    harness.add_partitions(topic, 2)
+    harness.wait_until(lambda: owns(4), "it has the added ones too")
+
+
 def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:
     """A join that completes between two polls counts; the client alone would repeat the join forever."""
     harness = harnesses()

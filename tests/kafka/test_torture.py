@@ -38,7 +38,8 @@ def tortured(size: dict[str, int], seeds: tuple[int, ...]) -> str:
 
 
 def test_whatever_process_dies_nothing_is_lost_repeated_or_wrong() -> None:
-    """The pairs that are promised, each once, while workers and one, two or all of three nodes are killed and frozen.
+    """Promised pairs, verdicts and forwarded documents, each once, while workers of all four roles are killed and
+    stopped, and one, two or all of three nodes killed and frozen.
 
     Leaders and controllers move, a backlog follows an outage, and a topic grows. The documents are late, removed, sent
     again as new versions, hot, and poison too.

@@ -1,8 +1,8 @@
 """Torture of the stream workers on a real broker: ``python tests/kafka/torture.py --documents 50000 --seed 7``.
 
-Theory of operation. Brokers of its own (``--nodes``), topics, signers and matchers as processes. One thread loads the
-documents (``torture_documents``) at a pace, in transactions; the main thread goes through a schedule that the seed
-gives, by the number of documents loaded:
+Theory of operation. Brokers of its own (``--nodes``), topics, and workers of all four roles as processes. One thread
+loads the documents (``torture_documents``) at a pace, in transactions; the main thread goes through a schedule that the
+seed gives, by the number of documents loaded:
 
 - *kill*: SIGKILL to a worker, and a new one of its name after a moment;
 - *stop*: SIGSTOP to a worker for longer than its session, now and then longer than its transaction too, then SIGCONT:
@@ -16,7 +16,8 @@ gives, by the number of documents loaded:
 - *hot*: SIGKILL to all matchers while many near-copies of one text come; then they start again.
 
 The run ends when all logs stand still for longer than session and transaction timeout together, no transaction is open
-and nothing is left to read; then ``torture_oracle`` compares what is committed, as librdkafka reads it.
+and nothing is left to read; then ``torture_oracle`` and ``torture_verdicts`` compare what is committed, as librdkafka
+reads it.
 
 Exit codes: 0 nothing lost, repeated or wrong; 1 something was, or it did not end; 76 the same, but the log of a single
 broker says that it dropped transaction markers (``torture_cluster.DROPPED_MARKERS``), so nothing follows for the
@@ -41,7 +42,6 @@ from torture_cluster import (
     DOCUMENTS_PARTITIONS,
     DOCUMENTS_PARTITIONS_GROWN,
     OVERDUE_SECONDS,
-    ROLES,
     SESSION_SECONDS,
     TRANSACTION_SECONDS,
     Cluster,
@@ -52,9 +52,11 @@ from torture_documents import hot_at, items
 from torture_loader import Loader
 from torture_oracle import Verdict, judge
 from torture_reader import committed_records
+from torture_verdicts import Published, judge_verdicts
 
 from workers.process.exits import Exit
 from workers.service.supervisor import FINAL
+from workers.topics.names import ROLES
 
 QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
 # Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.
@@ -65,7 +67,10 @@ AHEAD_LATENESSES = 5
 VOID, UNAVAILABLE = 76, 77
 NEVER = float("inf")
 # What a run must have seen of each kind, or its verdict says nothing of that.
-KINDS = ("promised", "links", "forbidden", "late", "poison", "removals", "versions")
+KINDS = (
+    "promised", "links", "forbidden", "late", "poison", "removals", "versions",
+    "verdict original", "verdict duplicate", "verdict removed", "verdict refused",
+)  # fmt: skip
 
 
 class VoidError(Exception):
@@ -120,9 +125,7 @@ class Torture:
         self.marks.append(time.monotonic())
 
     def _has_begun(self, role: str) -> bool:
-        topics = self.cluster.names.topics
-        topic = topics.documents if role == "sign" else topics.bands
-        return self.cluster.committed(role).keys() == self.cluster.bounds(topic).keys()
+        return self.cluster.committed(role).keys() == self.cluster.bounds(self.cluster.topic(role)).keys()
 
     def _act(self, action: str) -> None:
         running = [one for one in self.cluster.workers if one.process is not None and one.wakes is None]
@@ -211,8 +214,7 @@ class Torture:
 
     def _scale(self, role: str) -> None:
         mine = [worker for worker in self.cluster.workers if worker.role == role and not worker.leaving]
-        count = self.given.signers if role == "sign" else self.given.matchers
-        if len(mine) <= count:
+        if len(mine) <= self.cluster.wanted(role):
             self.cluster.add(role)
             return
         worker = mine[-1]
@@ -251,10 +253,9 @@ class Torture:
             if state != last or asleep:
                 quiet, last = time.monotonic(), state
             waited = time.monotonic() - quiet
-            if waited > QUIET_OPEN_SECONDS or (waited > QUIET_SECONDS and not self.cluster.is_open()):
-                left = [self.cluster.unread("sign", topics.documents), self.cluster.unread("match", topics.bands)]
-                if left == [0, 0]:
-                    return
+            is_quiet = waited > QUIET_OPEN_SECONDS or (waited > QUIET_SECONDS and not self.cluster.is_open())
+            if is_quiet and not any(self.cluster.unread(role) for role in ROLES):
+                return
             if time.monotonic() > deadline:
                 raise TortureError(f"not at rest in {SETTLE_SECONDS_MAX:.0f} s: {state}")
             time.sleep(0.3)
@@ -263,11 +264,15 @@ class Torture:
         """What the oracle says; and faults of a run that did not hold what it is for."""
         topics = self.cluster.names.topics
         self._note_leaders()
-        documents, candidates, dead = (
+        documents, candidates, dead, *published = (
             patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
-            for topic in (topics.documents, topics.candidates, topics.dead)
-        )
+            for topic in (
+                topics.documents, topics.candidates, topics.dead,
+                topics.arrivals, topics.links, topics.verdicts, topics.unique,
+            )
+        )  # fmt: skip
         out = judge(documents, candidates, dead, self.cluster.settings)
+        judge_verdicts(out, documents, Published(*published), self.cluster.settings)
         keys = {record.key for record in documents}
         out.fault("lost", "items that the loader counted", len({item.key for item in self.loader.items} - {
             (key or b"").decode() for key in keys}))  # fmt: skip
@@ -342,6 +347,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lateness", type=float, default=60.0, help="lateness_seconds")
     parser.add_argument("--signers", type=int, default=2)
     parser.add_argument("--matchers", type=int, default=2)
+    parser.add_argument("--linkers", type=int, default=2, help="one works, the others stand by")
+    parser.add_argument("--filters", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=300.0, help="that loading takes, if no process has to wait")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     return parser.parse_args()

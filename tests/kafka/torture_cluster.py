@@ -25,7 +25,7 @@ from torture_documents import Shape
 
 from workers.settings.kafka import StreamSettings
 from workers.settings.load import load_stream
-from workers.topics.names import names_of
+from workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
 from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 from workers.transport.protocol import Record
 
@@ -44,7 +44,10 @@ WINDOWS = 10
 DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
 # Documents of a signer's step at most, by the seed: the default, and one so small that a window has many steps.
 STEPS = (5_000, 100)
-ROLES = ("sign", "match")
+# What each role reads, and has committed when it has begun. The oracle needs all arrivals and links, so linkers do not
+# trim them.
+TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
+TRIM_SECONDS = {LINK: 3600}
 _T = TypeVar("_T")
 
 
@@ -114,7 +117,7 @@ class Cluster:
             "candidates_partitions": 2, "session_timeout_seconds": SESSION_SECONDS, "health_port": 0,
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
-            "turn_seconds_max": 60, "stall_seconds_max": 60,
+            "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0,
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         own = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}
@@ -129,12 +132,18 @@ class Cluster:
         self.brokers.start()
         command = [sys.executable, "-m", "workers", "topics", "create"]
         subprocess.run(command, cwd=self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)
-        for role, count in zip(ROLES, (self.given.signers, self.given.matchers), strict=True):
-            for _ in range(count):
+        for role in ROLES:
+            for _ in range(self.wanted(role)):
                 self.add(role)
 
+    def wanted(self, role: str) -> int:
+        """How many workers of a role there are, but for one more now and then."""
+        given = self.given
+        return int({SIGN: given.signers, MATCH: given.matchers, LINK: given.linkers, FILTER: given.filters}[role])
+
     def add(self, role: str) -> Worker:
-        worker = Worker(role, self._numbers[role], self.folder, self.environment)
+        own = {"NEARDUP_TRIM_INTERVAL_SECONDS": str(TRIM_SECONDS[role])} if role in TRIM_SECONDS else {}
+        worker = Worker(role, self._numbers[role], self.folder, {**self.environment, **own})
         self._numbers[role] += 1
         worker.start()
         self.workers.append(worker)
@@ -153,10 +162,12 @@ class Cluster:
         return self.brokers.log.count(DROPPED_MARKERS)
 
     def grow(self) -> None:
-        """Add partitions to the topic of documents; who loads and who signs is to notice."""
+        """Add partitions to the topic of documents, and first to those that mirror it; who reads is to notice."""
         client = AdminClient({"bootstrap.servers": self.brokers.bootstrap, "log_level": 0})
-        wanted = NewPartitions(self.names.topics.documents, DOCUMENTS_PARTITIONS_GROWN)
-        patient("more partitions", lambda: [done.result() for done in client.create_partitions([wanted]).values()])
+        topics = self.names.topics
+        for topic in (topics.unique, topics.verdicts, topics.documents):
+            wanted = NewPartitions(topic, DOCUMENTS_PARTITIONS_GROWN)
+            patient("more partitions", lambda: [done.result() for done in client.create_partitions([wanted]).values()])  # noqa: B023
 
     def leaders(self) -> dict[tuple[str, int], int]:
         """The node that leads each partition of the topics."""
@@ -181,20 +192,24 @@ class Cluster:
     def _log_end(self, topic: str, partition: int) -> int:
         return patient(f"end of {topic}", lambda: self.transport.admin.log_bounds(topic, partition)[1])
 
+    def topic(self, role: str) -> str:
+        """What a role reads."""
+        return str(getattr(self.names.topics, TOPIC_OF[role]))
+
     def committed(self, role: str) -> dict[int, int]:
-        """The committed offsets of a role's group."""
-        group = self.names.group(role)
+        """The committed offsets of a role's group in the topic that it reads."""
+        group, topic = self.names.group(role), self.topic(role)
 
         def ask() -> dict[int, int]:
             with KafkaAdminClient(bootstrap_servers=self.brokers.bootstrap, request_timeout_ms=5_000) as admin:
                 found = admin.list_group_offsets([group])[group]
-            return {place.partition: at.offset for place, at in found.items()}
+            return {place.partition: at.offset for place, at in found.items() if place.topic == topic}
 
         return patient(f"offsets of {group}", ask)
 
-    def unread(self, role: str, topic: str) -> int:
+    def unread(self, role: str) -> int:
         """Records that the group has not committed; control records, which are none, may stand behind its offset."""
-        committed, count = self.committed(role), 0
+        committed, count, topic = self.committed(role), 0, self.topic(role)
         for partition, (first, end) in self.bounds(topic).items():
             start = max(first, committed.get(partition, first))
             count += len(self.read(topic, partition, start, end)) if start < end else 0

@@ -71,6 +71,30 @@ def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
     assert joined_before < 0.1
     assert similarity_after > 0.85
     assert joined_after > 0.85
+    cascade = [list(map(float, line.split())) for line in output.split("one node\n")[1].splitlines()]
+    assert len(cascade) > 2
+    nodes, similarities, folded = list(zip(*cascade, strict=True))[1:]
+    assert list(nodes) == sorted(set(nodes), reverse=True)
+    assert list(similarities) == sorted(similarities)
+    assert folded[-1] > folded[0] + 0.1
+
+
+def test_a_fold_makes_the_next_one_until_a_pass_changes_nothing() -> None:
+    """Pages a are copies by their links, b when a is one node, c when b is; d has another path, e other links."""
+    example = functions("mirrors.py")
+    graph = {
+        ("s", "d"): {("s", "1"), ("s", "2")},
+        **{(host, "a"): {("s", "1"), ("s", "2")} for host in "xy"},
+        **{(host, "b"): {(host, "a"), ("s", "3"), (host, "q")} for host in "xy"},
+        **{(host, "c"): {(host, "a"), (host, "b"), (host, "q")} for host in "xy"},
+        **{(host, "e"): {(host, "a"), (host, "q"), (host, "r")} for host in "xy"},
+    }
+    passes = list(example["cascade"](graph, example["Contents"]([])))
+    same = [{path for path in "abceq" if nodes["x", path] == nodes["y", path]} for _, nodes in passes]
+    assert same == [set(), {"a"}, {"a", "b"}, {"a", "b", "c"}]
+    assert all(nodes["s", "d"] == "s/d" for _, nodes in passes)
+    last, _ = passes[-1]
+    assert example["similarity"](last["x", "c"], last["y", "c"]) == 0.5
 
 
 def test_links_are_those_that_modules_import(tmp_path: Path) -> None:
@@ -101,6 +125,21 @@ def test_a_buyer_is_offered_what_similar_buyers_have() -> None:
     near = example["similar"](bought, example["EXACT"])
     assert example["by_buyers"](bought, near, "B1") == [("D", pytest.approx(2 / 3))]
     assert example["by_items"](bought, items, "B1") == [("D", pytest.approx(1)), ("C", pytest.approx(1 / 3))]
+
+
+def test_fingerprints_are_found_and_compared_as_often_as_the_textbook_computes(run: Run) -> None:
+    """Independent functions give .985 and .063, in two groups .970 and .0040; what is measured fits the exact law."""
+    output = run("fingerprints.py")
+    assert "a function says yes to both: one finger 0.004096, two fingers 0.000064" in output
+    (groups, *one), (again, *two) = ([float(x) for x in line.split()] for line in output.splitlines()[-2:])
+    assert (groups, again) == (1, 2)
+    assert (one[0], one[3], two[0], two[3]) == (0.985, 0.0634, 0.970, 0.0040)
+    for book, law, measured, book_false, law_false, measured_false in (one, two):
+        assert book - 0.02 < law < book
+        assert measured == pytest.approx(law, abs=4 * (law * (1 - law) / 2000) ** 0.5)
+        assert law_false == pytest.approx(book_false, abs=0.001)
+        assert measured_false == pytest.approx(law_false, rel=0.1)
+    assert output in README.read_text(encoding="utf-8")
 
 
 def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], run: Run) -> None:

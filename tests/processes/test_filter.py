@@ -26,16 +26,16 @@ class World:
             self.cluster.create(topic, 1)
         self.metrics = Metrics(FILTER)
 
-    def decide(self, *statuses: str) -> None:
+    def decide(self, *statuses: str, partition: int = 0) -> None:
         """One document for each status, and one run of verdicts for all."""
         lines, offsets = [], []
         for status in statuses:
             value = None if status == "removed" else b"the document " + status.encode()
             headers = (("status", status.encode()),)
-            offsets.append(self.cluster.append(TOPICS.documents, 0, value, b"key", 1_700_000_000_000, headers))
+            offsets.append(self.cluster.append(TOPICS.documents, partition, value, b"key", 1_700_000_000_000, headers))
             lines.append(json.dumps({"offset": offsets[-1], "status": status}))
         key = f"{offsets[0]}-{offsets[-1] + 1}".encode()
-        self.cluster.append(TOPICS.verdicts, 0, "\n".join(lines).encode(), key)
+        self.cluster.append(TOPICS.verdicts, partition, "\n".join(lines).encode(), key)
 
     def worker(self, name: str = "one", **plan: object) -> FilterWorker:
         transport = MemoryTransport(self.cluster)
@@ -105,6 +105,21 @@ def test_a_document_that_is_gone_stops_the_filter_unless_a_gap_is_allowed() -> N
     turns(world.worker("two", allow_gap=True), 10)
     assert len(world.unique()) == 1
     assert world.metrics.value("gone") == 2
+
+
+def test_verdicts_in_a_partition_that_was_added_go_on_from_its_beginning() -> None:
+    """Some come before the filter sees the partition; a start at the end holds for the first start alone."""
+    world = World()
+    world.decide("original")
+    worker = world.worker(start="latest")
+    turns(worker)
+    for topic in (TOPICS.unique, TOPICS.verdicts, TOPICS.documents):
+        world.cluster.add_partitions(topic, 1)
+    world.decide("original", "duplicate", "removed", partition=1)
+    turns(worker)
+    world.cluster.advance(60.0)
+    turns(worker, 10)
+    assert world.statuses() == ["original", "removed"]
 
 
 def test_a_filter_reads_no_documents_ahead_of_their_verdicts() -> None:

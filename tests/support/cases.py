@@ -254,6 +254,7 @@ _VECTORS: dict[str, dict[str, Any]] = {
         "scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 10.0, "vector_evidence": "sketch",
     },
     "hamming": {"scheme": "bit_sampling", "dimension": 8 * DIMENSION},
+    "symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "dimension": DIMENSION},
     "l1": {
         "scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": COMPONENT_MAX,
         "distance_scale": 200.0,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -40,22 +41,32 @@ class _Row:
 
 @dataclass
 class VerdictModel:
-    """All documents of the stream; each decision reads all of them."""
+    """Every document of the stream; ``latest`` holds the last one of each id and of each content."""
 
     window: int
     lateness: int
     by_content: bool = True
-    rows: list[_Row] = field(default_factory=list)
     ignored: int = 0
+    stream: int = 0
+    rows: dict[int, _Row] = field(default_factory=dict)
+    of_id: dict[int, list[_Row]] = field(default_factory=lambda: defaultdict(list))
+    latest: dict[tuple[str, int], _Row] = field(default_factory=dict)
 
     def decide(self, place: int, event: Event) -> Decision:
         if event.time is None:
-            for row in self.rows:
-                row.removed |= row.id == event.id
+            for row in self.of_id[event.id]:
+                row.removed = True
             return Decision("removed", place)
         row = _Row(place, event.id, event.content, event.time, place)
-        before, self.rows = self._live(event.time), [*self.rows, row]
-        version = self._latest(before, "id", row.id)
+        self.stream = max(self.stream, row.time) if self.rows else row.time
+        decision = self._decide(row, event)
+        self.rows[place] = row
+        self.of_id[row.id].append(row)
+        self.latest["id", row.id] = self.latest["content", row.content] = row
+        return decision
+
+    def _decide(self, row: _Row, event: Event) -> Decision:
+        version = self._latest("id", row.id)
         if version is not None and (version.removed or not self._near(version, row)):
             version = None
         previous = None if version is None else version.place
@@ -67,7 +78,7 @@ class VerdictModel:
             row.head = version.head
             original = self._standing(row.head)
             return Decision("unchanged", row.cluster, original and original.place, row.similarity, previous=previous)
-        latest = self._latest(before, "content", row.content) if self.by_content else None
+        latest = self._latest("content", row.content) if self.by_content else None
         if latest is not None:
             original = self._standing(latest)
             if original is not None and self._near(original, row):
@@ -76,11 +87,11 @@ class VerdictModel:
         if latest is not None and not latest.removed:
             others.append((1.0, -latest.place, latest))
         for other, similarity in event.pairs:
-            met = next((one for one in before if one.place == other), None)
-            if met is None:
+            met = self.rows.get(other)
+            if met is None or not self._is_live(met):
                 self.ignored += 1
             elif not met.removed:
-                newest = self._latest(before, "content", met.content) if self.by_content else None
+                newest = self._latest("content", met.content) if self.by_content else None
                 if newest is not None and not newest.removed:
                     met = newest
                 original = self._standing(met)
@@ -92,26 +103,24 @@ class VerdictModel:
             similarity, _, original = max(originals, key=lambda one: one[:2])
             return self._drop(row, original, similarity, previous)
         related = max(others, key=lambda one: one[:2])[2].cluster if others else None
-        return Decision("original", place, related=related, previous=previous)
+        return Decision("original", row.place, related=related, previous=previous)
 
     def _drop(self, row: _Row, original: _Row, similarity: float, previous: int | None) -> Decision:
         row.head, row.cluster, row.similarity = original, original.cluster, similarity
         return Decision("duplicate", row.cluster, original.place, similarity, previous=previous)
 
-    def _live(self, time: int | None = None) -> list[_Row]:
-        stream = max([row.time for row in self.rows] + ([] if time is None else [time]), default=0)
-        return [row for row in self.rows if row.time >= stream - self.window - self.lateness]
+    def _is_live(self, row: _Row) -> bool:
+        return row.time >= self.stream - self.window - self.lateness
 
-    def _latest(self, rows: list[_Row], name: str, value: int) -> _Row | None:
-        found = [row for row in self.rows[:-1] if getattr(row, name) == value]
-        return found[-1] if found and any(found[-1] is row for row in rows) else None
+    def _latest(self, name: str, value: int) -> _Row | None:
+        found = self.latest.get((name, value))
+        return found if found is not None and self._is_live(found) else None
 
     def _near(self, one: _Row, other: _Row) -> bool:
         return abs(one.time - other.time) <= self.window
 
     def _standing(self, row: _Row) -> _Row | None:
-        live = self._live()
-        while any(row is one for one in live):
+        while self._is_live(row):
             if row.head is None:
                 return None if row.removed else row
             row = row.head

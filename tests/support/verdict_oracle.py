@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
@@ -54,7 +55,8 @@ def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config)
             passed[bands, partition].append((end, offset))
 
     def passed_at(bands: int, place: int) -> int:
-        return next(offset for end, offset in passed[bands, place >> 48] if end > place & (1 << 48) - 1)
+        found = passed[bands, place >> 48]
+        return found[bisect_right(found, place & (1 << 48) - 1, key=lambda one: one[0])][1]
 
     out = defaultdict(list)
     for bands, offset, links, _ in messages:

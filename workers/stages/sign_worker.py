@@ -32,7 +32,8 @@ from collections.abc import Callable
 
 from stream.pipeline import Signer
 from workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
-from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records, start_offset
+from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records
+from workers.stages.starts import committed_start
 from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
 from workers.telemetry.observer import Observer, stage
 from workers.transport.protocol import (
@@ -170,29 +171,11 @@ class SignWorker:
             self.running.add(partition)
 
     def _start(self, partition: int, membership: Membership) -> Committed | None:
-        """Return where a partition begins (see the module); ``None`` while another member has to decide it.
-
-        Raises ``ConfigError`` when the group has no offset and no start is given: the worker never chooses a start
-        silently.
-        """
-        topic = self.plan.topics.documents
-        committed = self.consumer.committed(partition)
-        if committed is not None:
-            return committed
-        # The order matters: if the first start happens between the two requests, the second answer shows it.
-        others = self.transport.group_offsets(membership.group, topic)
-        committed = self.consumer.committed(partition)
-        bounds = self.transport.bounds(topic)
-        if committed is not None or partition not in bounds:
-            return committed
-        if others:
-            first = {partition: Committed(bounds[partition][0], "")}
-        else:
-            first = {each: Committed(start_offset(lambda: bounds, each, self.plan.start), "") for each in bounds}
-            if partition != min(bounds):
-                return None
-        transact(self.producer, [], topic, first, membership, self.observer)
-        return first[partition]
+        """Return where a partition begins (see the module); ``None`` while another member has to decide it."""
+        return committed_start(
+            self.transport, self.consumer, self.producer, self.plan.topics.documents, partition, self.plan.start, "",
+            membership, self.observer,
+        )  # fmt: skip
 
     def _look(self, membership: Membership) -> None:
         """Read what the other signers have committed: after each commit, and often while records wait."""

@@ -30,7 +30,7 @@ import orjson
 
 from stream.errors import ConfigError
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.signer import start_offset
+from workers.stages.starts import committed_start
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.names import Topics
@@ -59,7 +59,7 @@ class FilterPlan(NamedTuple):
 
     topics: Topics
     forward: tuple[str, ...]
-    start: str | None  # "earliest" or "latest" for partitions without a committed offset; None refuses them
+    start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     allow_gap: bool  # continue without documents that retention has deleted
     step_bytes_max: int = STEP_BYTES_MAX
 
@@ -169,11 +169,13 @@ class FilterWorker:
                 self._take_run(record)
         for partition in in_turns(self.waiting, self._refused):
             try:
-                self._assign(partition, polled.membership)
+                committed = self._start(partition, polled.membership)
             except (UnreachableError, AbortedError):
+                committed = None
+            if committed is None:
                 self._refused = partition
                 break
-            self.waiting.remove(partition)
+            self._assign(partition, committed)
         read = self._read(timeout_seconds, records_max)
         done = 0 if polled.is_joining else self._step(polled.membership)
         self._hold()
@@ -183,14 +185,16 @@ class FilterWorker:
         """Free the reader; never raises."""
         self.reader.close()
 
-    def _assign(self, partition: int, membership: Membership) -> None:
-        """Start a partition at its committed offset; without one, commit the requested start."""
-        topic = self.plan.topics.verdicts
-        committed = self.consumer.committed(partition)
-        if committed is None:
-            offset = start_offset(lambda: self.transport.bounds(topic), partition, self.plan.start)
-            committed = Committed(offset, _encode(0))
-            transact(self.producer, [], topic, {partition: committed}, membership, self.observer)
+    def _start(self, partition: int, membership: Membership) -> Committed | None:
+        """Return where a partition begins: at its first verdict if it was added after the group began."""
+        return committed_start(
+            self.transport, self.consumer, self.producer, self.plan.topics.verdicts, partition, self.plan.start,
+            _encode(0), membership, self.observer,
+        )  # fmt: skip
+
+    def _assign(self, partition: int, committed: Committed) -> None:
+        """Start a partition at its committed offset."""
+        self.waiting.remove(partition)
         self._lanes[partition] = _Lane(committed.offset, _decode(committed))
         self.consumer.seek(partition, committed.offset)
         self.consumer.resume([partition])

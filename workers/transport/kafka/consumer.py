@@ -108,6 +108,7 @@ class KafkaGroupConsumer:
             raise as_transport_error(f"{self._name} cannot start", error) from error
         self._notes.client = self._client
         fetches.note_ends(self._client, self._ends)
+        groups.watch_partitions(self._client, topic)
         groups.guard_joins(self._client, self._notes.may_join)
         self._client.subscribe([topic], listener=Listener(self._notes))
         self._learn_topic()

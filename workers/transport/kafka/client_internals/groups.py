@@ -16,6 +16,7 @@ __all__ = [
     "guard_joins",
     "is_joining",
     "member_view",
+    "watch_partitions",
     "will_join",
 ]
 
@@ -104,3 +105,26 @@ def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
         return True
 
     coordinator.join_group_async = join_group_async
+
+
+def watch_partitions(client: KafkaConsumer, topic: str) -> None:
+    """Let every member join again when the topic has more partitions than at its last join, not the leader alone.
+
+    The client leaves that to the leader of the group. A process that takes over the place of the leader within its
+    session does not learn that it leads: the broker says so in a later version of the join than the client speaks. So
+    partitions that are added would belong to no member. A follower's join costs a rebalance at most.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/consumer.py#L604
+    """
+    coordinator = client._coordinator
+    need_rejoin, complete = coordinator.need_rejoin, coordinator._on_join_complete_async
+    joined: list[int] = []
+
+    def partitions() -> int:
+        return len(coordinator._cluster.partitions_for_topic(topic) or ())
+
+    async def on_join_complete_async(*given: object) -> None:
+        joined[:] = [partitions()]
+        await complete(*given)
+
+    coordinator._on_join_complete_async = on_join_complete_async
+    coordinator.need_rejoin = lambda: need_rejoin() or any(partitions() > count for count in joined)

@@ -1,0 +1,76 @@
+"""The judgement of verdicts after a torture: the model of the rule over what is committed, against what was published.
+
+The order of ``arrivals`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
+exactly one line in its partition of ``verdicts``, in order, equal to the model's; and ``documents.unique`` must hold
+the documents whose line says ``original``, and the tombstones, byte for byte and in order. No topic may be trimmed.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torture_oracle import Verdict
+from torture_reader import Read
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from verdict_oracle import expected_lines
+
+from workers.settings.kafka import StreamSettings
+from workers.topics.verdicts import parse_run
+
+KEPT = ("original", "removed")
+
+
+class Published(NamedTuple):
+    """The committed records of the topics that verdicts are made of and go to."""
+
+    arrivals: Sequence[Read]
+    links: Sequence[Read]
+    verdicts: Sequence[Read]
+    unique: Sequence[Read]
+
+
+def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published, settings: StreamSettings) -> None:
+    """Count what verdicts were seen, and the faults in them and in what was forwarded."""
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    for record in published.verdicts:
+        found[record.partition] += parse_run(record.value)
+    sent = [(record.partition, record.offset) for record in documents]
+    _judge_sequence(
+        out, "verdicts", sent, [(s, line["offset"]) for s in sorted(found) for line in found[s]],
+    )  # fmt: skip
+    lines = {(s, line["offset"]): line for s in sorted(found) for line in found[s]}
+    places = published.arrivals, published.links
+    expected = {(at >> 48, line["offset"]): line for at, line in expected_lines(*places, settings)}  # type: ignore[arg-type]
+    _judge_sequence(out, "arrivals", sorted(sent), sorted(expected))
+    for place in expected.keys() & lines.keys():
+        if lines[place] != expected[place]:
+            out.fault("wrong", f"verdict of {place}: {lines[place]}; expected {expected[place]}")
+    out.seen.update(f"verdict {line['status']}" for line in lines.values())
+    kept = [record for record in documents if lines.get(record[:2], {}).get("status") in KEPT]
+    out.seen["forwarded"] = len(kept)
+    _judge_sequence(out, "documents.unique", map(_content, kept), map(_content, published.unique))
+
+
+def _content(record: Read) -> tuple[int, int, bytes | None, bytes | None]:
+    """All of a record but its offset."""
+    return record.partition, record.timestamp_ms, record.key, record.value
+
+
+def _judge_sequence(out: Verdict, what: str, expected: Iterable[Any], found: Iterable[Any]) -> None:
+    """Both in order of partitions and offsets; each thing as often as expected, in that order."""
+    wanted, there = list(expected), list(found)
+    counts, seen = Counter(wanted), Counter(there)
+    missing, surplus = counts - seen, seen - counts
+    for one, count in missing.items():
+        out.fault("lost", f"{what}: {one}", count)
+    for one, count in surplus.items():
+        out.fault("repeated" if one in counts else "wrong", f"{what}: {one}", count)
+    if not missing and not surplus and wanted != there:
+        at = next(i for i, pair in enumerate(zip(wanted, there, strict=True)) if pair[0] != pair[1])
+        out.fault("wrong", f"{what}: out of order from {there[at]} on, where {wanted[at]} belongs")

@@ -1,0 +1,47 @@
+"""Where a group begins in a topic that may get more partitions while workers run.
+
+The first start commits offsets for all partitions of the topic at once. Hence a partition without an offset in a group
+that has offsets for others was added later: it starts at its beginning, or what came before a worker saw it is lost.
+"""
+
+from __future__ import annotations
+
+from workers.stages.signer import start_offset
+from workers.stages.transaction import transact
+from workers.telemetry.observer import Observer
+from workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
+
+
+def committed_start(
+    transport: Transport,
+    consumer: Consumer,
+    producer: Producer,
+    topic: str,
+    partition: int,
+    start: str | None,
+    metadata: str,
+    membership: Membership,
+    observer: Observer,
+) -> Committed | None:
+    """Return what the group has committed; commit the start if that is nothing, with this metadata.
+
+    ``None`` while another member has to decide it. Raises ``ConfigError`` when the group has no offset and no start is
+    given, so no worker chooses a start silently; and what ``transact`` raises.
+    """
+    committed = consumer.committed(partition)
+    if committed is not None:
+        return committed
+    # The order matters: if the first start happens between the two requests, the second answer shows it.
+    others = transport.group_offsets(membership.group, topic)
+    committed = consumer.committed(partition)
+    bounds = transport.bounds(topic)
+    if committed is not None or partition not in bounds:
+        return committed
+    if others:
+        first = {partition: Committed(bounds[partition][0], metadata)}
+    else:
+        first = {each: Committed(start_offset(lambda: bounds, each, start), metadata) for each in bounds}
+        if partition != min(bounds):
+            return None
+    transact(producer, [], topic, first, membership, observer)
+    return first[partition]
