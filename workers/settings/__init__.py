@@ -1,6 +1,6 @@
-"""Every setting, and the places where it may stand."""
+"""Every setting, and its sources."""
 
 
 def option_name(field: str) -> str:
-    """The option of a field: ``window_seconds`` is ``--window-seconds``."""
+    """Return the option of a field: ``window_seconds`` is ``--window-seconds``."""
     return "--" + field.replace("_", "-")

@@ -17,7 +17,7 @@ def is_duration(name: str) -> bool:
 
 
 def seconds_of(name: str, text: str) -> float:
-    """The seconds of a duration. Raises ``ConfigError`` for what is none, with the name of the setting.
+    """Return the seconds of a duration. Raises ``ConfigError`` with the name of the setting for any other text.
 
     >>> seconds_of("window_seconds", "1d12h")
     129600.0

@@ -37,7 +37,7 @@ class Options(BaseModel):
         AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
     )
     line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
-    # Any text within text_characters_max fits, however it is escaped, at the default of both (12 bytes a character).
+    # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
     line_bytes_max: int = Field(
         64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
     )
@@ -82,7 +82,7 @@ class Settings(Options, Config):
     @model_validator(mode="before")
     @classmethod
     def _read_durations(cls, values: dict[str, Any]) -> dict[str, Any]:
-        """Times may be written with units, as ``48h``; where settings are written, a text holds them."""
+        """Convert durations with units, such as ``48h``."""
         return {
             name: seconds_of(name, value) if is_duration(name) and isinstance(value, str) else value
             for name, value in values.items()
@@ -91,7 +91,7 @@ class Settings(Options, Config):
     @field_validator("token_order", mode="before")
     @classmethod
     def _read_order(cls, value: Any) -> Any:
-        """An order of tokens stands in a file; where settings are written, they hold its path."""
+        """Read an order of tokens from the file whose path the setting holds."""
         return read_order(value) if isinstance(value, str) else value
 
     @field_validator("stop_words", mode="before")
@@ -102,7 +102,7 @@ class Settings(Options, Config):
 
 
 def fields_of(settings: Settings) -> Fields:
-    """How lines of JSON are read: the names, and what the scheme asks of a document."""
+    """Return how lines of JSON are read: the names of fields, and the requirements of the scheme."""
     names = (
         settings.id_field,
         settings.text_field,

@@ -1,7 +1,7 @@
-"""Settings of the workers on Kafka, in addition to those of the library and of the input; and what they resolve to.
+"""Settings of the workers on Kafka, in addition to the settings of the library and of the input.
 
-Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; they are no option
-of the command line, which other users of the machine can read, and are refused in the settings file.
+Passwords come from the environment (``NEARDUP_SASL_PASSWORD``) or from a file that a setting names; the command line
+has no option for them, because other users of the machine can read it. The settings file must not contain them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ from stream.partitions import PARTITIONS_MAX
 from workers.process.exits import input_failure
 from workers.settings.files import Settings
 
-# Bytes of the records of a step and of what it sends, about: the default of the setting of that name.
+# Approximate bytes of the records and of the output of a step: the default of ``step_bytes_max``.
 STEP_BYTES_MAX = 64 << 20
-# Pairs of a step, about: a second of the producer, which leaves a slow broker time before the transaction's timeout.
+# Approximate pairs of a step. The producer sends them in about a second, so a slow broker has time before the
+# transaction timeout.
 STEP_PAIRS_MAX = 20_000
 # Documents that may wait for a verdict: about 100 bytes each, and their pairs.
 UNDECIDED_MAX = 1_000_000
-# What a compressed batch of records may unpack to: the default of the setting of that name. A producer's batch has a
-# megabyte in the log at most by default, and text packs to a fifth or a tenth.
+# Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
+# at most a megabyte in the log, and text compresses to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
-# What names of groups, members and topics may consist of, for every broker.
+# Characters that every broker allows in names of groups, members and topics.
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"
 STARTS = ("earliest", "latest")
@@ -181,7 +182,7 @@ class StreamOptions(BaseModel):
 
 
 class TopicOptions(BaseModel):
-    """What the topics are made with."""
+    """Settings for the creation of topics."""
 
     documents_partitions: int = Field(
         8, ge=1, le=PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
@@ -217,7 +218,7 @@ class TopicOptions(BaseModel):
 
 
 class Secrets(BaseModel):
-    """What comes from the environment or a file and is never shown."""
+    """Settings from the environment or a file that are never shown."""
 
     sasl_password: SecretStr | None = Field(None, description="password for SASL")
     ssl_password: SecretStr | None = Field(None, description="password of the client's key")
@@ -245,7 +246,7 @@ class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Se
         return values
 
     def secret(self, name: str) -> str | None:
-        """A password, from the environment or from the file named for it; raises ``Failure``."""
+        """Return a password from the environment or from its file; raises ``Failure``."""
         given: SecretStr | None = getattr(self, name)
         path: str | None = getattr(self, f"{name}_file")
         if given is not None and path is not None:

@@ -1,11 +1,10 @@
-"""Where settings come from: four places, of which the first that names a setting decides.
+"""The sources of settings. The first source that names a setting decides.
 
-The command line goes before the environment (``NEARDUP_THRESHOLD=0.9``), the environment before a TOML file
-(``threshold = 0.9``), the file before a preset (``--preset news``), the preset before the defaults. The file is the one
-that ``--config`` names, else ``neardup.toml`` in the working folder if there is one. Names that are no setting are
-refused in each place; those of other commands may stand in the file and in the environment, which all commands share.
-Secrets are refused in the file. An empty variable is no setting; ``NEARDUP_LANGUAGES`` takes several values with commas
-between.
+In order of priority: the command line, the environment (``NEARDUP_THRESHOLD=0.9``), a TOML file (``threshold = 0.9``),
+a preset (``--preset news``), the defaults. ``--config`` names the file; without it, ``neardup.toml`` in the working
+folder is read if it exists. Every source refuses unknown names. All commands share the file and the environment, so
+these may contain settings of other commands. Secrets are refused in the file. An empty variable is ignored. Lists have
+commas between values (``NEARDUP_LANGUAGES``).
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ Kind = TypeVar("Kind", bound=Settings)
 
 
 def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = Settings) -> Kind:  # type: ignore[assignment]
-    """The settings with those of the command line in ``given`` and the TOML file ``file``.
+    """Return the settings. ``given`` holds the settings of the command line, ``file`` names the TOML file.
 
-    Raises ``ConfigError`` for unknown names and values that cannot work, ``Failure`` for a file that cannot be read.
+    Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
     """
     path = Path(file or FILE_DEFAULT)
-    known = {**StreamSettings.model_fields, **ServeSettings.model_fields}  # those of all commands
+    known = {**StreamSettings.model_fields, **ServeSettings.model_fields}  # of all commands
     from_file = _from_file(path, known) if file is not None or path.is_file() else {}
     from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
     _refuse_unknown_variables(known)
@@ -53,7 +52,7 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
 
 
 def load_stream(given: dict[str, object], file: str | None = None, *, window: bool = True) -> StreamSettings:
-    """The settings of a worker, from all places; with ``window`` it must be bounded in time.
+    """Return the settings of a worker from all sources. If ``window`` is set, the window must be bounded in time.
 
     Raises ``ConfigError`` and ``Failure`` like ``load``.
     """
@@ -72,7 +71,7 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
 
 
 def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
-    """The variables of settings, by field; several values of one have commas between."""
+    """Return the variables of settings, by field; lists have commas between values."""
     variables = {name.upper(): value for name, value in os.environ.items() if value}
     found: dict[str, Any] = {}
     for name, field in fields.items():
@@ -117,7 +116,7 @@ def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> N
 
 
 def _places(file: Mapping[str, Any], environment: Mapping[str, Any], given: Mapping[str, Any], path: Path) -> str:
-    """Which settings came from elsewhere than the command line, for the end of a message."""
+    """Return which settings came from other sources than the command line, for the end of a message."""
     environment_names = [ENVIRONMENT_PREFIX + name.upper() for name in environment if name not in given]
     file_names = [name for name in file if name not in environment and name not in given]
     parts = [f"{', '.join(environment_names)} from the environment"] if environment_names else []

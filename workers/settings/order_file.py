@@ -16,7 +16,7 @@ from workers.process.exits import input_failure, output_failure
 
 
 def read_order(path: str) -> TokenOrder:
-    """The order in a file. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it holds no order."""
+    """Return the order in a file. Raises ``Failure`` if it cannot be read, ``ConfigError`` if it is not an order."""
     try:
         with Path(path).open("rb") as file:
             tokens = np.load(file, allow_pickle=False)
@@ -29,9 +29,9 @@ def read_order(path: str) -> TokenOrder:
 
 @contextmanager
 def written_order(path: str) -> Iterator[Callable[[npt.NDArray[np.uint64]], None]]:
-    """A function that writes tokens to a file, which is whole from one moment to the next or stays as it was.
+    """Return a function that writes tokens to a file atomically: the file is complete or unchanged.
 
-    Raises ``Failure`` if it cannot be written: where it has no folder, before there is anything to write.
+    Raises ``Failure`` if the file cannot be written; a missing folder is detected at the beginning.
     """
     unfinished = f"{path}.{os.getpid()}"
 

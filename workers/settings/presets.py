@@ -1,7 +1,7 @@
 """``PRESETS``: settings that fit a kind of documents, each with the reason.
 
-A preset stands below every other place of settings: what the command line, the environment or the file says goes before
-it. Only ``news`` is measured, in ``docs/GUARANTEES.md``; the others follow from their reasons.
+A preset has the lowest priority: the command line, the environment and the file override it. Only ``news`` is measured,
+in ``docs/GUARANTEES.md``; the other presets follow from their reasons.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 
 class Preset(NamedTuple):
-    """Values by setting, and why they are these."""
+    """Values by setting, and their reason."""
 
     values: Mapping[str, Any]
     reason: str

@@ -1,7 +1,7 @@
-"""Settings of the service, in addition to those of the library and of the input.
+"""Settings of the service, in addition to the settings of the library and of the input.
 
-The token comes from the environment (``NEARDUP_TOKEN``) or from a file that a setting names; it is no option of the
-command line, which other users of the machine can read, and is refused in the settings file.
+The token comes from the environment (``NEARDUP_TOKEN``) or from a file that a setting names; the command line has no
+option for it, because other users of the machine can read it. The settings file must not contain it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,11 @@ class ServeSettings(ServeOptions, Settings):
     token: SecretStr | None = Field(None, description="token that clients must send")
 
     def access_token(self) -> str | None:
-        """The token, if clients need one.
+        """Return the token, or ``None`` if clients need no token.
 
         Raises:
-            ConfigError: there are two tokens, it is too short, or others reach the address and there is none.
+            ConfigError: there are two tokens, the token is too short, or it is missing although other machines reach
+                the address.
             Failure: the file cannot be read.
         """
         if self.token is not None and self.token_file is not None:

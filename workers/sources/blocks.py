@@ -1,7 +1,7 @@
-"""Files, pipes and standard input as blocks of bytes, and where their reading ends.
+"""Files, pipes and standard input as blocks of bytes, until their end or a signal.
 
-Content that ends is read to its end. A signal ends the reading anywhere: ``Interrupted`` then passes through whatever
-decompresses or splits the blocks, so that an unfinished line, row or document is never taken for a whole one.
+Finite content is read to its end. A signal ends the reading anywhere. ``Interrupted`` then passes through the readers
+of compression, lines and rows, so that none of them returns an unfinished line, row or document as complete.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Blocks:
         self.bytes = 0
 
     def content(self, descriptor: int) -> Iterator[bytes]:
-        """The bytes of an open file to its end; of a stream, an empty block before each wait.
+        """Yield the bytes of an open file to its end; for a stream, an empty block before each wait.
 
         Raises ``Interrupted`` after a signal.
         """
@@ -46,8 +46,8 @@ class Blocks:
     def following(self, path: str, descriptor: int, wait_seconds: float) -> Iterator[bytes | None]:
         """The bytes of a growing file; an empty block before each wait.
 
-        ``None`` says that the file was truncated or replaced: the next block is the beginning of the new content.
-        Ends by ``Interrupted`` alone.
+        ``None`` means that the file was truncated or replaced: the next block is the beginning of the new content. Only
+        ``Interrupted`` ends the blocks.
         """
         opened = descriptor
         try:
@@ -94,12 +94,12 @@ def _ready(descriptor: int) -> bool:
     """Whether a stream can be read without waiting."""
     try:
         return bool(select.select([descriptor], [], [], 0)[0])
-    except (OSError, ValueError):  # a system, or a descriptor, that select cannot do
+    except (OSError, ValueError):  # select does not support the system or the descriptor
         return False
 
 
 def _reopened(path: str, descriptor: int) -> int | None:
-    """A descriptor for a followed file that was replaced or truncated, ``None`` if it was not, or is missing."""
+    """Return a new descriptor if a followed file was replaced or truncated; ``None`` if it is unchanged or missing."""
     try:
         now, before = os.stat(path), os.fstat(descriptor)
         replaced = (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino)

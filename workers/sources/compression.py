@@ -1,7 +1,7 @@
-"""gzip and Zstandard, known by their first bytes: blocks in, blocks out, each of bounded size whatever it expands to.
+"""gzip and Zstandard, recognised by their first bytes: blocks in, blocks of bounded size out.
 
-Several members or frames in a row are one content, as the tools of both formats write them. Damaged or truncated data
-raises ``Corrupt`` after everything that could be read.
+Consecutive members or frames are one content, as in the tools of both formats. Damaged or truncated data raises
+``Corrupt`` after everything that could be read.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 
 import zstandard
 
-# What compressed files end in.
+# The endings of compressed files.
 COMPRESSED_ENDINGS = (".gz", ".zst")
-# Bytes of one block at most, except for Zstandard (below): small enough for the cache, large enough for few calls.
+# Maximum bytes of a block, except for Zstandard (below): small enough for the cache, large enough for few calls.
 BLOCK_BYTES = 1 << 18
-# Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB at a time makes 32 MiB at most.
+# Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB of input makes at most 32 MiB.
 _ZSTD_INPUT_BYTES = 1 << 10
-# Bytes of history that a Zstandard frame may ask for: what the format's own tool allows by default (2^27).
+# Maximum window of a Zstandard frame in bytes: the default of the format's own tool (2^27).
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 _ZLIB_GZIP = 16 + zlib.MAX_WBITS
 
@@ -60,7 +60,7 @@ def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
             yield block
         while block:
             if member.eof:
-                block = block.lstrip(b"\0")  # tapes are padded so, and gzip itself allows it
+                block = block.lstrip(b"\0")  # padding of tapes, which gzip allows
                 if not block:
                     break
                 member = zlib.decompressobj(_ZLIB_GZIP)
@@ -71,7 +71,7 @@ def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
             if expanded:
                 yield expanded
             block = member.unused_data if member.eof else member.unconsumed_tail
-    # What the window still holds when all input is consumed comes out only when asked for.
+    # After the last input, further calls return the rest of the window.
     while not member.eof:
         expanded = member.decompress(b"", BLOCK_BYTES)
         if not expanded:
@@ -109,7 +109,7 @@ def _unzstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
         raise Corrupt
 
 
-# The first bytes -> how what follows them is read.
+# The first bytes of a content -> its decompressor.
 CODECS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {
     b"\x1f\x8b": _gunzip,
     b"\x28\xb5\x2f\xfd": _unzstd,

@@ -1,11 +1,11 @@
-"""Tables of records (CSV, or with tabs between the cells) -> the lines of JSON that the same rows would be.
+"""Tables of records (CSV, or cells separated by tabs) -> rows as lines of JSON.
 
 The first row that is not blank names the fields; every other row is one record. White space around names and cells is
-no part of them, an empty cell is no field, a column without a name is passed over, and of a name that stands twice the
-last column counts. A cell in double quotes may hold the delimiter, line feeds and, doubled, quotes (RFC 4180); a quote
-inside a cell that does not begin with one is a character like others.
+removed. An empty cell gives no field. A column without a name is ignored. If a name occurs twice, the last column
+counts. A cell in double quotes may hold the delimiter, line feeds and, doubled, quotes (RFC 4180); a quote inside a
+cell that does not begin with a quote is an ordinary character.
 
-A row is bounded as a line is: one of more than ``bytes_max`` bytes comes in parts, up to where its quotes are closed.
+Rows have the same bound as lines: a row of more than ``bytes_max`` bytes comes in parts, up to its closing quote.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ import orjson
 
 from workers.sources.lines import BOM, HEADER, IDLE, Header, Line
 
-# Characters of a cell at most, for the parser, which has one limit for all uses; the bound on a row comes first.
+# Maximum characters of a cell, a global limit of the parser. The bound on a row is lower.
 _CELL_CHARACTERS_MAX = (1 << 31) - 1
 
 
 class _TooLong(Exception):
-    """The row has more bytes than may be held; ``ended`` says whether they end with a line."""
+    """The row has too many bytes to hold; ``ended`` says whether the bytes read so far end with a line."""
 
     def __init__(self, ended: bool) -> None:
         super().__init__()
@@ -40,10 +40,10 @@ def table_lines(
 ) -> Iterator[Line]:
     """Each row of a table as a line of JSON, an object of strings; numbered by the line on which it begins.
 
-    A cell of ``json_fields`` becomes the number, list or object that it is in JSON. A row that is no record comes as it
-    is, with its reason: ``not_utf8``, ``row_not_csv``, ``row_length``. If it is the header, or a header without the
-    name ``needed`` (``no_column``), the table ends with it. A blank line comes as an empty one. Every row, with the
-    header as the first, has what stood in the input as its ``row``.
+    A cell of ``json_fields`` is parsed as JSON. An invalid row is returned unchanged with its reason: ``not_utf8``,
+    ``row_not_csv``, ``row_length``. The table ends at an invalid header, or at a header without the name ``needed``
+    (``no_column``). A blank line becomes an empty line. ``row`` holds the bytes of each row in the input, the header
+    included.
 
     >>> [line.raw for line in table_lines([Line(1, b"id, name"), Line(2, b"a, Ann")], ",", 99)]
     [b'', b'{"id":"a","name":"Ann"}']
@@ -85,7 +85,7 @@ def table_lines(
 
 
 class _Taken:
-    """The bytes of a row as it stood in the input, and the line feed after it; it begins with a line."""
+    """The bytes of a row in the input, and the line feed after it. The row begins with ``line``."""
 
     def __init__(self, line: Line) -> None:
         self.raw = bytearray(line.raw)
@@ -93,7 +93,8 @@ class _Taken:
 
 
 def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, bytes_max: int) -> list[str] | str:
-    """The cells of the row that begins with a line, or its reason; ``taken`` receives the lines that follow."""
+    """Return the cells of the row that begins with ``first``, or its reason; ``taken`` receives the lines that
+    follow."""
     texts = _texts(first, taken, source, bytes_max)
     try:
         cells = next(csv.reader(texts, delimiter=delimiter, skipinitialspace=True))
@@ -106,9 +107,9 @@ def _cells(first: Line, taken: _Taken, source: Iterator[Line], delimiter: str, b
 
 
 def _texts(first: Line, taken: _Taken, source: Iterator[Line], bytes_max: int) -> Iterator[str]:
-    """The lines of a row as the parser asks for them, which it does as long as a quote is open.
+    """Yield the lines of a row. The parser requests more lines while a quote is open.
 
-    Bytes that are no UTF-8 become lone surrogates, so that the row is read to its end all the same.
+    Bytes that are not UTF-8 become lone surrogates, so that the row is still read to its end.
     """
     for line in chain((first,), source):
         if line is IDLE:
@@ -123,9 +124,9 @@ def _texts(first: Line, taken: _Taken, source: Iterator[Line], bytes_max: int) -
 
 
 def _parts(number: int, taken: _Taken, ended: bool, source: Iterator[Line], header: Header | None) -> Iterator[Line]:
-    """A row that is too long, as parts: what was taken, then what comes up to a line that leaves no quote open.
+    """Yield a row that is too long in parts: the bytes read so far, then the lines up to the end of its quotes.
 
-    ``ended`` says whether what was taken ends with a line.
+    ``ended`` says whether the bytes read so far end with a line.
     """
     quotes = taken.raw.count(b'"')
     yield Line(number, bytes(taken.raw), True, ended and quotes % 2 == 0, end=taken.end, header=header)
@@ -151,7 +152,7 @@ def _record(line: Line, names: list[str], cells: list[str], json_fields: Contain
 
 
 def _value(cell: str) -> Any:
-    """The number, list or object that a cell is in JSON, else the cell."""
+    """Return a cell parsed as a JSON number, list or object; any other cell unchanged."""
     try:
         value = orjson.loads(cell)
     except orjson.JSONDecodeError:

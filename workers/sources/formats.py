@@ -1,4 +1,4 @@
-"""The formats of content: a table of those that are read, and one of those that are refused with a remedy.
+"""The formats of content: a table of supported formats, and a table of formats that are refused with a remedy.
 
 To add a format, write its reader (blocks of bytes to lines of JSON), add a row to ``FORMATS`` and a test. The command
 line, the settings and every command that reads documents follow from the table.
@@ -30,12 +30,11 @@ Blocks = Iterable[bytes | None]
 class Format(NamedTuple):
     """How a content becomes documents.
 
-    ``endings``: names that end so hold this format (lower case; endings of compression are removed first).
-    ``read``: blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` where the
-    whole content is one document. ``kinds``: what documents may bring (keys of ``stream.json_lines.KINDS``).
-    ``sniff``: whether content that begins with these bytes is of this format, whatever its name. It receives the
-    first block, the field that must be there (``""`` for any) and whether the file was found in a folder, where a
-    file that is no document is likely.
+    ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
+    blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` if the whole content is
+    one document. ``kinds``: the kinds of documents in this format (keys of ``stream.json_lines.KINDS``). ``sniff``:
+    whether content that begins with these bytes has this format; the name does not matter. It receives the first block,
+    the required field (``""`` for any) and whether the file was found in a folder, where other files are likely.
     """
 
     endings: tuple[str, ...]
@@ -66,7 +65,8 @@ def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) 
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
-    """The first line is an object with the field; or, of a file that was named, the second one begins as an object."""
+    """Whether the first line is an object with the field. For a named file, a second line that begins as an object
+    suffices."""
     line, _, rest = head.removeprefix(BOM).lstrip().partition(b"\n")
     if not line.startswith(b"{"):
         return False
@@ -78,7 +78,7 @@ def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
-    """The content is an array of objects; in a folder, of objects with the field."""
+    """Whether the content is an array of objects; in a folder, of objects with the field."""
     head = head.removeprefix(BOM).lstrip()
     inner = head[1:].lstrip()
     if not head.startswith(b"[") or not inner.startswith(b"{"):
@@ -93,7 +93,7 @@ def _is_array(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 def _names(text: bytes, field: str) -> bool:
-    """Whether a text that does not end here names a field."""
+    """Whether the beginning of a text names a field."""
     return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
 
 
@@ -102,8 +102,7 @@ def _never(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 _ALL = tuple(KINDS)
-# The value of ``input_format`` -> the format. The content decides before the name does; what no row claims is read as
-# the last row says.
+# The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
 FORMATS: dict[str, Format] = {
     LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
     "array": Format((), _read_array, _ALL, _is_array),
@@ -132,7 +131,7 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
-# The reason to refuse a file of such a format -> the sentence.
+# The reason of a refused format -> its sentence.
 FORMAT_REASONS: dict[str, str] = {
     f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
     for name, row in UNSUPPORTED.items()
@@ -140,7 +139,7 @@ FORMAT_REASONS: dict[str, str] = {
 
 
 def needed_field(fields: Fields) -> str:
-    """The field that a document of this kind must bring in addition to its id; empty for a record, which brings any."""
+    """Return the required field of a document in addition to its id; empty for a record, which has any fields."""
     return {"text": fields.text, "tokens": fields.tokens, "vector": fields.vector}.get(fields.kind, "")
 
 
@@ -153,7 +152,7 @@ def choose(
     in_folder: bool = False,
     is_stream: bool = False,
 ) -> Format | str:
-    """The format of a content by its first block, then by the name; or the reason to refuse it.
+    """Return the format of a content by its first block, then by its name; or the reason to refuse it.
 
     ``is_stream``: standard input, a pipe or a device, which is JSON Lines unless its first block says otherwise.
     """

@@ -1,7 +1,7 @@
-"""A JSON array -> its elements, each as a line of JSON; with a bound on the bytes held, however long the array is.
+"""A JSON array -> its elements, each as a line of JSON. The bytes in memory are bounded for arrays of any length.
 
-The elements are split by their brackets and quotes and not parsed here, so an element that is no JSON is one refusal
-and the next one is read. A ``Line`` is numbered by its place in the array, from 1.
+The elements are split by brackets and quotes and not parsed here. So an element that is not JSON is one refusal, and
+the next element is read. A ``Line`` is numbered by its place in the array, from 1.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from workers.sources.lines import BOM, IDLE, Line
 
-# What changes the state outside of a string, and all that may follow inside of one up to its end.
+# The characters that change the state outside of strings, and the rest of a string.
 _MARKS = re.compile(rb'[\[\]{}",]')
 _IN_STRING = re.compile(rb'[^"\\]*(?:\\.[^"\\]*)*', re.DOTALL)
 _SPACE = b" \t\r\n"
@@ -21,8 +21,8 @@ _DAMAGED = "array_damaged"
 def array_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
     """Each element of the array that the blocks hold, as a line.
 
-    An empty block becomes ``IDLE``. An element of more than ``bytes_max`` bytes comes in parts. A content that is no
-    array, or does not end as one, ends with a line whose reason is ``array_damaged``.
+    An empty block becomes ``IDLE``. An element of more than ``bytes_max`` bytes comes in parts. Content that is not a
+    complete array ends with a line whose reason is ``array_damaged``.
 
     >>> [line.raw for line in array_lines([b'[{"id": 1}, ', b'{"id": 2}]'], 99)]
     [b'{"id": 1}', b'{"id": 2}']
@@ -44,9 +44,9 @@ class _Array:
         self.depth = 0
         self.in_string = False
         self.number = 1
-        self.held = b""  # of the element at hand
-        self.searched = 0  # bytes of ``held`` behind which there is nothing to find
-        self.is_part = False  # some of the element was given already
+        self.held = b""  # bytes of the present element
+        self.searched = 0  # bytes of ``held`` that were searched
+        self.is_part = False  # a part of the element was returned already
         self.damaged = False
 
     def lines(self, block: bytes) -> Iterator[Line]:
@@ -90,14 +90,14 @@ class _Array:
             self.held, self.searched, self.is_part = self.held[self.searched :], 0, True
 
     def end(self) -> Iterator[Line]:
-        """What is left when there are no more blocks."""
+        """The rest after the last block."""
         if self.depth != -1 and not self.damaged:
             if self.is_part:
                 yield self._element(self.held)
             yield self._damage(self.held)
 
     def _next(self, data: bytes, at: int) -> int:
-        """Where the next mark outside of strings stands, -1 if there is none yet (``searched``: up to where)."""
+        """Return the position of the next mark outside of strings, -1 if there is none yet."""
         if self.in_string:
             found = _IN_STRING.match(data, at)
             at = found.end() if found else at

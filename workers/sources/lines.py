@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
-# In the place of a reason: the line is the header of a table.
+# A value of ``reason`` that marks the header of a table.
 HEADER = "header"
 
 
 class Header(NamedTuple):
-    """The header of a table as it stood in the input, the line feed after it, and what stands between two cells."""
+    """The header of a table as it is in the input, the line feed after it, and the delimiter of cells."""
 
     row: bytes
     end: bytes
@@ -20,11 +20,11 @@ class Header(NamedTuple):
 
 
 class Line(NamedTuple):
-    """A line without its line feed, or, if it is longer than the bound, a part of it (``ended``: the last one).
+    """A line without its line feed, or a part of a line that is longer than the bound (``ended`` marks the last part).
 
-    ``reason`` says why it can be no document, where that is known already. ``end`` is the line feed, or empty where the
-    content ends without one. ``row`` is what stood in the input, where ``raw`` was made from it; ``header`` is that of
-    its table.
+    ``reason`` says why the line cannot be a document, if that is known already. ``end`` is the line feed, or empty if
+    the content ends without one. If ``raw`` was made from a row of a table, ``row`` is the row as it is in the input,
+    and ``header`` is the header of the table.
     """
 
     number: int
@@ -37,15 +37,15 @@ class Line(NamedTuple):
     header: Header | None = None
 
 
-# In place of a line: there is nothing more to read now.
+# A marker between lines: no input is available now.
 IDLE = Line(0, b"")
 
 
 def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
-    """The lines of a content, numbered from 1; a last one without a line feed counts.
+    """Yield the lines of a content, numbered from 1. The last line may lack a line feed.
 
-    An empty block becomes ``IDLE``. ``None`` says that the content begins again: what stands before it is a line, and
-    the numbers start again. A line of more than ``bytes_max`` bytes comes in parts as it is read.
+    An empty block becomes ``IDLE``. ``None`` marks the start of new content: the bytes before it are a line, and the
+    numbers restart. A line of more than ``bytes_max`` bytes comes in parts as it is read.
     """
     number = 1
     parts: list[bytes] = []
@@ -86,6 +86,6 @@ def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line
 
 
 def _too_long(number: int, parts: list[bytes], end: bytes = b"\n") -> Iterator[Line]:
-    """A whole line that is too long, as parts."""
+    """Yield a whole line that is too long in parts."""
     yield Line(number, b"".join(parts), True, False)
     yield Line(number, b"", True, True, end=end)

@@ -19,15 +19,15 @@ from workers.sources.paths import display
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20
-# Records bring whatever fields they have, so a format needs none to be there.
+# Records have any fields, so no field is required.
 _FIELDS = Fields(kind="record")
 
 
 def json_objects(path: str, left_out: Counter[str], others: str = "lines that are no JSON object") -> Iterator[Any]:
-    """The objects of a file in any format that has lines, plain or compressed; the cells of a table are strings.
+    """Yield the objects of a file in any format that has lines, plain or compressed; cells of a table are strings.
 
-    Content of no known format is JSON Lines. Lines that are no object are counted as ``others``. Raises ``Failure`` for
-    a file that cannot be read.
+    Content of no known format is JSON Lines. Lines that are not objects are counted as ``others``. Raises ``Failure``
+    for a file that cannot be read.
     """
     try:
         with opened(path) as descriptor:

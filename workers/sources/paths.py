@@ -1,8 +1,8 @@
-"""Paths: what is in a folder, what cannot be opened, how a path is written in a message.
+"""Paths: the content of a folder, paths that cannot be opened, and the form of a path in a message.
 
-Folders are walked in order of names, depth first. Links are not followed there and names that begin with a dot are
-left out (``hidden``), so that a walk ends and stays inside; both are refused with their reason. A file or a link that
-the command line names is read as it is. Held in memory: the names in the folders above.
+Folders are walked in order of names, depth first. A walk does not follow links and omits names that begin with a dot
+(``hidden``), so it ends and stays inside the folder. Both are refused with their reason. A file or a link that the
+command line names is always read. Memory holds the names in the parent folders.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from workers.sources.blocks import STDIN
 
 
 def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
-    """What is in a folder, each with the reason to leave it out (empty for a file to read), in order of names."""
+    """Yield the paths in a folder in order of names, each with the reason to omit it (empty for a file to read)."""
     pending = [iter([folder])]
     while pending:
         path = next(pending[-1], None)
@@ -36,7 +36,7 @@ def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:
 
 
 def _left_out(path: str, hidden: bool) -> str | None:
-    """Why a path met in a folder is not read, empty if it is, ``None`` for a folder to go into."""
+    """Return why a path in a folder is not read, empty for a file to read, ``None`` for a folder to enter."""
     if not hidden and os.path.basename(path).startswith("."):
         return "hidden"
     mode = os.lstat(path).st_mode
@@ -62,7 +62,7 @@ def check_paths(paths: Sequence[str]) -> None:
 
 
 def total_bytes(paths: Sequence[str], *, hidden: bool) -> int | None:
-    """The size of everything that will be read, ``None`` if a stream is among it."""
+    """Return the total size of the input, ``None`` if it includes a stream."""
     total = 0
     for path in paths:
         if path == STDIN or not (os.path.isfile(path) or os.path.isdir(path)):
@@ -75,5 +75,5 @@ def total_bytes(paths: Sequence[str], *, hidden: bool) -> int | None:
 
 
 def display(path: str) -> str:
-    """A path as an id or in a message; bytes that are not UTF-8 become ``\\xNN``."""
+    """Return a path as text for an id or a message; bytes that are not UTF-8 become ``\\xNN``."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")

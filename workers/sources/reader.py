@@ -1,17 +1,15 @@
-"""Files, folders and standard input -> entries: documents, or the reasons why not, in the order they are named.
+"""Files, folders and standard input -> entries in order: documents, or the reasons of refusals.
 
-The content of a file decides its format, then its name (``formats``), unless ``input_format`` says otherwise: JSON
-Lines, a JSON array, a table, or one document whose id is its path. Standard input, a pipe and a device are JSON Lines
-unless they begin as something else. In a folder, JSON is read as documents only where the first object has the field
-that the scheme compares, so a folder of configuration files stays a folder of files. Only a text can be a whole file.
-Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is no part of the
-text.
+The content of a file decides its format, then its name (``formats``), unless ``input_format`` names one: JSON Lines, a
+JSON array, a table, or one document whose id is its path. Standard input, a pipe and a device are JSON Lines unless
+they begin like another format. In a folder, JSON is read as documents only if the first object has the field that the
+scheme compares. So each configuration file in a folder is one document. Only a text can be a whole file. Compressed
+content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is removed.
 
-Of lines, one of white space alone is skipped and counted, and the last one needs no line feed. A line without an id
-has the id ``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is no document and no
-refusal.
+Lines of white space are skipped and counted. The last line needs no line feed. A line without an id has the id
+``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is neither a document nor a refusal.
 
-Held in memory: one block; one line or document of ``line_bytes_max`` bytes at most; the names in the folders above.
+Memory holds one block, one line or document of at most ``line_bytes_max`` bytes, and the names in the parent folders.
 """
 
 from __future__ import annotations
@@ -33,10 +31,10 @@ from workers.sources.paths import display, walk
 
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"
-# A zero byte this near the start marks a file as no text: the same rule and distance as git.
+# A file with a zero byte among its first bytes is not a text: the same rule and number as git.
 _BINARY_BYTES = 8000
 
-# Why a file or a line gave no document, in addition to the reasons of the library.
+# Reasons of refused files and lines, in addition to the reasons of the library.
 FILE_REASONS: dict[str, str] = {
     "binary": "the file is binary: it holds a zero byte near its start",
     "file_not_utf8": "the file is not UTF-8 text",
@@ -59,9 +57,9 @@ FILE_REASONS: dict[str, str] = {
 }
 
 
-# Reasons why something in a folder is no input at all.
+# Reasons of paths in a folder that are not input.
 LEFT_OUT = frozenset(("hidden", "link", "special"))
-# In the place of a reason: a line that is no document and no refusal.
+# A value of ``reason`` for a line that is neither a document nor a refusal.
 BLANK = "blank"
 PASSED = frozenset((BLANK, HEADER))
 
@@ -75,7 +73,7 @@ class ReadOptions(Protocol):
 
     @property
     def line_bytes_max(self) -> int:
-        """Bytes of a line or of a document file at most."""
+        """Maximum bytes of a line or of a file that is one document."""
 
     @property
     def hidden(self) -> bool:
@@ -87,16 +85,16 @@ class ReadOptions(Protocol):
 
     @property
     def follow_seconds(self) -> float:
-        """Seconds between two looks at a followed file."""
+        """Seconds between two reads of a followed file."""
 
 
 class Entry(NamedTuple):
-    """A document or a reason (``found``), and where it stood: ``line`` is 0 for a whole file.
+    """A document or a reason (``found``), and its position: ``line`` is 0 for a whole file.
 
-    ``raw`` is the line as it was (a row of a table as the line of JSON that it makes, if it makes one), ``None`` if
-    there is none or if it was spilled. ``walked`` marks a file that was found in a folder rather than named. ``row`` is
-    what stands for the entry in an output, where that is not ``raw``: a row of a table as it was, the path of a file
-    that is one document. ``end`` and ``header`` are those of the ``Line``.
+    ``raw`` is the line of the input; for a row of a table, it is the line of JSON made from the row. It is ``None`` if
+    there is no line or if it was spilled. ``walked`` marks a file that was found in a folder and not named. ``row``
+    represents the entry in outputs if it differs from ``raw``: a row of a table as it is in the input, or the path of a
+    file that is one document. ``end`` and ``header`` are the fields of the ``Line``.
     """
 
     source: str
@@ -110,9 +108,9 @@ class Entry(NamedTuple):
 
 
 class Reader:
-    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` count what was read.
+    """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters.
 
-    ``spill`` receives the parts of a line that is too long to be held, before the entry that says so. ``every_line``:
+    ``spill`` receives the parts of a line that is too long to hold, before the entry of its refusal. ``every_line``:
     blank lines and headers are entries too.
     """
 
@@ -132,7 +130,7 @@ class Reader:
         self._blocks = Blocks(stop)
         self._spill = spill
         self._every_line = every_line
-        self._number = 0  # of the line that was read last
+        self._number = 0  # of the last line
 
     @property
     def bytes_read(self) -> int:
@@ -140,9 +138,9 @@ class Reader:
         return self._blocks.bytes
 
     def read(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
-        """The entries of all paths in order; ``None`` where there is nothing more to read right now.
+        """Yield the entries of all paths in order; ``None`` while no input is available.
 
-        ``follow`` continues with the last path as it grows, until a signal.
+        ``follow`` continues to read the last path as it grows, until a signal.
         """
         for i, path in enumerate(paths):
             if self.stop.signal:
@@ -223,7 +221,7 @@ class Reader:
         )
 
     def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
-        """Spill a line part by part; what was read before it is answered first, so that the order stays."""
+        """Spill a line part by part. The entries before it are answered first, so that the order is kept."""
         yield None
         self._spill(line)
         number = line.number
@@ -240,7 +238,7 @@ class Reader:
         yield Entry(source, number, None, "line_too_long", end=line.end)
 
     def _document(self, path: str, blocks: Iterator[bytes | None], size_known: int) -> Document | str:
-        """A whole content as one document, or the reason why not; its id is the path."""
+        """Return a whole content as one document whose id is the path, or the reason of its refusal."""
         bytes_max = self.options.line_bytes_max
         if size_known > bytes_max:
             return "file_too_large"
@@ -264,7 +262,8 @@ def _entry(source: str, line: Line, found: Document | str) -> Entry:
 
 
 def _first_block(blocks: Iterator[bytes | None]) -> Generator[None, None, bytes]:
-    """The first block that holds something, empty if there is none; yields ``None`` before each wait."""
+    """Return the first block that is not empty, or an empty block if there is none; yields ``None`` before each
+    wait."""
     for block in blocks:
         if block:
             return block

@@ -1,9 +1,9 @@
 """A worker's state over HTTP: ``/metrics``, ``/healthz`` (alive) and ``/readyz`` (assigned and restored).
 
-*Alive*: the last turn of the loop is recent enough, or the start, which has a limit of its own, is still within it. The
-loop turns while the broker is away too, because it waits in short naps.
-*Ready*: the worker is a member of its group, and every partition assigned to it is restored and running. A spare worker
-without partitions is ready. Each request has a thread; none of them keeps the process from ending.
+*Alive*: the last turn of the loop is recent enough, or the start is still within its own limit. The loop also turns
+while the broker is away, because it waits in short naps. *Ready*: the worker is a member of its group, and every
+partition assigned to it is restored and running. A spare worker without partitions is ready. Each request has a daemon
+thread.
 """
 
 from __future__ import annotations

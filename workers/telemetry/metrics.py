@@ -35,7 +35,7 @@ STAGES = ("poll", "decode", "sign", "restore", "match", "decide", "send", "flush
 OUTCOMES = ("committed", "renewed", "aborted", "fenced", "unknown")
 CAUSES = ("fenced", "unknown", "unreachable", "aborted", "waited")
 _PARTITION = "partition"
-# Seconds. The first ones tell transactions apart, the last ones an outage from a backfill.
+# Seconds. The first bounds separate transactions, the last bounds an outage from a backfill.
 _COMMIT_BOUNDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 _END_TO_END_BOUNDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.75, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 600.0, 3600.0)
 _SIMILARITY_BOUNDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
@@ -70,7 +70,7 @@ _OTHER = (MATCH,)
 _LINK = (LINK,)
 _RESTORING = (MATCH, LINK)
 _ROWS = (
-    # What went through.
+    # Throughput.
     Row("documents", "counter", "documents", ROLES,
         "Documents signed; of a matcher: added to its tables, once for each partition they reach; of a linker: "
         "decided, with removals and what was refused; of a filter: forwarded."),
@@ -96,7 +96,7 @@ _ROWS = (
         "Pairs with a document that was signed before places travelled: no verdict uses them."),
     Row("unaligned", "counter", "records", _ONE,
         "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
-    # What the tables count, and the limits that were reached.
+    # Counts of the tables, and reached limits.
     *(Row(name, "counter", row.unit, _OTHER, row.meaning) for name, row in COUNTERS.items() if row.meaning),
     # The tables.
     Row("table_documents", "gauge", "documents", _OTHER, "Documents in the window of a partition.", _PARTITION),

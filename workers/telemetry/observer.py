@@ -1,4 +1,4 @@
-"""What the workers report: one small protocol, so that neither a loop nor a test needs a metrics server."""
+"""The protocol by which workers report numbers, so that neither a loop nor a test needs a metrics server."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Values = Sequence[float] | npt.NDArray[Any]
 class Observer(Protocol):
     """Receives the numbers of a worker, under the names of ``workers.telemetry.metrics.METRICS``.
 
-    A known name never raises; an unknown one is a bug, and may. One thread calls these methods; an implementation that
-    others read at the same time (``Metrics``) locks by itself.
+    A known name never raises. An unknown name is a bug of the caller, and may raise. One thread calls these methods. An
+    implementation that other threads read at the same time (``Metrics``) has its own lock.
 
     Example: count documents, and time a block.
 
@@ -54,7 +54,7 @@ class Observer(Protocol):
         """
 
     def forget(self, label: str) -> None:
-        """Drop every gauge with a label value: of a partition that another member owns now.
+        """Drop every gauge with a label value, such as a partition that another member owns now.
 
         Args:
             label: the label value, such as the number of a partition.
@@ -74,7 +74,7 @@ class Silent:
         """Discard them."""
 
     def forget(self, label: str) -> None:
-        """Nothing was kept."""
+        """Do nothing: no value is stored."""
 
 
 SILENT = Silent()
