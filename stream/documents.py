@@ -256,7 +256,7 @@ REASONS: dict[str, str] = {
     "no_vector": "the field of the vector is missing",
     "vector_type": "the vector is neither a list of numbers nor a string in base64",
     "vector_base64": "the vector is a string that is not base64",
-    "vector_length": "the vector does not have as many components as dimension says",
+    "vector_length": "the vector (or the list of symbols) does not have as many components as dimension says",
     "vector_range": "a component of the vector is not finite, or beyond 1e30 in size",
     "vector_zero": "every component of the vector is zero, so it has no direction",
     "vector_norm": "the vector is longer than norm_max",

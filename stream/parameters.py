@@ -37,7 +37,7 @@ class Parameters(BaseModel):
     measure: str | None = Field(
         None,
         description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
-        "cosine, dot, euclidean, hamming or l1 of vectors, where the scheme decides",
+        "cosine, dot, euclidean, hamming, hamming_symbols or l1 of vectors, where the scheme decides",
     )
     verify: str = Field(
         "sketch",

@@ -8,6 +8,7 @@ A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
   least as often as its S-curve says;
 - ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by segments of random lines;
 - ``hamming``: 1 - d / dimension, of bits; by sampled bits;
+- ``hamming_symbols``: 1 - d / dimension, of any symbols, which documents bring as tokens; by sampled symbols;
 - ``l1``: 1 - d / distance_scale, of whole numbers from 0 to component_max; by sampled bits of their unary code.
 
 Source: Mining of Massive Datasets, 3.5 and 3.7; the files of ``stream.signatures`` for each family.
@@ -26,13 +27,14 @@ from stream.parameters import Parameters
 from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
 from stream.theory.curves import AgreementLaw
 from stream.theory.tuning import BIT_ROW, Tuning
+from stream.tokens.elements import symbols
 from stream.vectors import packed_bits, pairwise
 from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
-Values = npt.NDArray[Any]  # of n vectors: float32[n, d], or packed bits uint8[n, ceil(d / 8)]
+Values = npt.NDArray[Any]  # of n vectors: float32[n, d], packed bits uint8[n, ceil(d / 8)], or symbols uint32[n, d]
 
 # What may be stored of a vector.
 VECTOR_EVIDENCE = ("float32", "float16", "sketch")
@@ -54,7 +56,7 @@ class VectorPlan(NamedTuple):
     component_max: int
     tuning: Tuning
     seed: int
-    kind: str = "vector"
+    kind: str
 
     @property
     def rows(self) -> int:
@@ -77,7 +79,10 @@ class VectorPlan(NamedTuple):
     @property
     def stored_type(self) -> np.dtype[np.generic]:
         """Type of a stored component: the smallest type that holds whole numbers; packed bits as they are."""
-        if VECTOR_MEASURES[self.measure].packed or 0 < self.component_max < 256:
+        row = VECTOR_MEASURES[self.measure]
+        if row.symbols:
+            return np.dtype("<u4")
+        if row.packed or 0 < self.component_max < 256:
             return np.dtype("u1")
         return np.dtype("<u2" if self.component_max else "<f2" if self.vector_evidence == "float16" else "<f4")
 
@@ -113,6 +118,8 @@ class VectorMeasure(NamedTuple):
     lifted: bool  # whether the scale decides the sketch
     packed: bool  # whether vectors are packed bits
     unrelated: float  # similarity of vectors that have nothing to do with each other
+    symbols: bool = False  # whether components are hashes of symbols
+    kind: str = "vector"  # the value of a document that is compared
 
 
 def _read_directions(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
@@ -143,6 +150,10 @@ def _read_packed(vectors: Sequence[Any], plan: VectorPlan) -> Rows:
     return read_bits(vectors, plan.dimension)
 
 
+def _read_symbols(given: Sequence[Any], plan: VectorPlan) -> Rows:
+    return Rows(*symbols(given, plan.dimension))
+
+
 def _hyperplane_sketch(values: Values, plan: VectorPlan) -> Bytes:
     return hyperplanes.sign(values, plan.tuning.bands, plan.tuning.rows, plan.seed, plan.planes)
 
@@ -162,6 +173,10 @@ def _bits_sketch(values: Values, plan: VectorPlan) -> Bytes:
 
 def _unary_sketch(values: Values, plan: VectorPlan) -> Bytes:
     return bit_sampling.sign_unary(values, plan.component_max, plan.tuning.bands, plan.tuning.rows, plan.seed)
+
+
+def _symbols_sketch(values: Values, plan: VectorPlan) -> Bytes:
+    return banding.sketch(bit_sampling.sign_symbols(values, plan.rows, plan.seed), plan.tuning.sketch_bits)
 
 
 def _compare_bits(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts, Counts]:
@@ -210,6 +225,10 @@ def _estimate_equal(equal: Counts, plan: VectorPlan) -> Floats:
     return np.asarray(equal / plan.rows)
 
 
+def _estimate_symbols(equal: Counts, plan: VectorPlan) -> Floats:
+    return banding.estimate(equal, plan.rows, plan.tuning.sketch_bits)
+
+
 def _estimate_l1(equal: Counts, plan: VectorPlan) -> Floats:
     return np.clip(1 - (1 - equal / plan.rows) * plan.dimension * plan.component_max / plan.scale, 0.0, 1.0)
 
@@ -255,6 +274,10 @@ def _euclidean(a: Values, b: Values, plan: VectorPlan) -> Floats:
 
 def _hamming(a: Values, b: Values, plan: VectorPlan) -> Floats:
     return np.asarray(1 - pairwise.hamming(a, b) / plan.dimension)
+
+
+def _symbols(a: Values, b: Values, plan: VectorPlan) -> Floats:
+    return np.asarray(np.count_nonzero(a == b, axis=1) / plan.dimension)
 
 
 def _l1(a: Values, b: Values, plan: VectorPlan) -> Floats:
@@ -325,6 +348,18 @@ VECTOR_MEASURES: dict[str, VectorMeasure] = {
         unrelated=0.0,
     ),
     "hamming": _HAMMING,
+    "hamming_symbols": _HAMMING._replace(
+        read=_read_symbols,
+        sketch=_symbols_sketch,
+        compare=_compare_rows,
+        estimate=_estimate_symbols,
+        similarity=_symbols,
+        row_bits=0,
+        packed=False,
+        unrelated=0.0,
+        symbols=True,
+        kind="tokens",
+    ),
     "l1": _HAMMING._replace(
         required=("dimension", "component_max"),
         scale=lambda p: p.distance_scale or float((p.dimension or 0) * (p.component_max or 0)),

@@ -58,10 +58,11 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
             vector_evidence=p.vector_evidence,
             planes=p.planes if row.planes else "",
             scale=row.scale(p),
-            segment_width=0.0 if row.row_bits else _segment_width(p, row.scale(p)),
+            segment_width=_segment_width(p, row.scale(p)) if "distance_scale" in row.required else 0.0,
             component_max=p.component_max or 0 if "component_max" in row.required else 0,
             tuning=complete(p.threshold),
             seed=p.seed,
+            kind=row.kind,
         )
         return untuned._replace(tuning=_tuned(p, untuned))
 
@@ -70,7 +71,7 @@ def plan_of(*measures: str) -> Callable[[Parameters], VectorPlan]:
 
 def features(documents: Sequence[Document], plan: VectorPlan) -> Reading:
     """Return the usable vectors, and the refusals."""
-    rows = VECTOR_MEASURES[plan.measure].read([document.vector for document in documents], plan)
+    rows = VECTOR_MEASURES[plan.measure].read([getattr(document, plan.kind) for document in documents], plan)
     count, width = rows.values.shape
     return Reading(Features(rows.values.reshape(-1), np.arange(count + 1) * width), rows.refused, 0)
 
@@ -173,7 +174,8 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = VECTOR_MEASURES[plan.measure]
-    rows_max = p.rows_max if "rows_max" in p.model_fields_set else ROWS_MAX
+    given = p.rows_max  # asked for in any case: a setting that no plan asks for is refused
+    rows_max = given if "rows_max" in p.model_fields_set else ROWS_MAX
     shape = rows_max, row.row_bits or p.sketch_bits, p.bands, p.rows, p.min_similarity
     law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min
     if p.false_weight is not None:
@@ -189,9 +191,10 @@ def _rows(features: Features) -> Values:
 
 
 def _stored(data: npt.NDArray[np.uint8], plan: VectorPlan) -> Values:
-    """Stored vectors as the measure reads them: ``float32``, or packed bits."""
+    """Stored vectors as the measure reads them: ``float32``, or packed bits and symbols as they are."""
     values = np.ascontiguousarray(data).view(plan.stored_type)
-    return values if VECTOR_MEASURES[plan.measure].packed else values.astype(np.float32, copy=False)
+    row = VECTOR_MEASURES[plan.measure]
+    return values if row.packed or row.symbols else values.astype(np.float32, copy=False)
 
 
 def sample(text: str, plan: VectorPlan) -> Document:
@@ -201,7 +204,7 @@ def sample(text: str, plan: VectorPlan) -> Document:
         bits[(ord(character) + place) % plan.dimension] = ord(character) % 2
     bits[0] = 1  # a vector of zeros has no direction
     length = plan.scale / plan.dimension**0.5 if VECTOR_MEASURES[plan.measure].lifted else 1.0
-    return Document("", vector=[bit * length for bit in bits])
+    return Document("", vector=[bit * length for bit in bits], tokens=bits)
 
 
 def shortened(document: Document, plan: VectorPlan) -> Document:
@@ -249,10 +252,11 @@ P_STABLE = HYPERPLANE._replace(
     examples=({**_DIMENSION, "distance_scale": 10.0, "threshold": 0.5},),
 )
 BIT_SAMPLING = HYPERPLANE._replace(
-    plan=plan_of("hamming", "l1"),
-    guarantee=_Q + "is the share of equal bits, of the vectors or of their unary codes" + _EMITTED,
+    plan=plan_of("hamming", "l1", "hamming_symbols"),
+    guarantee=_Q + "is the share of equal bits, of the vectors or of their unary codes, or of equal symbols" + _EMITTED,
     examples=(
         {**_DIMENSION, "threshold": 0.5},
+        {**_DIMENSION, "threshold": 0.5, "measure": "hamming_symbols"},
         *(
             {**_DIMENSION, "measure": "l1", "component_max": most, "distance_scale": 10.0, "threshold": 0.5}
             for most in (1, 1000)

@@ -1,9 +1,11 @@
-"""Bit sampling: a row is one bit of a vector of bits, or of the unary code of a vector of whole numbers.
+"""Bit sampling: a row is one bit of a vector of bits, or of the unary code of a vector of whole numbers; or one symbol
+of a vector of symbols.
 
 Guarantee: a row of two vectors of n bits at Hamming distance d agrees with probability 1 - d / n. There are only n
 different rows: beyond, they repeat. In unary code, a number x of 0 to C is x ones and C - x zeros; so the L1 distance
 of two vectors of whole numbers is the Hamming distance of their codes, of d C bits. The code is never written out: bit
-t of component i is x_i >= t.
+t of component i is x_i >= t. The row of a symbol is a hash of it and of the row, so that two symbols whose hashes agree
+in the bits that are kept do so in few rows.
 
 Source: Indyk, Motwani, "Approximate nearest neighbors: towards removing the curse of dimensionality", STOC 1998;
 Gionis, Indyk, Motwani, "Similarity search in high dimensions via hashing", VLDB 1999 (unary code); Mining of Massive
@@ -18,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import kernel
+from stream.kernels.hashing import derive_seed, mix64
 from stream.kernels.words import WORD_BYTES
 from stream.vectors import draws, packed_bits
 
@@ -51,9 +54,20 @@ def sign_unary(
     return sketch_unary(vectors, component_max, drawn, bands)
 
 
+def sign_symbols(symbols: npt.NDArray[np.uint32], count: int, seed: int) -> npt.NDArray[np.uint64]:
+    """Signatures ``uint64[n, count]`` of vectors of hashed symbols ``uint32[n, d]``: a component is drawn for each row.
+
+    >>> sign_symbols(np.array([[7, 8, 9], [7, 8, 5]], np.uint32), count=4, seed=1).shape
+    (2, 4)
+    """
+    out = np.empty((len(symbols), count), np.uint64)
+    _sample_symbols(np.ascontiguousarray(symbols), places(symbols.shape[1], count, seed), np.uint64(seed), out)
+    return out
+
+
 @lru_cache(maxsize=8)
 def places(bits: int, count: int, seed: int) -> Places:
-    """Which bits of ``bits`` the rows are, drawn with replacement: ``int64[count]``."""
+    """Which bits (or components) of ``bits`` the rows are, drawn with replacement: ``int64[count]``."""
     out = (draws.uniforms(count, seed) * bits).astype(np.int64)
     out.flags.writeable = False
     return out
@@ -102,3 +116,11 @@ def _sample_unary(vectors, components, least, bands, rows, out):
                 byte |= int(vectors[i, components[k]] >= least[k]) << (k - first)
             bits[first >> 3] = byte
         packed_bits.spread_bands(bits, bands, rows, room, out[i])
+
+
+@kernel
+def _sample_symbols(symbols, places, seed, out):
+    for k in range(len(places)):
+        own = derive_seed(seed, np.uint64(k))
+        for i in range(len(symbols)):
+            out[i, k] = mix64(np.uint64(symbols[i, places[k]]) + own)

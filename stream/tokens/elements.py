@@ -31,6 +31,10 @@ Given = Sequence[str | int] | Mapping[str, float] | None
 _STRING, _NUMBER = np.uint64(0x73), np.uint64(0x6E)
 # Above every rating that may be allowed; a whole number beyond it need not fit a float.
 _RATING_LIMIT = 1e9
+# More elements than a document can give.
+_ANY_NUMBER = 2**63 - 1
+# Bits of the hash of a symbol that are left out.
+_SYMBOL_SHIFT = np.uint64(32)
 # Marks the second element of an item: disliked.
 _HATED = np.uint64(0x68)
 
@@ -52,6 +56,15 @@ class Elements(NamedTuple):
 
     values: npt.NDArray[np.uint64]
     starts: npt.NDArray[np.int64]
+    refused: dict[int, str]
+
+
+class Symbols(NamedTuple):
+    """Hashed symbols of those documents that are in order, ``uint32[n, length]``, and their places in the input,
+    ``int64[n]``; the reasons of the others by place (keys of ``REASONS``)."""
+
+    values: npt.NDArray[np.uint32]
+    places: npt.NDArray[np.int64]
     refused: dict[int, str]
 
 
@@ -77,6 +90,25 @@ def elements(given: Iterable[Given], rule: RatingRule, elements_max: int) -> Ele
     starts = np.zeros(len(hashes) + 1, np.int64)
     np.cumsum([len(part) for part in hashes], out=starts[1:])
     return Elements(np.concatenate([np.empty(0, np.uint64), *hashes]), starts, refused)
+
+
+def symbols(given: Iterable[Given], length: int) -> Symbols:
+    """Hash sequences of ``length`` strings and whole numbers in their order; of a byte string, the bytes.
+
+    >>> values = symbols([["G", "A", "T"], ["G", "A", "C"], ["G"]], length=3).values
+    >>> (values[0] == values[1]).tolist()
+    [True, True, False]
+    """
+    listed = [list(one) if isinstance(one, bytes) else one for one in given]
+    found = elements(listed, RatingRule(), _ANY_NUMBER)
+    lengths = np.diff(found.starts)
+    ratings = {place: "tokens_type" for place, one in enumerate(listed) if isinstance(one, Mapping)}
+    others = dict.fromkeys(np.flatnonzero(lengths != length).tolist(), "vector_length")
+    refused = others | found.refused | ratings
+    good = np.ones(len(listed), np.bool_)
+    good[list(refused)] = False
+    values = (found.values[np.repeat(good, lengths)] >> _SYMBOL_SHIFT).astype(np.uint32)
+    return Symbols(values.reshape(-1, length), np.flatnonzero(good), refused)
 
 
 def _elements_of(given: Given, rule: RatingRule, elements_max: int) -> npt.NDArray[np.uint64]:

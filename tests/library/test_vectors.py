@@ -21,6 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "dot": {"scheme": "hyperplane_dot", "dimension": DIMENSION, "norm_max": 3.0},
     "euclidean": {"scheme": "p_stable", "dimension": DIMENSION, "distance_scale": 8.0},
     "hamming": {"scheme": "bit_sampling", "dimension": 1000},
+    "hamming_symbols": {"scheme": "bit_sampling", "measure": "hamming_symbols", "dimension": 200},
     "l1": {
         "scheme": "bit_sampling", "measure": "l1", "dimension": DIMENSION, "component_max": 300,
         "distance_scale": 2000.0,
@@ -56,6 +57,12 @@ def at_hamming(rng: np.random.Generator, count: int, s: float) -> Pairs:
     return np.packbits(x, axis=1), np.packbits(x ^ flips, axis=1)
 
 
+def at_symbols(rng: np.random.Generator, count: int, s: float) -> Pairs:
+    x = rng.integers(0, 4, (count, 200))
+    differing = rng.permuted(np.tile(np.arange(200) < round(200 * (1 - s)), (count, 1)), axis=1)
+    return x, np.where(differing, (x + rng.integers(1, 4, x.shape)) % 4, x)
+
+
 def at_l1(rng: np.random.Generator, count: int, s: float) -> Pairs:
     steps = rng.multinomial(round(2000 * (1 - s)), np.full(DIMENSION, 1 / DIMENSION), count)
     x = rng.integers(0, 301 - steps)
@@ -63,7 +70,8 @@ def at_l1(rng: np.random.Generator, count: int, s: float) -> Pairs:
 
 
 AT: dict[str, Callable[[np.random.Generator, int, float], Pairs]] = {
-    "cosine": at_cosine, "dot": at_dot, "euclidean": at_euclidean, "hamming": at_hamming, "l1": at_l1,
+    "cosine": at_cosine, "dot": at_dot, "euclidean": at_euclidean, "hamming": at_hamming,
+    "hamming_symbols": at_symbols, "l1": at_l1,
 }  # fmt: skip
 
 
@@ -71,7 +79,8 @@ def common_of(config: Config, pairs: Pairs) -> Common:
     row = SCHEMES[config.scheme]
     sides = []
     for side in pairs:
-        reading = row.features([Document(str(n), vector=vector) for n, vector in enumerate(side)], config.plan)
+        documents = [Document(str(n), vector=vector, tokens=vector.tolist()) for n, vector in enumerate(side)]
+        reading = row.features(documents, config.plan)
         assert reading.refused == {}
         sides.append(row.evidence(reading.features, config.plan))
     return row.common(*sides, config.plan)
@@ -186,7 +195,7 @@ def test_a_vector_as_long_as_norm_max_is_no_longer() -> None:
         ({"scheme": "p_stable", "dimension": 3}, "distance_scale is not set"),
         ({"scheme": "p_stable", "dimension": 3, "distance_scale": 1, "threshold": 1.0}, "set segment_width"),
         ({"scheme": "bit_sampling", "dimension": 3, "measure": "l1"}, "component_max is not set"),
-        ({"scheme": "bit_sampling", "dimension": 3, "measure": "cosine"}, "set hamming or l1"),
+        ({"scheme": "bit_sampling", "dimension": 3, "measure": "cosine"}, "set hamming or l1 or hamming_symbols"),
         (
             {"scheme": "bit_sampling", "dimension": 3, "measure": "l1", "component_max": 9, "distance_scale": 28},
             "set it to 27 or less",

@@ -1,4 +1,4 @@
-"""The real command in a process of its own."""
+"""The real command in its own process."""
 
 import os
 import subprocess
@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# A process may compile kernels first, on a machine with every core busy.
+# A process may compile kernels first, while every core is busy.
 PROCESS_SECONDS_MAX = 180.0
 COMMAND = [sys.executable, "-m", "workers"]
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner"
 
 
 def clean_environment(**extra):
-    """The environment without settings of the person who runs the tests, wide enough that help does not wrap names."""
+    """The environment without the user's settings, wide enough that help does not wrap names."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
 
@@ -41,7 +41,7 @@ def neardup(tmp_path):
 
 @pytest.fixture
 def start(tmp_path):
-    """Start ``neardup`` with pipes on all sides; ended with the test."""
+    """Start ``neardup`` with pipes on all sides; the end of the test ends it."""
     started = []
 
     def run(*args):

@@ -1,4 +1,4 @@
-"""A broker in memory with signed documents, and matchers by name; for the tests of the matcher."""
+"""A broker in memory with signed documents, and matchers by name, for the tests of the matcher."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class World:
         return MatchWorker(transport, consumer, producer, plan, Silent())
 
     def documents(self, rows: Sequence[tuple[str, float, str]]) -> None:
-        """Ids, seconds and texts as one step of a signer: one message a partition."""
+        """Write ids, seconds and texts as one step of a signer: one message for each partition."""
         values = [orjson.dumps({"id": id_, "text": text, "timestamp": NOW + at}) for id_, at, text in rows]
         self._append([Record(0, i, int((NOW + 10_000) * 1000), None, value) for i, value in enumerate(values)])
 

@@ -14,7 +14,7 @@ LOOKS_MAX = 50
 
 
 class MemoryHarness:
-    """See ``transport_harness.Harness``. Nothing waits: what is not so after 50 looks never will be."""
+    """See ``transport_harness.Harness``. No call waits: a condition that fails 50 times will never hold."""
 
     poll_seconds = 0.0
 
@@ -37,7 +37,7 @@ class MemoryHarness:
         return MemoryTransport(self.cluster)
 
     def kill(self, consumer: Consumer) -> None:
-        """A consumer that is not called again is dead already."""
+        """A consumer is dead as soon as no test calls it."""
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
         assert any(is_so() for _ in range(LOOKS_MAX)), f"never so: {what}"
@@ -50,7 +50,7 @@ class MemoryHarness:
 
 @pytest.fixture
 def harness() -> MemoryHarness:
-    """With a topic ``t`` of one partition."""
+    """A harness with a topic ``t`` of one partition."""
     made = MemoryHarness()
     made.cluster.create("t", 1)
     return made

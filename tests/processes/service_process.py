@@ -24,7 +24,7 @@ ANSWERED = ("status", "duplicate_of", "cluster", "place")
 
 
 class Serving:
-    """A running service; ``url`` is where it listens."""
+    """A running service; ``url`` is its address."""
 
     def __init__(self, folder, *arguments, **environment):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
@@ -38,12 +38,12 @@ class Serving:
         self.url = line.split()[-1]
 
     def kill(self):
-        """End it without a chance to do anything; return its code."""
+        """Kill the process without warning; return its code."""
         self.process.kill()
         return self._ended()
 
     def stop(self):
-        """End it by SIGTERM; return its code."""
+        """End the process by SIGTERM; return its code."""
         self.process.send_signal(signal.SIGTERM)
         return self._ended()
 
@@ -54,7 +54,7 @@ class Serving:
 
 
 def some_document(number):
-    """A document, always the same; every third is an edit of an earlier one."""
+    """A document that depends on its number only; every third document is an edit of an earlier one."""
     rng = random.Random(-number - 1)
     base = random.Random(number - rng.randrange(1, 30) if number % 3 == 0 else number)
     words = [base.choice(WORDS) for _ in range(60)]
@@ -64,7 +64,7 @@ def some_document(number):
 
 
 def kill_at_random(folder, documents, kills, seed=1, clients=4):
-    """Check documents over several connections while the service is killed; returns what was answered, by id.
+    """Check documents over several connections while the test kills the service; return the answers by id.
 
     Raises ``AssertionError`` if an answered document is missing, has another verdict, or has two rows without a
     repetition.
@@ -112,14 +112,14 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
 
 
 def verify(url, id_, answer):
-    """The stored verdict is the one that was answered; a second row is that of a request without an answer."""
+    """The stored verdict equals the answered verdict; a second row belongs to a request without an answer."""
     stored = httpx.get(f"{url}/v1/documents/{id_}").raise_for_status().json()
     assert {name: stored[name] for name in ANSWERED} == {name: answer[name] for name in ANSWERED}, (stored, answer)
     assert len(stored["versions"]) == 1 or answer["repeated"], stored
 
 
 def main():
-    """Kill the service as often as the options say."""
+    """Kill the service as often as the options require."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--kills", type=int, default=200)
     parser.add_argument("--documents", type=int, default=100_000)

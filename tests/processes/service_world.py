@@ -1,4 +1,4 @@
-"""A service in this process: the application with its writer and its log, asked without a socket."""
+"""A service in this process: the application with its writer and its log, called without a socket."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def opened(folder, settings):
 
 
 class World:
-    """A service that can be asked; ``broken`` lists why its writer ended."""
+    """A service that tests can query; ``broken`` lists why its writer ended."""
 
     def __init__(self, folder, **settings):
         self.settings = ServeSettings(threshold=0.7, **settings)
@@ -40,7 +40,7 @@ class World:
         self.guarded = Access(self.app, self.settings.access_token())
 
     def ask_all(self, requests):
-        """The responses to requests (method, path, options) that are all sent at once."""
+        """The responses to requests (method, path, options) that are sent at the same time."""
 
         async def run():
             transport = httpx.ASGITransport(app=self.guarded)
@@ -55,11 +55,11 @@ class World:
         return response
 
     def check(self, id_, text, query="", **more):
-        """The answer about one document."""
+        """The answer for one document."""
         return self.ask("POST", f"/v1/check{query}", json={"id": id_, "text": text, **more}).json()
 
     def close(self):
-        """End the writer, and let another process have the folder."""
+        """End the writer and release the folder for another process."""
         self.writer.stop()
         self.keeper.log.close()
 

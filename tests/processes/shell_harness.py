@@ -1,4 +1,4 @@
-"""A shell of a worker without a process: a cluster in memory, a clock that ticks by itself, a stop that waits."""
+"""The shell of a worker without a process: a cluster in memory, a clock that advances itself, a stop that waits."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT = "a story of many words that two agencies print on one day with a word or 
 
 
 def settings_of(**changes) -> StreamSettings:
-    """Small settings of a deployment that begins at the beginning."""
+    """Small settings of a deployment that starts at the beginning of its topics."""
     given = {
         "window_seconds": 1e9, "lateness_seconds": 3_600.0, "bands_partitions": 2, "documents_partitions": 2,
         "start": "earliest", **changes,
@@ -32,14 +32,14 @@ def settings_of(**changes) -> StreamSettings:
 
 def cluster_of(settings: StreamSettings) -> MemoryCluster:
     """A broker with the topics of the settings."""
-    cluster = MemoryCluster(start_seconds=time.time() - 10)  # what is written now is live to the workers
+    cluster = MemoryCluster(start_seconds=time.time() - 10)  # workers see later records as live
     for plan in topic_plans(settings):
         cluster.create(plan.name, plan.partitions, plan.configs)
     return cluster
 
 
 class Until:
-    """A signal that comes when something is so; every nap is noted, and lets the cluster's time pass."""
+    """A stop signal that is set when a condition holds; it records every nap and advances the cluster's time."""
 
     def __init__(self, is_so, cluster: MemoryCluster | None = None) -> None:
         self._is_so, self._cluster, self._looks = is_so, cluster, 0
@@ -58,7 +58,7 @@ class Until:
 
 
 class Bench:
-    """A deployment in memory, with what its workers reported."""
+    """A deployment in memory, with the reports of its workers."""
 
     def __init__(self, **changes) -> None:
         self.settings = settings_of(**changes)
@@ -71,13 +71,13 @@ class Bench:
         self.stop: Until | None = None
 
     def add(self, *documents, **fields) -> None:
-        """Write documents, spread over the partitions; a text of several ids is the same one."""
+        """Write documents in turns to the two partitions."""
         for i, (id_, text) in enumerate(documents):
             value = json.dumps({"id": id_, "text": text, "timestamp": 1_600_000_000, **fields}).encode()
             self.cluster.append(self.names.topics.documents, i % 2, value, id_.encode())
 
     def run(self, role: str, is_so, connect=None, **changes):
-        """Run a worker until it is so; returns how it ended."""
+        """Run a worker until the condition holds; return how it ended."""
         self.stop = Until(is_so, self.cluster)
         ticks = itertools.count()
         outside = Outside(
@@ -88,11 +88,11 @@ class Bench:
         return Shell(ROLES[role], self.settings.model_copy(update=changes), outside).run()
 
     def sign(self, documents: int, **changes):
-        """Run a signer until it has signed so many."""
+        """Run a signer until it has signed this number of documents."""
         return self.run("sign", lambda: self.metrics["sign"].value("documents") >= documents, **changes)
 
     def match(self, pairs: int, **changes):
-        """Run a matcher until it has published so many."""
+        """Run a matcher until it has published this number of pairs."""
         return self.run("match", lambda: self.metrics["match"].value("pairs") >= pairs, **changes)
 
     def has_taken_all(self, role: str) -> bool:
@@ -104,6 +104,6 @@ class Bench:
         return all(p in offsets and offsets[p].offset > max(found, default=-1) for p, found in values.items())
 
     def pairs(self) -> list[tuple[str, str]]:
-        """What readers of candidates see, sorted."""
+        """The pairs that readers of candidates see, sorted."""
         values = [json.loads(record.value) for record in self.cluster.records(self.names.topics.candidates)]
         return sorted(tuple(sorted((value["older"], value["newer"]))) for value in values)

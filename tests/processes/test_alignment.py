@@ -1,4 +1,4 @@
-"""The alignment of signers: which records may be signed, from plain values."""
+"""The alignment of signers, tested on plain values: which records a signer may sign."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def record(partition: int, offset: int, timestamp_ms: int, size: int = 10) -> Re
 
 
 def own(*partitions: int, of: int | None = None, wait_seconds_max: float | None = None) -> Alignment:
-    """Lanes of these partitions, begun at offset 0; ``of``: how many partitions the topic has."""
+    """Lanes of these partitions, started at offset 0; ``of`` is the number of partitions of the topic."""
     alignment = Alignment(SPAN_MS, wait_seconds_max)
     alignment.partitions = frozenset(range(len(partitions) if of is None else of))
     for partition in partitions:
@@ -40,34 +40,34 @@ def own(*partitions: int, of: int | None = None, wait_seconds_max: float | None 
 
 
 def poll(alignment: Alignment, at: float, *records: Record, ends: dict[int, int], now_ms: int = NOW_MS) -> None:
-    """Records came, and the client stands behind them; ``ends`` are those of the logs."""
+    """Add records that a client has polled, and its new positions; ``ends`` are the ends of the logs."""
     alignment.add(records, now_ms, at)
     positions = {partition: lane.offset + len(lane.records) for partition, lane in alignment.lanes.items()}
     alignment.see(positions, ends, at)
 
 
 def taken(alignment: Alignment, at: float, records_max: int = ALL, now_ms: int = NOW_MS) -> list[tuple[int, int]]:
-    """Partition and offset of what may be signed."""
+    """Partition and offset of the records that may be signed."""
     step = alignment.take(records_max, ALL, now_ms, at)
     return [(one.partition, one.offset) for one in step.records]
 
 
 def claims(**given: Claim) -> dict[int, Committed]:
-    """``p1=Claim(...)``: what the owner of partition 1 has committed."""
+    """``p1=Claim(...)``: the commit of the owner of partition 1."""
     return {int(name[1:]): Committed(0, encode_claim(claim)) for name, claim in given.items()}
 
 
 def test_records_are_taken_in_order_of_time_whatever_partition_was_polled_first() -> None:
-    """The merge of the lanes, each in its own order."""
+    """The signer merges the lanes; each lane keeps its own order."""
     alignment = own(0, 1)
     poll(alignment, 0, *(record(0, i, OLD_MS + 1_000 * i) for i in range(3)), ends={0: 3, 1: 3})
-    assert taken(alignment, 0) == []  # partition 1 has a backlog of which nothing has come
+    assert taken(alignment, 0) == []  # partition 1 has a backlog, and none of it has been polled
     poll(alignment, 1, *(record(1, i, OLD_MS + 1_000 * i + 500) for i in range(3)), ends={0: 3, 1: 3})
     assert taken(alignment, 1) == [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2)]
 
 
 def test_nothing_runs_ahead_of_a_lane_that_has_run_dry() -> None:
-    """Up to the span behind its last record; its next one may be as early as that."""
+    """Other lanes stop at one span after its last record, because its next record may be that early."""
     alignment = own(0, 1)
     poll(alignment, 0, record(1, 0, OLD_MS), ends={0: 3, 1: 9})
     poll(alignment, 0, *(record(0, i, OLD_MS + i * SPAN_MS) for i in range(3)), ends={0: 3, 1: 9})
@@ -77,7 +77,7 @@ def test_nothing_runs_ahead_of_a_lane_that_has_run_dry() -> None:
 
 
 def test_a_lane_that_is_caught_up_holds_back_no_live_record() -> None:
-    """Whatever comes there is as new."""
+    """The next record of a lane without a backlog is live too."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, NOW_MS - 10), ends={0: 1, 1: 0})
     assert taken(alignment, 0) == [(0, 0)]
@@ -99,7 +99,7 @@ def test_an_old_record_waits_until_an_empty_lane_had_time_to_show_its_siblings()
 
 
 def test_a_backlog_waits_once_for_an_empty_lane_not_for_every_record() -> None:
-    """The end of the log tells what was there already."""
+    """The end of the log shows which records already existed."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), ends={0: 3, 1: 0})
     poll(alignment, SETTLE_SECONDS, *(record(0, i, OLD_MS + i * 9_000_000) for i in (1, 2)), ends={0: 3, 1: 0})
@@ -108,7 +108,7 @@ def test_a_backlog_waits_once_for_an_empty_lane_not_for_every_record() -> None:
 
 @pytest.mark.parametrize("timestamp_ms", [-1, NOW_MS + 1, NOW_MS + 10**12])
 def test_a_record_without_a_time_or_from_the_future_inherits_the_time_before_it(timestamp_ms: int) -> None:
-    """It neither pauses its partition nor moves its clock."""
+    """Such a record neither pauses its partition nor moves its clock."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, timestamp_ms), record(0, 2, OLD_MS + 2), ends={0: 3, 1: 2})
     poll(alignment, 0, record(1, 0, OLD_MS + 1), record(1, 1, OLD_MS + 3), ends={0: 3, 1: 2})
@@ -116,7 +116,7 @@ def test_a_record_without_a_time_or_from_the_future_inherits_the_time_before_it(
 
 
 def test_a_record_of_1970_does_not_set_the_clock_back() -> None:
-    """The clock is a running maximum, so the others need not wait for decades."""
+    """The clock is a running maximum, so other partitions need not wait for decades."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, 0), ends={0: 9, 1: 1})
     poll(alignment, 0, record(1, 0, OLD_MS + SPAN_MS), ends={0: 9, 1: 1})
@@ -124,7 +124,7 @@ def test_a_record_of_1970_does_not_set_the_clock_back() -> None:
 
 
 def test_a_step_ends_at_its_records_and_at_its_bytes() -> None:
-    """With the record that reaches the bytes; the next step goes on behind it."""
+    """The record that reaches the limit of bytes ends the step; the next step starts after it."""
     alignment = own(0)
     poll(alignment, 0, *(record(0, i, OLD_MS, size=100) for i in range(6)), ends={0: 6})
     assert taken(alignment, 0, records_max=2) == [(0, 0), (0, 1)]
@@ -133,7 +133,7 @@ def test_a_step_ends_at_its_records_and_at_its_bytes() -> None:
 
 
 def test_what_is_put_back_is_taken_again() -> None:
-    """In the same order, and the claims are those before it."""
+    """The records come in the same order, with the claims before them."""
     alignment = own(0, 1)
     poll(alignment, 0, *(record(i % 2, i // 2, OLD_MS + i) for i in range(8)), ends={0: 4, 1: 4})
     alignment.take(3, ALL, NOW_MS, 0)
@@ -146,7 +146,7 @@ def test_what_is_put_back_is_taken_again() -> None:
 
 
 def test_a_partition_that_is_dropped_takes_its_records_with_it() -> None:
-    """Its next owner begins at the committed offset."""
+    """The next owner starts at the committed offset."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), record(1, 0, OLD_MS + 1), ends={0: 1, 1: 1})
     alignment.drop([0])
@@ -155,7 +155,7 @@ def test_a_partition_that_is_dropped_takes_its_records_with_it() -> None:
 
 
 def test_claims_say_what_stands_after_the_step() -> None:
-    """The clock is that of the next record, or of the last; caught up is who has none left."""
+    """The clock is the time of the next record, or of the last one; a lane without records left is caught up."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, OLD_MS + 5), record(1, 0, OLD_MS + 1), ends={0: 2, 1: 1})
     alignment.take(2, ALL, NOW_MS, 0)
@@ -169,23 +169,23 @@ def test_claims_say_what_stands_after_the_step() -> None:
     "text", ["", "no claim", "[]", "{}", '{"clock_ms": "x", "caught_up": true, "stamp": 1}', "null", "\u6f22"]
 )
 def test_other_metadata_is_no_claim(text: str) -> None:
-    """As an older version, or other hands, may have left it."""
+    """An older version or another program may have written it."""
     assert decode_claim(text) == Claim()
 
 
 def test_a_clock_outlives_its_signer() -> None:
-    """The next owner begins with the clock that was committed, before its first record has come."""
+    """The next owner starts with the committed clock, before its first record arrives."""
     alignment = own(0, of=2)
     alignment.start(1, Committed(5, encode_claim(Claim(OLD_MS, False, 1))), 0.0)
     poll(alignment, 0, record(0, 0, OLD_MS + SPAN_MS), record(0, 1, OLD_MS + SPAN_MS + 1), ends={0: 2, 1: 9})
     assert taken(alignment, 0) == [(0, 0)]
 
 
-# Others.
+# Claims of other signers.
 
 
 def test_nothing_is_signed_before_the_first_view_of_the_others() -> None:
-    """Nor before the partitions of the topic are known."""
+    """A signer also waits until it knows the partitions of the topic."""
     alignment = own(0, of=2)
     poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
     assert taken(alignment, 0) == []
@@ -194,7 +194,7 @@ def test_nothing_is_signed_before_the_first_view_of_the_others() -> None:
 
 
 def test_a_partition_without_a_claim_holds_back_everything() -> None:
-    """Its owner commits one as soon as it has started it."""
+    """Its owner commits a claim as soon as it has started the partition."""
     alignment = own(0, of=2)
     poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
     for at in (1, 2, 30):
@@ -203,7 +203,7 @@ def test_a_partition_without_a_claim_holds_back_everything() -> None:
 
 
 def test_the_horizon_is_the_slowest_clock_and_the_span() -> None:
-    """To the millisecond; it moves with the claims of the slowest."""
+    """The horizon is exact to the millisecond and moves with the slowest claim."""
     alignment = own(0, of=3)
     poll(alignment, 0, *(record(0, i, OLD_MS + SPAN_MS + i) for i in range(3)), ends={0: 3})
     alignment.look(claims(p1=Claim(OLD_MS, False, 1), p2=Claim(NOW_MS, False, 1)), 0)
@@ -216,7 +216,7 @@ def test_the_horizon_is_the_slowest_clock_and_the_span() -> None:
 
 
 def test_a_claim_from_before_an_outage_counts_for_nothing() -> None:
-    """It says caught up, but no signer renews it: the clock counts."""
+    """The claim says caught up, but no signer renews it, so only its clock counts."""
     alignment = own(0, of=2)
     poll(alignment, 0, record(0, 0, NOW_MS), ends={0: 1})
     for at in range(10):
@@ -225,7 +225,7 @@ def test_a_claim_from_before_an_outage_counts_for_nothing() -> None:
 
 
 def test_a_claim_that_is_renewed_counts_for_a_while() -> None:
-    """For live records once, and until the owner has been silent for too long."""
+    """The claim frees live records until its owner has been silent for too long."""
     alignment = own(0, of=2)
     alignment.look(claims(p1=Claim(OLD_MS, True, 1)), 0)
     alignment.look(claims(p1=Claim(OLD_MS, True, 2)), RENEW_SECONDS)
@@ -237,7 +237,7 @@ def test_a_claim_that_is_renewed_counts_for_a_while() -> None:
 
 
 def test_an_old_record_passes_a_claim_made_after_it_was_in_the_log() -> None:
-    """Claim 3 was made after claim 2 was visible, and the read before that one was after the record had settled."""
+    """Claim 3 was made after claim 2 was visible; the signer read claim 2 after the record had settled."""
     alignment = own(0, of=2)
     poll(alignment, 0, record(0, 0, OLD_MS + 2 * SPAN_MS), ends={0: 1})
     for at, stamp in ((0, 1), (SETTLE_SECONDS, 1), (2, 2)):
@@ -249,7 +249,7 @@ def test_an_old_record_passes_a_claim_made_after_it_was_in_the_log() -> None:
 
 
 def test_a_partition_that_moves_away_has_to_renew_its_claim_first() -> None:
-    """What this signer committed of it itself proves nothing of its next owner."""
+    """This signer's own commit for the partition proves nothing about the next owner."""
     alignment = own(0, 1)
     alignment.drop([1])
     alignment.look(claims(p1=Claim(OLD_MS, True, 5)), 0)
@@ -260,7 +260,7 @@ def test_a_partition_that_moves_away_has_to_renew_its_claim_first() -> None:
 
 
 def test_after_the_longest_wait_the_others_go_on_and_that_is_counted() -> None:
-    """The partition holds back again as soon as it advances."""
+    """The slow partition holds back the others again as soon as it advances."""
     alignment = own(0, of=2, wait_seconds_max=60)
     alignment.look(claims(p1=Claim(OLD_MS, False, 1)), 0)
     records = [record(0, i, OLD_MS + SPAN_MS * (i + 1)) for i in range(4)]
@@ -276,7 +276,7 @@ def test_after_the_longest_wait_the_others_go_on_and_that_is_counted() -> None:
 
 
 def test_how_far_partitions_are_behind_is_reported_for_those_with_a_backlog() -> None:
-    """In seconds, from the next record; nothing for those that are caught up."""
+    """The lag is in seconds, from the next record; caught-up partitions report none."""
     alignment = own(0, 1, 2)
     poll(alignment, 0, record(0, 0, NOW_MS - 9_000), ends={0: 1, 1: 0, 2: 4})
     assert alignment.behind_seconds(NOW_MS) == {0: 9.0, 1: 0.0, 2: 0.0}
@@ -284,9 +284,9 @@ def test_how_far_partitions_are_behind_is_reported_for_those_with_a_backlog() ->
 
 @given(st.integers(0, 2**32))
 def test_whatever_is_polled_when_signed_records_are_aligned(seed: int) -> None:
-    """No record is signed more than a span after one that comes later, and each partition keeps its order.
+    """No record is signed more than a span after a later-signed record, and each partition keeps its order.
 
-    Two signers share partitions with backlogs of any shape, poll what they like, and see each other's claims late.
+    Two signers share partitions with backlogs of any shape, poll in any order, and see each other's claims late.
     """
     chance = random.Random(seed)
     count = chance.randint(1, 4)

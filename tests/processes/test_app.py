@@ -1,4 +1,4 @@
-"""The command line: help, exit codes, one sentence for what cannot be."""
+"""The command line: help, exit codes, and one sentence for each impossible request."""
 
 import re
 import subprocess
@@ -35,7 +35,7 @@ def test_every_command_and_every_option_has_its_help(name):
     ("name", "models"), [("run", (Config, Options)), ("probe", (Config, Options)), ("tune", (Config,))]
 )
 def test_every_field_is_an_option_of_the_same_name(name, models):
-    """With the field's own description; a switch can be put off too."""
+    """The option shows the field's own description; a switch also has a negative form."""
     options = {option: param for param in params(name) for option in param.opts}
     for model in models:
         for field, info in model.model_fields.items():
@@ -45,15 +45,15 @@ def test_every_field_is_an_option_of_the_same_name(name, models):
                 assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
 
 
-def test_the_rows_of_the_command_line_are_those_of_the_models():
-    """Run ``python -m workers.cli.setting_rows`` when a setting has changed."""
+def test_the_command_line_has_the_rows_of_the_models():
+    """Run ``python -m workers.cli.setting_rows`` after a change of settings."""
     written = (ROOT / "workers" / "cli" / "setting_rows.json").read_text(encoding="utf-8")
     assert written == setting_rows.written(setting_rows.made_rows())
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_80_columns_and_cuts_no_name(name):
-    """By default it shows some thirty options at most, and says how many more there are."""
+    """By default help shows at most some thirty options, and the number of the other options."""
     command, names = COMMANDS[name], []
     for meta in ({}, {"neardup.help_all": True}):
         context = command.make_context(name, [], resilient_parsing=True, terminal_width=80)
@@ -69,7 +69,7 @@ def test_help_fits_80_columns_and_cuts_no_name(name):
 
 
 def test_the_default_help_of_run_shows_twenty_settings():
-    """Those of ``COMMON`` that it has; the scheme is the first."""
+    """Help shows the settings of ``COMMON`` that run has, the scheme first."""
     shown = [param.name for param in params("run") if param.name in options.COMMON]
     assert len(shown) == 20
     assert shown[0] == "scheme"
@@ -87,7 +87,7 @@ def test_no_option_stands_twice():
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["run", "--help-all"], ["up", "--help"]])
 def test_help_loads_neither_compiler_nor_library(arguments):
-    """A person who asks for help does not wait for a compiler."""
+    """Help does not wait for a compiler."""
     code = (
         "import sys; from workers.cli.app import main\n"
         "main(); sys.stderr.write(str('numba' in sys.modules or 'stream' in sys.modules))"
@@ -104,7 +104,7 @@ def test_help_loads_neither_compiler_nor_library(arguments):
 
 
 def test_the_help_shows_commands_and_exit_codes(neardup):
-    """All of them."""
+    """The help lists all commands and all exit codes."""
     shown = " ".join(neardup("--help").stdout.decode().split())
     for name in COMMANDS:
         assert name in shown
@@ -113,7 +113,7 @@ def test_the_help_shows_commands_and_exit_codes(neardup):
 
 
 def test_every_exit_code_has_a_meaning():
-    """And only those."""
+    """The list contains no other code."""
     assert list(MEANINGS) == list(Exit)
 
 
@@ -133,8 +133,8 @@ def test_every_exit_code_has_a_meaning():
         (["tune", "--plot", "no/x.svg"], Exit.OUTPUT, "cannot write the picture to no/x.svg: No such file"),
     ],
 )
-def test_what_cannot_be_ends_at_once_with_one_sentence(neardup, arguments, code, sentence):
-    """Nothing is written, and nothing read."""
+def test_an_impossible_request_ends_at_once_with_one_sentence(neardup, arguments, code, sentence):
+    """The command reads and writes nothing."""
     done = neardup(*arguments)
     assert (done.returncode, done.stdout) == (code, b"")
     assert done.stderr.startswith(b"neardup: ")
@@ -142,6 +142,6 @@ def test_what_cannot_be_ends_at_once_with_one_sentence(neardup, arguments, code,
     assert done.stderr.count(b"\n") == 1
 
 
-def test_the_version_is_that_of_the_distribution(neardup):
-    """A number that the package names as well."""
+def test_the_version_is_the_version_of_the_distribution(neardup):
+    """The package has the same version number."""
     assert neardup("--version").stdout.startswith(b"neardup 0.")

@@ -1,4 +1,4 @@
-"""``neardup batch`` against the stream: the same pairs over a corpus at rest, in bounded memory, and windows kept."""
+"""``neardup batch`` finds the pairs of the stream in a corpus at rest, in bounded memory, and saves windows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ TEXT = f"{WORDS}; " * 5
 
 
 def batched(folder, settings, documents, *, keep=None, **options):
-    """What a corpus of these documents gives: its counts, its pairs."""
+    """The counts and pairs that batch finds in these documents."""
     folder.mkdir(exist_ok=True)
     signer = Signer(settings)
     with Corpus(folder, settings, **options) as corpus:
@@ -49,26 +49,26 @@ def batched(folder, settings, documents, *, keep=None, **options):
 
 
 def streamed(settings, documents, **options):
-    """What the stream gives: its counts, its pairs."""
+    """The counts and pairs that the stream finds."""
     stream = Deduplicator(settings, **options)
     found = stream.process(documents)
     return stream.counts(), found
 
 
 def settings_of(name, **more):
-    """The settings of a case, in which no bucket is cut and nothing comes too late."""
+    """The settings of a case; no bucket is truncated and no document is late."""
     return Settings(
         **{**CASES[name].settings, "bucket_candidates_max": 2**20, "lateness_seconds": 1e6, "sign_threads": 2, **more}
     )
 
 
 def without_some_times(documents):
-    """The first documents, and some later ones, have no time."""
+    """The documents; the first ones and some later ones have no time."""
     return [x._replace(timestamp=None) if n < 40 or n % 7 == 0 else x for n, x in enumerate(documents)]
 
 
 def lines(documents):
-    """Texts as JSON Lines, with a time where they have one."""
+    """Texts as JSON Lines, with their time if they have one."""
     rows = [{"id": x.id, "text": x.text, "timestamp": x.timestamp} for x in documents]
     kept = [{name: value for name, value in row.items() if value is not None} for row in rows]
     return b"".join(json.dumps(row).encode() + b"\n" for row in kept)
@@ -77,7 +77,7 @@ def lines(documents):
 @pytest.mark.parametrize("window", [None, 40.0])
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_corpus_gives_what_the_stream_gives(name, window, tmp_path, monkeypatch):
-    """Pairs with their order, similarities and buckets, and candidates, with copies, versions, times in disorder."""
+    """Pairs agree in order, similarity and buckets, for copies, versions and disordered times; candidates agree too."""
     monkeypatch.setattr(batch, "_ARRIVALS", 16)
     monkeypatch.setattr(batch, "_ROWS", 50)
     settings = settings_of(name, window_seconds=window)
@@ -93,7 +93,7 @@ def test_a_corpus_gives_what_the_stream_gives(name, window, tmp_path, monkeypatc
 
 
 def test_the_pairs_come_in_order_of_arrival(tmp_path):
-    """Of the newer documents, as a run writes them."""
+    """The newer documents decide the order, as in a run."""
     settings = settings_of("one_permutation chars")
     documents = CASES["one_permutation chars"].stream(random.Random(3), 300)
     _, wanted = streamed(settings, documents)
@@ -102,7 +102,7 @@ def test_the_pairs_come_in_order_of_arrival(tmp_path):
 
 
 def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_counted(tmp_path):
-    """Sixty records with one phone number, at most 5 candidates from a bucket: each meets the 5 before it."""
+    """Sixty records share one phone number; with at most 5 candidates each record is compared with the 5 before it."""
     settings = Settings(scheme="records", record_keys=("phone",), threshold=0.05, bucket_candidates_max=5)
     documents = [Document(f"{n:03}", fields={"name": f"ann {n}", "phone": "1"}) for n in range(60)]
     counts, found = batched(tmp_path, settings, documents, candidates=True)
@@ -112,7 +112,7 @@ def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_c
 
 
 def test_the_predicate_of_payloads_is_that_of_the_table():
-    """In SQL and in the kernel, for random payloads on both sides of the bound."""
+    """SQL and the kernel agree for random payloads on both sides of the bound."""
 
     @kernel
     def kernel_admits(a, b, ratio):  # type: ignore[no-untyped-def]
@@ -133,7 +133,7 @@ def test_the_predicate_of_payloads_is_that_of_the_table():
 
 
 def test_the_command_writes_the_lines_that_run_writes(neardup, tmp_path):
-    """On JSON Lines with copies, versions and refused documents; both report the same refusals."""
+    """Both commands read copies, versions and refused documents, and report the same refusals."""
     documents = CASES["one_permutation chars"].stream(random.Random(9), 200, versions=0.1, jitter=0.0)
     (tmp_path / "in.jsonl").write_bytes(lines(documents) + b"not json\n")
     options = ["in.jsonl", "--summary-json", "summary.json", "--rejects", "bad", "--window-seconds", "60"]
@@ -163,7 +163,7 @@ def test_a_real_set_gives_what_the_stream_gives(tmp_path):
 
 
 def test_a_corpus_that_outgrows_the_memory_goes_to_disk_and_loses_nothing(tmp_path, monkeypatch):
-    """60,000 records in buckets of 60: with a database of 24 MB it works, and only because that may write to disk."""
+    """60,000 records in buckets of 60 need more than the database's 24 MB, so it must write to disk."""
     settings = Settings(scheme="records", record_keys=("phone",), sign_threads=1)
     documents = [Document(f"{n}", fields={"name": f"ann{n}", "phone": f"{n % 1000}"}) for n in range(60_000)]
     signed = Signer(settings).sign(documents).batch
@@ -190,7 +190,7 @@ def test_a_corpus_that_outgrows_the_memory_goes_to_disk_and_loses_nothing(tmp_pa
 @pytest.mark.parametrize("window", [None, 50.0])
 @pytest.mark.parametrize("name", ["one_permutation chars", "prefix chars", "records exact"])
 def test_a_run_that_begins_with_a_kept_window_goes_on_like_one_long_run(name, window, tmp_path):
-    """The second half gives the pairs that it gives after the first half."""
+    """After the first half, the second half gives the pairs of one long run."""
     settings = settings_of(name, window_seconds=window, lateness_seconds=30.0, window_documents=80)
     documents = without_some_times(CASES[name].stream(random.Random(4), 300, versions=0.1, jitter=30.0))
     signer, long_run, seeded = Signer(settings), Matcher(settings), Matcher(settings)
@@ -206,7 +206,7 @@ def test_a_run_that_begins_with_a_kept_window_goes_on_like_one_long_run(name, wi
 
 
 def test_the_window_of_documents_without_a_time_is_kept_as_it_is(tmp_path):
-    """The first time that the run after it sees is theirs too, as in one long run."""
+    """The documents get the first time of the next run, as in one long run."""
     settings = Settings(window_seconds=5.0)
     batched(tmp_path / "corpus", settings, [Document("a", TEXT)], keep=tmp_path / "window")
     seeded = Matcher(settings)
@@ -216,7 +216,7 @@ def test_the_window_of_documents_without_a_time_is_kept_as_it_is(tmp_path):
 
 
 def test_the_command_keeps_a_window_and_runs_from_it(neardup, tmp_path):
-    """Through the files, as a user would; and no window of another configuration, or of another kind, is taken."""
+    """The command uses files, as a user does, and refuses a window of another configuration or another kind."""
     (tmp_path / "old.jsonl").write_bytes(lines([Document("a", TEXT), Document("b", "something else entirely")]))
     (tmp_path / "new.jsonl").write_bytes(lines([Document("c", TEXT)]))
     assert neardup("batch", "old.jsonl", "--keep", "window", "-q", "--temporary", tmp_path).stdout == b""
@@ -234,7 +234,7 @@ def test_the_command_keeps_a_window_and_runs_from_it(neardup, tmp_path):
 
 @pytest.mark.parametrize("size", [3, 17, 100, -1])
 def test_a_window_that_is_cut_short_is_refused(size, tmp_path):
-    """Wherever it was cut, but between two messages."""
+    """The window is refused at every cut except between two messages."""
     settings = Settings()
     batched(tmp_path / "corpus", settings, [Document("a", TEXT)], keep=tmp_path / "window")
     (tmp_path / "cut").write_bytes((tmp_path / "window").read_bytes()[:size])
@@ -242,8 +242,8 @@ def test_a_window_that_is_cut_short_is_refused(size, tmp_path):
         fill(Matcher(settings), str(tmp_path / "cut"))
 
 
-def test_what_cannot_work_is_one_sentence_and_its_exit_code(neardup, tmp_path):
-    """A size that is none, a folder that is missing, a window that cannot be written, too little memory."""
+def test_an_impossible_request_gives_one_sentence_and_its_exit_code(neardup, tmp_path):
+    """An invalid size, a missing folder, an unwritable window, too little memory."""
     (tmp_path / "in.jsonl").write_bytes(lines([Document(f"d{n}", f"{TEXT} {n}") for n in range(100)]))
     for options, code in [
         (["--memory-max", "much"], Exit.USAGE),
@@ -258,7 +258,7 @@ def test_what_cannot_work_is_one_sentence_and_its_exit_code(neardup, tmp_path):
 
 
 def test_an_empty_corpus_has_no_pairs(neardup, tmp_path):
-    """And its window holds nothing."""
+    """The saved window is empty too."""
     (tmp_path / "in.jsonl").write_bytes(b"")
     done = neardup("batch", "in.jsonl", "-q", "--keep", "window")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
@@ -268,7 +268,7 @@ def test_an_empty_corpus_has_no_pairs(neardup, tmp_path):
 
 
 def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path):
-    """A signal while it reads: the exit code says so, and the folder is gone."""
+    """A signal during reading gives its exit code, and the temporary folder is gone."""
     process = start("batch", "-", "--temporary", str(tmp_path))
     process.stdin.write(lines([Document("a", TEXT), Document("b", TEXT)]))
     process.stdin.flush()

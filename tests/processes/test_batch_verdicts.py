@@ -1,4 +1,4 @@
-"""``neardup batch --verdicts``: the rule of verdicts at rest, in an order of preference."""
+"""``neardup batch --verdicts`` applies the rule of verdicts to a corpus at rest, in an order of preference."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def doc(id_, text=TEXT, **more):
 
 @pytest.fixture
 def decided(tmp_path, monkeypatch, capsysbinary):
-    """Run the command in this process; returns the verdicts, one for each document in order."""
+    """Run the command in this process; return the verdicts, one for each document in order."""
     monkeypatch.chdir(tmp_path)
 
     def run_batch(*paths, prefer=None, **settings):
@@ -41,7 +41,7 @@ def decided(tmp_path, monkeypatch, capsysbinary):
 
 
 def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
-    """Here the best copy comes last: by default the first is kept, else the longest, or the highest rank."""
+    """The best copy comes last here. By default the first is kept, else the longest, or the highest rank."""
     documents = [doc("a", rank=1), doc("b", TEXT + "!", rank=3), doc("c", TEXT + "?!", rank=2), doc("d", "alone")]
     (tmp_path / "in.jsonl").write_bytes(lines(*documents))
     expected = {None: "a", "first": "a", "longest": "c", "rank": "b"}
@@ -57,7 +57,7 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_in_order_of_arrival_the_verdicts_are_those_of_dedup(decided, tmp_path, name):
-    """For every kind of scheme, with copies and refused documents; every scheme by the same rule."""
+    """Every kind of scheme has the same rule, with copies and refused documents."""
     case = CASES[name]
     documents = case.stream(random.Random(5), 150)
     made = [{"id": d.id, "text": d.text, **brought(d)} for d in documents]
@@ -71,7 +71,7 @@ def test_in_order_of_arrival_the_verdicts_are_those_of_dedup(decided, tmp_path, 
 
 @pytest.mark.parametrize("prefer", ["first", "longest"])
 def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(decided, tmp_path, prefer, capsysbinary):
-    """In any order: with versions and copies, contents of the two are a pair that the batch writes, or equal."""
+    """In any order, with versions and copies, document and original are a written pair or have equal contents."""
     made = [d for d in CASES["prefix chars"].stream(random.Random(9), 300, versions=0.2) if d.text.strip(" \n\ud800")]
     timed = [{"id": d.id, "text": d.text, "timestamp": 60 * n} for n, d in enumerate(made)]
     (tmp_path / "in.jsonl").write_bytes(lines(*timed))
@@ -94,7 +94,7 @@ def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(de
 
 
 def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
-    """A field without numbers, a preference without verdicts, verdicts of candidates; no document is no failure."""
+    """A field without numbers, a preference without verdicts, verdicts of candidates; an empty input succeeds."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), {"id": 3}))
     with pytest.raises(Failure, match="--prefer rank: no document has a number there"):
         decided("in.jsonl", prefer="rank")

@@ -1,4 +1,4 @@
-"""``neardup calibrate``: the share of true pairs at a similarity, from a field that was not scored."""
+"""``neardup calibrate`` estimates the fraction of true pairs at a similarity from a field outside the score."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ def lines(path, rows):
 
 @pytest.fixture
 def customers(tmp_path):
-    """Records of days, and pairs of four similarities: true ones lie 10 days apart, others 45 on average."""
+    """Records of days, and pairs of four similarities; true pairs lie 10 days apart, others 45 on average."""
     rng = np.random.default_rng(3)
     documents, pairs = [], []
     for similarity, true in ((1.0, 1.0), (0.8, 0.9), (0.6, 0.5), (0.4, 0.0)):
@@ -32,7 +32,7 @@ def customers(tmp_path):
 
 
 def test_the_shares_of_the_mixture_are_found(customers):
-    """All, nine in ten, half, none: within the interval of each, with delays of 10 and 45 days."""
+    """Each interval contains the true fraction (1, .9, .5, 0), with delays of 10 and 45 days."""
     pairs, documents = customers
     found = calibrate(CalibrateOptions(pairs, [documents], "day", bins=5, random_mean=45, difference_max=90))
     assert found.matched.value == 10
@@ -40,14 +40,14 @@ def test_the_shares_of_the_mixture_are_found(customers):
     assert list(shares) == [0.4, 0.6, 0.8]
     assert shares[0.6].least <= 0.5 <= shares[0.6].most
     assert shares[0.4].least <= 0.0
-    assert shares[0.8].least <= 0.95 <= shares[0.8].most  # 0.8 and 1.0 stand in one bin
+    assert shares[0.8].least <= 0.95 <= shares[0.8].most  # 0.8 and 1.0 are in one bin
     assert [one.pairs for one in found.upwards] == [1600, 1200, 800]
     assert found.upwards[1].true_share == pytest.approx(0.8, abs=0.05)
     assert found.left_out == {}
 
 
 def test_the_difference_at_random_is_that_of_the_records(customers):
-    """Within the greatest one allowed: some 45 of 90 days."""
+    """Random pairs within the greatest allowed difference are some 45 of 90 days apart."""
     pairs, documents = customers
     found = calibrate(CalibrateOptions(pairs, [documents], "day", difference_max=90))
     assert found.random.value == pytest.approx(45, abs=1.5)
@@ -55,7 +55,7 @@ def test_the_difference_at_random_is_that_of_the_records(customers):
 
 
 def test_what_cannot_be_used_is_counted(tmp_path):
-    """Never silently left out."""
+    """The command reports every record that it cannot use."""
     documents = [
         {"id": "a", "year": "1999"}, {"id": "b", "year": 1999}, {"id": "c"}, {"id": 4, "year": 3},
         {"id": "d", "year": 1990},
@@ -79,7 +79,7 @@ def test_what_cannot_be_used_is_counted(tmp_path):
 
 
 def test_texts_and_dates_are_compared_by_their_kind(tmp_path):
-    """A text differs by 1 or 0, a date by days."""
+    """Texts differ by 1 or 0, dates by days."""
     documents = [
         {"id": "a", "state": "qld", "born": "1999-12-31"}, {"id": "b", "state": "qld", "born": "20000101"},
         {"id": "c", "state": "nsw", "born": "2001-01-01"},
@@ -105,7 +105,7 @@ def test_without_a_pair_that_is_surely_true_no_result_is_given(tmp_path):
 
 
 def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
-    """A missing file, or a damaged one."""
+    """The input is missing or damaged."""
     pairs, documents = customers
     with pytest.raises(Failure, match="No such file") as failure:
         calibrate(CalibrateOptions(str(tmp_path / "none"), [documents], "day"))
@@ -119,7 +119,7 @@ def test_inputs_that_cannot_be_read_end_the_command(tmp_path, customers):
 
 
 def test_the_command_prints_a_table_and_json(neardup, customers):
-    """The same shares, pairs from standard input, compressed documents."""
+    """Table and JSON have the same fractions, from standard input and compressed documents too."""
     pairs, documents = customers
     packed = Path(documents + ".gz")
     packed.write_bytes(gzip.compress(Path(documents).read_bytes()))

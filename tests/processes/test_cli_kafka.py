@@ -35,7 +35,7 @@ from workers.transport.memory.transport import MemoryTransport
 GROUP = get_command(app)
 NUMBERS = itertools.count()
 WORKERS = ("sign", "match", "link", "filter", "up")
-# The program, with half a second for the first connection.
+# Runs the program with half a second for the first connection.
 IMPATIENT = """
 import functools
 from workers.transport.kafka import connect
@@ -47,14 +47,14 @@ main()
 
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch, tmp_path):
-    """No settings from outside of the tests."""
+    """Remove the settings of the environment."""
     for name in [name for name in os.environ if name.upper().startswith("NEARDUP_")]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
 
 
 def options_of(*names):
-    """The options of a command, by what one types."""
+    """The options of a command, as a user types them."""
     command = GROUP
     for name in names:
         command = command.commands[name]
@@ -73,7 +73,7 @@ def options_of(*names):
     ],
 )
 def test_every_setting_is_an_option_with_its_help(names, models):
-    """The same words as the field's."""
+    """The option shows the field's description."""
     options = options_of(*names)
     assert all(getattr(param, "help", None) for param in options.values() if param.param_type_name == "option")
     for model in models:
@@ -84,7 +84,7 @@ def test_every_setting_is_an_option_with_its_help(names, models):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("command", WORKERS)
 def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
-    """The signals are taken over before anything that takes time is imported."""
+    """The command installs its signal handlers before it imports slow modules."""
     (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
     environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
     with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
@@ -94,20 +94,20 @@ def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, num
 
 
 def test_no_secret_is_an_option():
-    """Command lines can be read by others."""
+    """Other users of the machine can read command lines."""
     for name in WORKERS:
         assert not {"--sasl-password", "--ssl-password"} & options_of(name).keys()
 
 
 @pytest.mark.parametrize("name", WORKERS)
 def test_the_help_of_workers_says_their_names(name):
-    """Which must not be shared by two."""
+    """Two workers must not share a name."""
     assert "{topic-prefix}{group}-" in GROUP.commands[name].help
 
 
 @pytest.mark.parametrize("arguments", [*([name] for name in WORKERS), ["topics", "create"], ["topics", "describe"]])
 def test_workers_need_a_window(neardup, arguments):
-    """One sentence, before anything is connected; what keeps running says it as a line of its log."""
+    """A command prints one sentence before it connects; a long-running worker logs the sentence as a line."""
     done = neardup(*arguments)
     before = "neardup:" if "topics" in arguments else r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} CRITICAL"
     assert done.returncode == Exit.USAGE
@@ -116,7 +116,7 @@ def test_workers_need_a_window(neardup, arguments):
 
 
 def test_a_command_that_does_not_wait_says_that_no_broker_answers():
-    """It ends with the exit code for brokers. Here it waits for a connection a twentieth of the usual time."""
+    """It exits with the code for brokers. The test waits a twentieth of the usual time for a connection."""
     done = subprocess.run(
         [sys.executable, "-c", IMPATIENT, "tail", "--bootstrap-servers", "127.0.0.1:1"],
         env=clean_environment(),
@@ -127,8 +127,8 @@ def test_a_command_that_does_not_wait_says_that_no_broker_answers():
     assert b"see whether the broker is up" in done.stderr
 
 
-def test_settings_of_other_commands_may_stand_in_the_shared_places(monkeypatch, tmp_path):
-    """One file for all; what is no command's setting is refused all the same."""
+def test_shared_places_may_have_settings_of_other_commands(monkeypatch, tmp_path):
+    """All commands share one file; a setting of no command is refused."""
     from workers.settings.load import load
 
     (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
@@ -142,7 +142,7 @@ def test_settings_of_other_commands_may_stand_in_the_shared_places(monkeypatch, 
 
 
 def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(monkeypatch, tmp_path):
-    """Not in the settings' own text, not in the transport's."""
+    """Neither the settings' nor the transport's text shows them."""
     (tmp_path / "password").write_text("from the file\n")
     monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hunter2")
     settings = load_stream({"window_seconds": 9.0, "ssl_password_file": "password", "sasl_username": "me"})
@@ -154,7 +154,7 @@ def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(monkeypat
 
 
 def test_secrets_are_refused_in_the_settings_file_and_in_two_places(monkeypatch, tmp_path):
-    """With where they belong."""
+    """The message names the right place."""
     (tmp_path / "neardup.toml").write_text('sasl_password = "hunter2"\n')
     with pytest.raises(ConfigError, match="NEARDUP_SASL_PASSWORD in the environment, or name a file") as error:
         load_stream({"window_seconds": 9.0})
@@ -171,20 +171,20 @@ def test_secrets_are_refused_in_the_settings_file_and_in_two_places(monkeypatch,
 @pytest.mark.parametrize("seconds", [3.0, 15.0, 900.0])
 @pytest.mark.parametrize("session", [1.0, 10.0, 300.0])
 def test_every_timeout_that_is_allowed_can_work(seconds, session):
-    """The waits that follow nest: the transport refuses those that do not."""
+    """Longer waits enclose shorter ones; the transport refuses other settings."""
     found = kafka_settings(settings_of(transaction_timeout_seconds=seconds, session_timeout_seconds=session))
     assert found.transaction_timeout_seconds == seconds
     assert found.flush_timeout_seconds < seconds
 
 
-def test_where_a_group_begins_is_one_of_two_words():
-    """No third."""
+def test_the_start_of_a_group_is_one_of_two_words():
+    """Any other word is refused."""
     with pytest.raises(ConfigError, match="start='beginning': must be one of earliest, latest"):
         StreamSettings(start="beginning")
 
 
-def test_topics_as_they_are_made_are_safe():
-    """By their own rules."""
+def test_new_topics_have_safe_settings():
+    """New topics pass the check of their settings."""
     settings = settings_of(bands_retention_seconds=10**9 - 1, window_seconds=100.0)
     assert judge_wanted(settings) == []
     assert judge_wanted(settings_of()) == []
@@ -203,7 +203,7 @@ def test_topics_as_they_are_made_are_safe():
     ],
 )
 def test_settings_that_lose_live_state_are_found(key, value, problem):
-    """With what they would do."""
+    """The message names their effect."""
     plan = topic_plans(settings_of())[2]
     findings = judge(plan, plan.partitions, {**plan.configs, key: value})
     assert [finding.key for finding in findings if finding.problem] == [key]
@@ -211,7 +211,7 @@ def test_settings_that_lose_live_state_are_found(key, value, problem):
 
 
 def test_bands_must_be_kept_for_window_lateness_and_margin():
-    """To the millisecond."""
+    """The limit is exact to the millisecond."""
     settings = settings_of(window_seconds=100.0, lateness_seconds=20.0, retention_margin_seconds=3)
     assert bands_milliseconds_min(settings) == 123_000
     plan = topic_plans(settings)[2]
@@ -221,14 +221,14 @@ def test_bands_must_be_kept_for_window_lateness_and_margin():
 
 
 def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
-    """Of bands; the other topics may have any."""
+    """The rule applies to bands; other topics may have any number."""
     documents, _, bands, _ = topic_plans(settings_of())
     assert judge(bands, 3, {})[0].problem
     assert not judge(documents, 3, {})[0].problem
 
 
 def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
-    """Each that matters is reported as unknown; nothing is refused for it."""
+    """Each relevant hidden setting is reported as unknown and causes no refusal."""
 
     class Admin:
         def nodes(self):
@@ -246,28 +246,28 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
 
 
 def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
-    """No broker is asked."""
+    """The command asks no broker."""
     done = neardup("topics", "create", "--window-seconds", "1e6", "--bands-retention-seconds", "3600")
     assert done.returncode == Exit.USAGE
     assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
 
 
 class Wakeful(Stop):
-    """Naps take no time."""
+    """A stop signal whose naps take no time."""
 
     def sleep(self, seconds):
         pass
 
 
 def loader_of(bench, **changes):
-    """A loader on the bench's cluster, with what it reports."""
+    """A loader on the bench's cluster, with its reports."""
     settings = bench.settings.model_copy(update=changes)
     session = Session(settings, SessionOptions([], quiet=True), stop=Wakeful())
     return Loader(MemoryTransport(bench.cluster), settings, session), session.report
 
 
 def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path):
-    """And the signers read both."""
+    """Signers read both forms."""
     (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT, "x": 1}) + "\n\nnot json\n")
     (tmp_path / "file.txt").write_text(TEXT)
     bench = Bench()
@@ -282,8 +282,8 @@ def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path)
     assert bench.pairs() == [("a", "file.txt")]
 
 
-def test_what_is_loaded_has_the_time_of_its_document_or_now(tmp_path):
-    """By which signers align an archive; and what Kafka would delete before it is read is refused."""
+def test_a_loaded_document_has_its_own_time_or_now(tmp_path):
+    """Signers align an archive by this time; load refuses documents that Kafka would delete before they are read."""
     now, week = time.time(), 7 * 86_400
     seconds = {"archived": now - week + 3_600, "gone": now - week - 3_600, "ahead": now + 9e6, "none": None}
     lines = [{"id": name, "text": TEXT, **({} if at is None else {"timestamp": at})} for name, at in seconds.items()]
@@ -298,7 +298,7 @@ def test_what_is_loaded_has_the_time_of_its_document_or_now(tmp_path):
 
 
 def test_several_partitions_of_documents_need_a_lateness_that_aligns_them():
-    """One needs none; more are refused with the reason and the remedy."""
+    """One partition needs no lateness; for more, the refusal gives reason and remedy."""
     for lateness, partitions, is_safe in ((0.0, 1, True), (59.0, 2, False), (60.0, 2, True)):
         plan = topic_plans(settings_of(lateness_seconds=lateness))[0]
         problem = judge(plan, partitions, {})[0].problem
@@ -307,14 +307,14 @@ def test_several_partitions_of_documents_need_a_lateness_that_aligns_them():
 
 
 def test_documents_keep_the_times_of_their_producers():
-    """With the broker's, a backlog that is loaded would have one time."""
+    """With the broker's times, all documents of a loaded backlog would have one time."""
     plan = topic_plans(settings_of())[0]
     findings = judge(plan, 2, {**plan.configs, "message.timestamp.type": "LogAppendTime"})
     assert ["align partitions" in finding.problem for finding in findings if finding.problem] == [True]
 
 
 def test_load_refuses_what_no_message_can_hold(tmp_path):
-    """The rest goes on."""
+    """Load sends the other documents."""
     lines = [{"id": "big", "text": "x" * 1_100_000}, {"id": "\ud800", "text": "y"}, {"id": "small", "text": "z"}]
     (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)))
     bench = Bench()
@@ -326,7 +326,7 @@ def test_load_refuses_what_no_message_can_hold(tmp_path):
 
 
 def test_load_sends_again_what_is_known_to_have_failed_and_ends_when_the_outcome_is_unknown(tmp_path):
-    """Nothing is there twice, nothing is passed over in silence."""
+    """No document is sent twice, and none is skipped silently."""
     (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT}))
     bench = Bench()
     loader, report = loader_of(bench)
@@ -340,7 +340,7 @@ def test_load_sends_again_what_is_known_to_have_failed_and_ends_when_the_outcome
 
 
 def tailed_lines(bench, start, **options):
-    """What tail prints until it has nothing more to say."""
+    """The lines that tail prints until it is idle."""
     transport, output = MemoryTransport(bench.cluster), io.BytesIO()
     looks = iter([False] * 20 + [True])
     topic = bench.names.topics.candidates
@@ -350,12 +350,12 @@ def tailed_lines(bench, start, **options):
 
 
 def tailed(bench, start, **options):
-    """The same, parsed."""
+    """The printed lines, parsed."""
     return [json.loads(line) for line in tailed_lines(bench, start, **options)]
 
 
 def test_tail_prints_what_is_committed_from_the_requested_start():
-    """From the beginning, or what comes; as many as asked for."""
+    """From the beginning, or from now on; at most the requested number."""
     bench = Bench()
     bench.add(("a", TEXT), ("b", TEXT), ("c", TEXT))
     bench.sign(3)
@@ -366,7 +366,7 @@ def test_tail_prints_what_is_committed_from_the_requested_start():
 
 
 def test_tail_prints_removals_only_when_asked_to():
-    """A notice is no pair."""
+    """A removal notice is not a pair."""
     bench = Bench()
     bench.add(("a", TEXT), ("b", TEXT))
     bench.sign(2)
@@ -380,7 +380,7 @@ def test_tail_prints_removals_only_when_asked_to():
 
 
 def test_tail_prints_nothing_that_a_terminal_obeys():
-    """An id may hold anything; its controls and marks of direction come as escapes, and read back they are the same."""
+    """An id may contain anything. Tail escapes controls and direction marks; parsers read the same id back."""
     bench = Bench()
     id_ = "\x9b2J\u202egpj.exe\x7f"
     bench.add((id_, TEXT), ("b", TEXT))
@@ -392,7 +392,7 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 
 def test_the_command_under_test_is_the_one_that_up_starts():
-    """By the same interpreter."""
+    """Both use the same interpreter."""
     from workers.service.supervisor import child_specs
 
     assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

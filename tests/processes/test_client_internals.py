@@ -1,4 +1,4 @@
-"""The private names of kafka-python: where they are used, and what a client without them is answered."""
+"""The private names of kafka-python: where the program uses them, and how it refuses a client without them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def private(name: str) -> bool:
 
 
 def client_modules(module: ast.Module) -> set[str]:
-    """The modules of the client that are imported."""
+    """The imported modules of the client."""
     found: set[str] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.Import):
@@ -45,7 +45,7 @@ def client_modules(module: ast.Module) -> set[str]:
 
 
 def foreign_attributes(module: ast.Module) -> Iterator[tuple[int, str]]:
-    """Line and name of private attributes of objects other than ``self``, and of those that a subclass inherits."""
+    """Line and name of private attributes of objects other than ``self``, and of inherited private attributes."""
     own = {
         node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
     } | {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
@@ -65,7 +65,7 @@ def parsed(path: Path) -> ast.Module:
 
 @pytest.mark.parametrize("path", [path for path in USERS if INTERNALS not in path.parents], ids=lambda path: path.name)
 def test_only_one_package_looks_inside_the_client(path: Path) -> None:
-    """No other module imports what the client does not publish, or uses a private attribute of one of its objects."""
+    """No other module imports a private module of the client, or uses a private attribute of its objects."""
     module = parsed(path)
     modules = client_modules(module)
     assert modules <= PUBLIC_MODULES, f"{path}: ask workers.transport.kafka.client_internals for it"
@@ -74,10 +74,10 @@ def test_only_one_package_looks_inside_the_client(path: Path) -> None:
 
 
 def test_the_check_lists_every_private_name_that_is_used() -> None:
-    """And no other: the list is what has to be looked at before the version of the client moves."""
+    """The list has no other name; check each name before an upgrade of the client."""
     used = {name for path in INTERNALS.glob("*.py") for _, name in foreign_attributes(parsed(path))}
     listed = {row.partition("(")[0] for rows in NEEDED.values() for row in rows}
-    # Overridden in a subclass, or set there for the client: listed, and defined instead of used.
+    # A subclass overrides these names, or sets them for the client: they are listed and defined, not used.
     overridden = {"_build_transport", "_next_inline_exception", "_unpack_records"}
     assert used | overridden == {name for name in listed if private(name)}
 
@@ -92,7 +92,7 @@ def test_every_function_of_the_package_says_where_the_client_does_it() -> None:
 
 
 def test_the_installed_client_is_the_tested_one() -> None:
-    """The pin, the tested version and what is installed are one; its names are all there."""
+    """Pinned, tested and installed version are equal, and all listed names exist."""
     dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
     assert f"kafka-python=={TESTED_VERSION}" in dependencies
     assert importlib.metadata.version("kafka-python") == TESTED_VERSION
@@ -115,7 +115,7 @@ def test_the_installed_client_is_the_tested_one() -> None:
     ids=["a name is missing", "a call needs more", "an attribute is not set"],
 )
 def test_another_client_is_refused_in_one_sentence(change, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It says what differs and which version to install."""
+    """The sentence names the difference and the version to install."""
     change(monkeypatch)
     with pytest.raises(ConfigError) as refused:
         check_client()
@@ -125,7 +125,7 @@ def test_another_client_is_refused_in_one_sentence(change, said: str, monkeypatc
 
 @pytest.mark.parametrize("is_fast", [True, False])
 def test_one_connection_reads_otherwise_and_its_class_does_not(is_fast: bool) -> None:
-    """Other users of the client in the same process keep theirs."""
+    """Other users of the client in the same process are unaffected."""
     of_classes = [kind.__dict__["_sock_recv"] for kind in (KafkaTCPTransport, KafkaSSLTransport)]
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()
@@ -140,7 +140,7 @@ def test_one_connection_reads_otherwise_and_its_class_does_not(is_fast: bool) ->
 
 
 def test_a_wait_that_timed_out_holds_nothing_of_its_callers() -> None:
-    """No reference cycle is left: what the callers held is free when they return, without a run of the collector."""
+    """No reference cycle is left: the callers' objects are freed on return, without a run of the collector."""
 
     class Held:
         pass

@@ -1,4 +1,4 @@
-"""What a first run says while the program is compiled for the machine, and the process that compiles half of it."""
+"""The messages of a first run during compilation, and the second process that compiles half of the program."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from workers.process.table_compiler import TableCompiler
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
-    """A function may be compiled inside of another, and further ones are only counted."""
+    """The compiler may nest functions; later functions are only counted."""
     lines, clock = [], iter([10.0, 15.0, 20.0, 21.0])
     watch = Compiling(lines.append, lambda: next(clock))
     watch.on_start(None)
@@ -26,7 +26,7 @@ def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once
 
 
 def test_the_compiler_reports_to_it():
-    """Through its own events, for a function that is compiled now."""
+    """The compiler's own events report a function that it compiles now."""
     import numba
 
     lines = []
@@ -39,7 +39,7 @@ def test_the_compiler_reports_to_it():
 
 
 def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once():
-    """A thread that signs may compile while another waits for the table."""
+    """One thread may compile for signing while another waits for the table."""
     clock = iter([1.0, 5.0])
     watch = Compiling(lambda line: None, lambda: next(clock))
     with watch.waiting():
@@ -49,7 +49,7 @@ def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once
 
 
 def test_the_second_process_compiles_what_every_scheme_calls():
-    """The table's kernels have one signature, so nothing is compiled again in a new process."""
+    """The table's kernels have one signature, so the first process does not compile them again."""
     code = """
 from stream import Config, Deduplicator, Document
 from stream.table.step import run
@@ -67,7 +67,7 @@ print(len(run.signatures))
 
 
 def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
-    """The first one compiles everything then; the time of the wait is that of the compilation."""
+    """The first process then compiles everything; the wait counts as compilation."""
     monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: False)
     monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(sys, "executable", "/bin/false")
@@ -81,7 +81,7 @@ def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
 
 @pytest.mark.parametrize(("kept", "cores"), [(True, {0, 1}), (None, {0, 1}), (False, {0})])
 def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, cores):
-    """Where the kernels are kept already, where none can be kept, and on one core."""
+    """No second process starts with a full cache, without a cache, or on one core."""
     monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: kept)
     monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: cores)
     monkeypatch.setattr(table_compiler.subprocess, "Popen", None)

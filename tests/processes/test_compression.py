@@ -1,4 +1,4 @@
-"""gzip and Zstandard in blocks."""
+"""gzip and Zstandard decompress in blocks."""
 
 import gzip
 import os
@@ -19,16 +19,16 @@ def in_blocks(data, size):
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd])
 @pytest.mark.parametrize("block", [1, 7, 100_000])
-def test_content_comes_back_however_it_is_cut(compress, block):
-    """Also of several members or frames after one another, and of nothing."""
+def test_content_comes_back_from_blocks_of_any_size(compress, block):
+    """Blocks may have any size; several members or frames and empty content work too."""
     first, second = b"one line\n" * 500, os.urandom(5000)
     assert b"".join(decompressed(in_blocks(compress(first) + compress(second), block))) == first + second
     assert b"".join(decompressed(in_blocks(compress(b""), block))) == b""
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, zstd])
-def test_what_is_cut_off_or_damaged_is_reported_after_what_could_be_had(compress):
-    """Nothing is taken for the end that is not."""
+def test_truncated_or_damaged_content_is_reported_after_its_readable_part(compress):
+    """Truncated content never counts as complete."""
     data = os.urandom(300_000)
     packed = compress(data)
     for bad in (packed[:-20], packed[:200_000] + b"\xff" * 5000):
@@ -39,7 +39,7 @@ def test_what_is_cut_off_or_damaged_is_reported_after_what_could_be_had(compress
 
 
 def test_a_small_file_that_expands_to_much_comes_in_bounded_blocks():
-    """1 GiB of zeros, of which 32 MiB are held at most."""
+    """At most 32 MiB of 1 GiB of zeros are in memory."""
     gigabyte = 1 << 30
     compressor = zstandard.ZstdCompressor(write_content_size=False).compressobj()
     packed = b"".join(compressor.compress(bytes(1 << 24)) for _ in range(64)) + compressor.flush()
@@ -49,7 +49,7 @@ def test_a_small_file_that_expands_to_much_comes_in_bounded_blocks():
 
 
 def test_empty_blocks_pass_so_that_nothing_waits_for_more():
-    """What could be expanded before stands in front of them."""
+    """The content of earlier blocks comes before them."""
     line = zstandard.ZstdCompressor().compressobj()
     first = line.compress(b"a line\n") + line.flush(zstandard.COMPRESSOBJ_FLUSH_BLOCK)
     blocks = decompressed(iter([first, b"", line.flush()]))

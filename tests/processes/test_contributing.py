@@ -1,4 +1,4 @@
-"""The files for contributors: the paths and targets that they name exist, and a row of a table is enough."""
+"""The files for contributors: their paths and targets exist, and one row of a table is enough for an extension."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
     ["CONTRIBUTING.md", "SECURITY.md", "README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))],
 )
 def test_every_link_leads_to_a_file(name: str) -> None:
-    """A list of files to touch is of no use when one of them has moved."""
+    """Every linked file exists."""
     page = ROOT / name
     links = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if not (page.parent / link).exists()]
@@ -39,7 +39,7 @@ def test_every_link_leads_to_a_file(name: str) -> None:
 
 
 def test_every_code_path_of_contributing_exists() -> None:
-    """Those in code spans too."""
+    """Paths in code spans exist too."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     paths = re.findall(r"`((?:stream|workers|tests|docs|deploy|benchmarks)/[\w/.-]+)`", text)
     assert paths
@@ -47,7 +47,7 @@ def test_every_code_path_of_contributing_exists() -> None:
 
 
 def test_make_alone_lists_every_target() -> None:
-    """A newcomer types make, and sees what there is; every target that people call has its line."""
+    """The bare command make lists every target that users call."""
     shown = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, check=True).stdout
     assert set(re.findall(r"^  make ([a-z-]+) ", shown, re.M)) == TARGETS
     phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)
@@ -56,7 +56,7 @@ def test_make_alone_lists_every_target() -> None:
 
 
 def test_the_workflow_runs_targets_on_every_python_that_is_supported() -> None:
-    """The versions are those of CONTRIBUTING; the first one is the oldest that the project can be installed with."""
+    """The versions equal those of CONTRIBUTING; the first is the oldest that the project supports."""
     workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
     jobs = workflow["jobs"]
     assert jobs["check"]["strategy"]["matrix"]["python"] == PYTHONS
@@ -67,7 +67,7 @@ def test_the_workflow_runs_targets_on_every_python_that_is_supported() -> None:
 
 
 def test_hooks_run_programs_of_the_environment() -> None:
-    """A commit is judged by the versions that the tests use."""
+    """Hooks and tests use the same versions of the tools."""
     hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
     assert [hook["entry"].split()[0] for hook in hooks] == [
         ".venv/bin/ruff", ".venv/bin/ruff", ".venv/bin/mypy", ".venv/bin/python",
@@ -75,7 +75,7 @@ def test_hooks_run_programs_of_the_environment() -> None:
 
 
 def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Files that end as it says are read by its reader."""
+    """The row's reader reads files with the row's ending."""
     read = partial(formats._read_table, delimiter="|")
     row = formats.Format((".psv",), read, ("text",), formats._never)
     monkeypatch.setitem(formats.FORMATS, "pipes", row)
@@ -86,7 +86,7 @@ def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_row_is_enough_for_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is exported at 0, and counts."""
+    """The metric is exported at 0 and counts."""
     row = metrics.Row("probes", "counter", "probes", ("sign",), "Probes.")
     monkeypatch.setitem(metrics.METRICS, row.name, row)
     observer = metrics.Metrics("sign")
@@ -96,7 +96,7 @@ def test_a_row_is_enough_for_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts are compared by it, and it has a signing fingerprint of its own."""
+    """Texts are compared by the shingling, which has its own signing fingerprint."""
     row = shingles.Shingling(shingles.chars, k_default=4, rules=lambda stops: ("letters of a test 1",))
     monkeypatch.setitem(shingles.SHINGLES, "letters", row)
     config = Config(shingles="letters")
@@ -105,7 +105,7 @@ def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_a_row_is_enough_for_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its name is a value of the setting, and documents go through it."""
+    """The setting accepts its name, and documents pass through it."""
     monkeypatch.setitem(SCHEMES, "mine", SCHEMES["minhash"]._replace(guarantee="that of minhash"))
     assert pairs(Config(scheme="mine")) == [("a", "b")]
 

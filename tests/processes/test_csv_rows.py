@@ -1,4 +1,4 @@
-"""Tables of records, to lines of JSON and to pairs."""
+"""Tables of records become lines of JSON and pairs."""
 
 import csv
 import gzip
@@ -39,7 +39,7 @@ ROWS = [
 
 
 def table(rows, delimiter=","):
-    """Rows as a table of all their columns."""
+    """Rows as a table with all their columns."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, names, delimiter=delimiter)
@@ -53,7 +53,7 @@ def json_lines(rows):
 
 
 def read(path, fields=RECORDS, stop=None, **options):
-    """The entries of a path, and what was spilled."""
+    """The entries of a path, and the spilled bytes."""
     spilled = []
     reader = Reader(Options(**options), fields, stop or Stop(), lambda part: spilled.append(part.raw))
     entries = [entry for entry in reader.read([str(path)]) if entry is not None]
@@ -76,7 +76,7 @@ def rows_of(content, bytes_max=1000, block_bytes=7):
     [("people.csv", table(ROWS)), ("PEOPLE.TSV.ZST", zstandard.compress(table(ROWS, "\t")))],
 )
 def test_a_table_gives_the_pairs_that_its_rows_give_as_json_lines(neardup, tmp_path, name, content):
-    """By either ending, compressed or not; and the same refusals, on the lines where rows begin."""
+    """With either file ending and compression; refusals agree too, on the lines where rows begin."""
     (tmp_path / "people.jsonl").write_bytes(json_lines(ROWS))
     (tmp_path / name).write_bytes(content)
     expected, done = neardup("run", "people.jsonl", *PEOPLE), neardup("run", name, *PEOPLE)
@@ -89,7 +89,7 @@ def test_a_table_gives_the_pairs_that_its_rows_give_as_json_lines(neardup, tmp_p
 
 
 def test_rows_become_the_documents_of_their_json_lines(tmp_path):
-    """With or without a byte order mark, whatever the line ends; a cell of space alone is no field."""
+    """With or without a byte order mark, with any line end; a cell of spaces is no field."""
     path = tmp_path / "lines.jsonl"
     documents = found(path, json_lines(ROWS))
     path = tmp_path / "table.csv"
@@ -106,7 +106,7 @@ def test_rows_become_the_documents_of_their_json_lines(tmp_path):
 
 
 def test_the_names_of_id_and_time_are_those_of_the_settings(tmp_path):
-    """A time in seconds or as ISO 8601 says it; a row without an id gets one; no time in its cell is refused."""
+    """A time is in seconds or ISO 8601. A row without an id gets one; a cell with an invalid time is refused."""
     fields = Fields(id="key", timestamp="seen", kind="record")
     (tmp_path / "a.csv").write_text("key,seen,name\n7,60.5,A\n8,1970-01-01T00:01:00Z,B\n9,,C\n,1,D\n10,soon,E\n")
     assert [entry.found for entry in read(tmp_path / "a.csv", fields)[0]] == [
@@ -120,7 +120,9 @@ def test_the_names_of_id_and_time_are_those_of_the_settings(tmp_path):
 
 
 def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path):
-    """Each with the line on which it begins, below the header and byte for byte, and the rest is read."""
+    """Each refusal names the line where the row begins; the rejects have header and row byte for byte; other rows are
+    read.
+    """
     bad = [b"1,too,few,many", b"2,few", b'"3","not\n\xff\n utf8",x', b"4,a\rb,x", b'"5",open\n"quote,x\n']
     content = b"id,name,city\n" + b"\n".join([b"a,Ann Miller,Bern", *bad[:2], b"b,Anne Miller,Bern", *bad[2:]])
     (tmp_path / "people.csv").write_bytes(content)
@@ -137,14 +139,14 @@ def test_rows_that_are_no_records_are_refused_counted_and_kept(neardup, tmp_path
 
 @pytest.mark.parametrize("header", ["id,näme".encode("latin-1"), "id,name".encode("utf-16"), b'id,"name\n'])
 def test_a_table_whose_header_cannot_be_read_is_refused_as_one(tmp_path, header):
-    """Its rows have no names."""
+    """Without a header the cells have no names."""
     content = header + b"\na,Ann\nb,Bob\n"
     reasons = found(tmp_path / "a.csv", content)
     assert reasons == ["row_not_csv" if b'"' in header else "not_utf8"]
 
 
 def test_a_row_that_is_too_long_is_spilled_to_its_end(tmp_path):
-    """Also over many lines that look like rows; the next row is read, and no more than the bound is held."""
+    """The row may span many lines that look like rows. The next row is read; memory stays within the bound."""
     inside = b'"' + b"x,y\n" * 50 + b'""z""\n' + b"w" * 150 + b'"'
     rows = [b"a,Ann", b"b," + inside, b"c,Cid", b"d," + b"x" * 150, b"e,Eve"]
     (tmp_path / "a.csv").write_bytes(b"\n".join([b"id,name", *rows]))
@@ -157,13 +159,13 @@ def test_a_row_that_is_too_long_is_spilled_to_its_end(tmp_path):
 
 
 def test_a_long_cell_within_the_bound_is_read(tmp_path):
-    """The parser's own limit of 131,072 characters is none."""
+    """The parser's own limit of 131,072 characters does not apply."""
     name = "x" * 200_000
     assert found(tmp_path / "a.csv", f"id,name\na,{name}\n".encode()) == [Document("a", fields={"name": name})]
 
 
 def test_a_row_of_very_many_lines_is_held_as_its_bytes():
-    """A few bytes of memory for each byte of it, not an object for each line."""
+    """The row needs a few bytes of memory for each byte, not an object for each line."""
     content = b'id,name\na,"' + b"x\n" * 200_000 + b'"\n'
     tracemalloc.start()
     (line,) = rows_of(content, bytes_max=500_000, block_bytes=1000)
@@ -181,7 +183,7 @@ TEXT = st.text(st.sampled_from('ab,"\n\r\t é7'), max_size=8)
     st.integers(1, 40),
 )
 def test_what_a_writer_of_csv_wrote_is_read_back(rows, block_bytes):
-    """Stripped, without what is empty, in whatever blocks it comes."""
+    """Cells come back stripped, without empty ones, from blocks of any size."""
     expected = [{name: cell.strip() for name, cell in row.items() if cell.strip()} for row in rows]
     lines = rows_of(table(rows), block_bytes=block_bytes)
     read_back = [json.loads(line.raw) for line in lines]
@@ -193,7 +195,7 @@ def test_what_a_writer_of_csv_wrote_is_read_back(rows, block_bytes):
     st.lists(st.sampled_from([b"a", b",", b'"', b"\n", b"\r", b" ", b"\xff", b"7"]), max_size=60), st.integers(3, 30)
 )
 def test_no_bytes_break_a_table_and_every_row_is_reported(parts, bytes_max):
-    """Whole rows within the bound, longer ones in parts; line numbers rise, and what is refused is as it was."""
+    """Rows within the bound come whole, longer ones in parts; line numbers rise; refused bytes are unchanged."""
     content = b"".join(parts)
     lines = rows_of(b"id,name\n" + content, bytes_max=max(bytes_max, 7))
     numbers = [line.number for line in lines if line.ended]
@@ -206,7 +208,7 @@ def test_no_bytes_break_a_table_and_every_row_is_reported(parts, bytes_max):
 
 
 def test_a_table_in_a_folder_is_read_as_a_table_for_every_scheme(tmp_path):
-    """A table without the column that the scheme compares is refused once, as a whole, and not row by row."""
+    """A table without the compared column gets one refusal as a whole, not one for each row."""
     (tmp_path / "a.csv").write_bytes(b"id,name\na,Ann\nb,Bob\n")
     (tmp_path / "b.txt").write_text("text")
     people = [Document("a", fields={"name": "Ann"}), Document("b", fields={"name": "Bob"})]
@@ -221,14 +223,14 @@ def test_a_table_in_a_folder_is_read_as_a_table_for_every_scheme(tmp_path):
 
 @pytest.mark.parametrize("kind", sorted(KINDS.keys() - {"text"}))
 def test_a_file_that_is_one_text_is_refused_where_no_text_is_asked_for(tmp_path, kind):
-    """With what to give instead, and not as a document that lacks a field."""
+    """The refusal names the right input instead of a missing field."""
     (tmp_path / "a.txt").write_text("text")
     assert [entry.found for entry in read(tmp_path / "a.txt", Fields(kind=kind))[0]] == ["file_not_lines"]
     assert "give JSON Lines" in FILE_REASONS["file_not_lines"]
 
 
 def test_a_table_is_recognised_by_its_name():
-    """In any case, before an ending of compression; a name that only contains the letters is no table."""
+    """The case of letters and an ending of compression do not matter; the letters elsewhere in a name do not count."""
     names = ("a.csv", "A.CSV.GZ", "a.tsv.zst", "a.csv.txt", "csv", "-")
     formats = {id(row): name for name, row in FORMATS.items()}
     found = [formats[id(choose(name, b"id,text\n", Fields()))] for name in names]
@@ -236,7 +238,7 @@ def test_a_table_is_recognised_by_its_name():
 
 
 def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeypatch):
-    """So the workers find the same pairs; what is refused is counted."""
+    """The workers find the same pairs; refused rows are counted."""
     monkeypatch.chdir(tmp_path)
     rows = [{**row, "timestamp": str(round(time.time()))} for row in ROWS]
     (tmp_path / "people.csv").write_bytes(table(rows) + b"f,few\r\n")
@@ -259,7 +261,7 @@ def test_load_sends_a_row_as_the_line_of_json_that_it_would_be(tmp_path, monkeyp
 
 
 def test_calibration_reads_the_table_that_run_read(tmp_path):
-    """Numbers in its cells are numbers; rows that are none are counted."""
+    """Numeric cells are numbers; malformed rows are counted."""
     (tmp_path / "a.csv").write_text("id,year,born\na,1990,19900101\nb,1991,19900102\nc,2000,20010101\nd\n")
     pairs = [{"older": "a", "newer": "b", "similarity": 1.0}, {"older": "a", "newer": "c", "similarity": 0.5}]
     (tmp_path / "pairs.jsonl").write_bytes(json_lines(pairs))
@@ -270,7 +272,7 @@ def test_calibration_reads_the_table_that_run_read(tmp_path):
 
 
 def test_people_are_found_in_their_table_as_it_is(neardup, real_data):
-    """A set of entity resolution, by the name that its ids have there."""
+    """A data set of entity resolution; the setting names its id column."""
     folder = real_data("er_febrl")
     _, _, truth = entities.people(folder.parent, 1)
     fields = "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id"

@@ -1,4 +1,4 @@
-"""Every codec of Kafka, within its limit."""
+"""Every codec of Kafka decompresses within its limit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GZIP, SNAPPY, LZ4, ZSTD = 1, 2, 3, 4
 
 
 def blocks(data: bytes, order: str = ">", block_bytes: int = 32 << 10) -> bytes:
-    """Snappy as the Java client writes it; some producers write the version in the other order of bytes."""
+    """Snappy blocks of the Java client; some producers write the version in the other byte order."""
     parts = [bytes(cramjam.snappy.compress_raw(data[i : i + block_bytes])) for i in range(0, len(data), block_bytes)]
     header = b"\x82SNAPPY\x00" + struct.pack(f"{order}ii", 1, 1)
     return header + b"".join(struct.pack(">i", len(part)) + part for part in parts)
@@ -41,7 +41,7 @@ PACKERS = {
 @pytest.mark.parametrize("name", PACKERS)
 @given(content=st.binary(max_size=300), times=st.sampled_from([1, 2, 20_000]))
 def test_what_a_codec_packs_is_unpacked_up_to_the_limit_and_no_byte_beyond(name, content, times):
-    """At the limit it comes out, one below it is refused."""
+    """Content of exactly the limit is unpacked; with a limit one lower it is refused."""
     codec, pack = PACKERS[name]
     data = content * times
     packed = pack(data)
@@ -53,7 +53,7 @@ def test_what_a_codec_packs_is_unpacked_up_to_the_limit_and_no_byte_beyond(name,
 
 @pytest.mark.parametrize("name", PACKERS)
 def test_a_bomb_takes_no_more_memory_than_its_limit(name):
-    """A hundred megabytes in some kilobytes; the limit is one."""
+    """Some kilobytes hold a hundred megabytes; the limit is one megabyte."""
     codec, pack = PACKERS[name]
     packed = pack(bytes(100 << 20))
     tracemalloc.start()
@@ -66,7 +66,7 @@ def test_a_bomb_takes_no_more_memory_than_its_limit(name):
 @pytest.mark.parametrize("name", PACKERS)
 @given(data=st.data())
 def test_damage_is_reported_or_harmless(name, data):
-    """No bytes raise anything else, or hang."""
+    """No bytes raise another error, or hang."""
     codec, pack = PACKERS[name]
     packed = bytearray(pack(b"a text that is packed" * 20))
     for _ in range(data.draw(st.integers(1, 3))):

@@ -1,4 +1,4 @@
-"""``neardup dedup``: what is kept, what is dropped and why; each line of the input in exactly one output."""
+"""``neardup dedup`` writes each line of the input to exactly one output: kept, removed with a reason, or rejected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def lines(*documents):
 
 @pytest.fixture
 def dedup(tmp_path, monkeypatch):
-    """Run the command in this process; returns its outputs by name."""
+    """Run the command in this process; return its outputs by name."""
     monkeypatch.chdir(tmp_path)
     return deduplicated
 
@@ -61,7 +61,7 @@ def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_fro
 
 
 def merged(content, out):
-    """The input, put together from the outputs by the line numbers of the verdicts."""
+    """The input, rebuilt from the outputs by the line numbers of the verdicts."""
     verdicts = out["verdicts"].splitlines()
     by_line = {json.loads(verdict)["line"]: verdict for verdict in verdicts}
     parts = {name: io.BytesIO(out[name]) for name in ("kept", "removed", "rejects")}
@@ -82,7 +82,7 @@ def merged(content, out):
 
 
 def test_the_kept_the_removed_and_the_rejects_are_the_input(dedup, tmp_path):
-    """Byte for byte, by line number: blank lines are kept, and every line keeps its end."""
+    """The outputs hold every line byte for byte; blank lines are kept, and every line keeps its end."""
     content = b"\xef\xbb\xbf" + lines(doc("a")).replace(b"\n", b"\r\n") + b"\n  \r\n{ not json\n"
     content += lines(doc("b", NEARLY), doc("c", OTHER), doc("a"), doc("d", " ")) + b' {"id":"e","text":"x" } '
     (tmp_path / "in.jsonl").write_bytes(content)
@@ -107,7 +107,7 @@ LINE = st.one_of(
 @hypothesis_settings(max_examples=60, deadline=None)
 @given(st.lists(LINE, max_size=12), st.booleans(), st.sampled_from([b"", b"\xef\xbb\xbf"]))
 def test_no_lines_are_lost_or_changed(tmp_path_factory, made, ended, mark):
-    """Whatever stands in them: refused ones, too long ones, blank ones, a mark at the beginning, no end at the end."""
+    """Lines may be refused, too long or blank; the input may have a byte order mark and no final line end."""
     folder = tmp_path_factory.mktemp("dedup")
     content = mark + b"\n".join(made) + b"\n" * ended
     (folder / "in.jsonl").write_bytes(content)
@@ -116,7 +116,7 @@ def test_no_lines_are_lost_or_changed(tmp_path_factory, made, ended, mark):
 
 
 def test_rows_of_a_table_are_kept_as_they_came_below_its_header(dedup, tmp_path):
-    """Each output has the header once, the removed one has a column more, and rows may hold line feeds."""
+    """Each output has the header once. The removed rows have one more column; rows may contain line feeds."""
     header, rows = b"id, text\r\n", [f'"{id_}","{text}\n{id_ * 2}"\r\n'.encode() for id_, text in
                                      (("a", TEXT), ("b", NEARLY), ("c", OTHER))]  # fmt: skip
     (tmp_path / "one.csv").write_bytes(header + rows[0] + b"\r\n" + rows[1] + b"few\r\n" + rows[2].rstrip())
@@ -131,7 +131,7 @@ def test_rows_of_a_table_are_kept_as_they_came_below_its_header(dedup, tmp_path)
 
 
 def test_a_table_of_other_columns_gets_its_own_header(dedup, tmp_path):
-    """As does one that comes after lines of JSON."""
+    """A table after lines of JSON gets its own header too."""
     (tmp_path / "one.tsv").write_bytes(b"id\ttext\na\tthe first one\n")
     (tmp_path / "two.tsv").write_bytes(b"text\tid\nanother thing\tb\n")
     (tmp_path / "in.jsonl").write_bytes(lines(doc("j")))
@@ -142,7 +142,7 @@ def test_a_table_of_other_columns_gets_its_own_header(dedup, tmp_path):
 
 
 def test_files_that_are_documents_are_named(dedup, tmp_path):
-    """The kept ones by their path, a line each; the dropped ones with their verdict."""
+    """Kept files are listed by path, one a line; dropped files are listed with their verdict."""
     (tmp_path / "folder").mkdir()
     for name, text in (("a.txt", TEXT), ("b.txt", NEARLY), ("c.txt", OTHER)):
         (tmp_path / "folder" / name).write_text(text)
@@ -155,7 +155,7 @@ def test_files_that_are_documents_are_named(dedup, tmp_path):
 
 
 def test_compressed_input_and_arrays_give_their_lines_and_elements(dedup, tmp_path):
-    """An element of an array is a line."""
+    """An element of an array becomes a line."""
     content = lines(doc("a"), doc("b", NEARLY), doc("c", OTHER))
     (tmp_path / "in.jsonl.zst").write_bytes(zstandard.compress(content))
     (tmp_path / "in.json.gz").write_bytes(gzip.compress(json.dumps([doc("d", "new"), doc("e")]).encode()))
@@ -165,7 +165,7 @@ def test_compressed_input_and_arrays_give_their_lines_and_elements(dedup, tmp_pa
 
 
 def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
-    """All of them but the refused, in the order of the input."""
+    """All lines except the refused ones, in the order of the input."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), {"id": 7}, doc("b", NEARLY)) + b"\n")
     out = dedup("in.jsonl", annotate=True)
     first, second, blank = out["kept"].split(b"\n", 2)
@@ -181,7 +181,7 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
 
 
 def test_verdicts_are_those_of_the_library(dedup, tmp_path):
-    """In order, one for each document; places count the refused ones too."""
+    """The verdicts come in order, one for each document; places count refused documents too."""
     documents = [doc(f"d{n % 211}", f"{n % 97} {n % 97 * 7919} " * 40 + f"{n % 13} {WORDS}") for n in range(1200)]
     documents[7]["text"], documents[9] = "", documents[8]
     (tmp_path / "in.jsonl").write_bytes(lines(*documents))
@@ -197,7 +197,7 @@ def test_verdicts_are_those_of_the_library(dedup, tmp_path):
 
 
 def test_clusters_have_an_original_and_its_duplicates(dedup, tmp_path):
-    """Each once, however long the window; what stands alone is none."""
+    """Each cluster occurs once, with a window of any length; a single document is no cluster."""
 
     def hash_(n, i):
         return (n - n % 3 // 2) * 7919 * (i + 1) % 1_000_003
@@ -215,7 +215,7 @@ def test_clusters_have_an_original_and_its_duplicates(dedup, tmp_path):
 
 
 def test_a_cluster_lists_its_first_members_and_counts_all(dedup, tmp_path, monkeypatch):
-    """So a flood of copies needs no memory."""
+    """A flood of copies needs little memory."""
     monkeypatch.setattr(clusters, "MEMBERS_MAX", 2)
     (tmp_path / "in.jsonl").write_bytes(lines(*(doc(f"{n}") for n in range(9)), doc("9", OTHER)))
     out = dedup("in.jsonl")
@@ -229,7 +229,7 @@ def test_a_cluster_lists_its_first_members_and_counts_all(dedup, tmp_path, monke
 
 
 def test_a_continued_run_gives_the_verdicts_of_an_uninterrupted_one(dedup, tmp_path):
-    """From the window that was kept; places go on, and the clusters are those that grew."""
+    """The run starts from the saved window. Places continue; the output lists the clusters that grew."""
     documents = [doc(f"d{n % 80}", f"{n % 31} {n % 31 * 7919} " * 40 + f"{n % 5} {WORDS}") for n in range(120)]
     names = {"whole": documents, "first": documents[:70], "second": documents[70:]}
     for name, part in names.items():
@@ -248,7 +248,7 @@ def test_a_continued_run_gives_the_verdicts_of_an_uninterrupted_one(dedup, tmp_p
 
 
 def test_a_window_that_run_kept_is_decided_first(dedup, neardup, tmp_path):
-    """As if its documents had been deduplicated; and run begins with the window of a deduplication."""
+    """Its documents get verdicts as in a deduplication; run also starts from the window of a deduplication."""
     (tmp_path / "old.jsonl").write_bytes(lines(doc("a"), doc("b", NEARLY)))
     (tmp_path / "new.jsonl").write_bytes(lines(doc("c", NEARLY), doc("d", OTHER)))
     assert neardup("run", "old.jsonl", "--keep", "window", "-q").returncode == Exit.SUCCESS
@@ -263,7 +263,7 @@ def test_a_window_that_run_kept_is_decided_first(dedup, neardup, tmp_path):
 
 
 def test_the_first_document_is_written_before_the_second_is_read(start):
-    """And an interrupt ends it as it ends a run: with what was read, the summary and its own exit code."""
+    """An interrupt ends the command as it ends a run: with the decided documents, the summary and its own exit code."""
     process = start("dedup", "--removed", "removed")
     process.stdin.write(lines(doc("a")))
     process.stdin.flush()
@@ -280,7 +280,7 @@ def test_the_first_document_is_written_before_the_second_is_read(start):
 
 
 def test_a_growing_file_is_followed(start, tmp_path):
-    """Documents are decided as they are appended."""
+    """The command decides documents as they are appended."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a")))
     process = start("dedup", "--follow", "in.jsonl", "--follow-seconds", "0.05", "-q")
     assert process.stdout.readline() == lines(doc("a"))
@@ -299,7 +299,7 @@ def test_a_growing_file_is_followed(start, tmp_path):
     ],
 )
 def test_no_output_overwrites_an_input_or_another_output(neardup, tmp_path, arguments, sentence):
-    """Nothing is written then."""
+    """The command writes nothing in these cases."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a")))
     done = neardup("dedup", *arguments)
     assert (done.returncode, done.stderr.decode()) == (Exit.USAGE, f"neardup: {sentence}\n")

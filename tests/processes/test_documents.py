@@ -1,4 +1,4 @@
-"""The pages of ``docs`` run: each command of a session prints what the page shows."""
+"""The pages of ``docs`` run: each command of a session prints the output that the page shows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 
 def sessions(page: str) -> list[tuple[str, str]]:
-    """The commands of a page in order, each with what it prints; ``\\`` joins the lines of a command."""
+    """The commands of a page in order, each with its output; ``\\`` joins the lines of a command."""
     found: list[tuple[str, str]] = []
     for block in CONSOLE.findall((ROOT / "docs" / page).read_text(encoding="utf-8")):
         for part in re.split(r"^\$ ", block, flags=re.M)[1:]:
@@ -32,7 +32,7 @@ def sessions(page: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
-    """In an empty folder with the examples, one command after the other; ``...`` stands for anything."""
+    """The commands run one after the other in an empty folder with the examples; ``...`` matches anything."""
     shutil.copytree(ROOT / "docs" / "examples", tmp_path / "docs" / "examples")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     commands = sessions(page)
@@ -47,7 +47,7 @@ def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
 
 
 def test_the_reference_of_the_api_has_every_public_name(tmp_path: Path) -> None:
-    """``make api`` makes it from the docstrings: a page with each name and its first sentence."""
+    """``make api`` builds a page from the docstrings, with each name and its first sentence."""
     options = re.search(r"/pdoc (.*) --output-directory", (ROOT / "Makefile").read_text(encoding="utf-8"))
     assert options
     command = [sys.executable, "-m", "pdoc", *options[1].split(), "--output-directory", str(tmp_path), "neardup"]

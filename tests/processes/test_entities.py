@@ -12,7 +12,7 @@ PEOPLE = (
     "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,date_of_birth,soc_sec_id",
     "--record-keys=soc_sec_id,date_of_birth,given_name+surname,address_1",
 )
-# Dates of birth are kept out of keys and scores, to calibrate by them.
+# Keys and scores do not use dates of birth, so that calibration can.
 PEOPLE_WITHOUT_DATES = (
     "--scheme=records",
     "--record-fields=given_name,surname,street_number,address_1,suburb,postcode,soc_sec_id",
@@ -23,13 +23,13 @@ PUBLICATIONS = (
     "--record-fields=title:100:0.1,authors:50:0.02,year:100:100",
     "--record-shingled=title",
 )
-# The same title may have been a report first, then a talk, then an article: those are three publications.
+# The same title may be a report, a talk and an article: three publications.
 CITATIONS = (
     "--scheme=records",
     "--record-fields=title:100:0.1,authors:50:0.05,year:20:5,kind:100:100",
     "--record-shingled=title",
 )
-# A book without a date must not count as one that agrees in it: editions differ in little else.
+# A missing date must not count as agreement: editions differ in little else.
 BOOKS = (
     "--scheme=records",
     "--record-fields=title:100:1,author:50:0.5,year:100:100",
@@ -39,7 +39,7 @@ BOOKS = (
 
 
 class Quality(NamedTuple):
-    """How many of the pairs are true, how many of the true pairs were found."""
+    """The fraction of the pairs that is true, and the fraction of the true pairs that was found."""
 
     precision: float
     recall: float
@@ -59,7 +59,7 @@ def write(path, documents):
 
 @pytest.mark.parametrize(("number", "matches", "recall"), [(1, 500, 0.99), (2, 1934, 0.98), (3, 6538, 0.97)])
 def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, matches, recall):
-    """With up to ten errors a record: hardly a false pair, and nearly all of the true ones."""
+    """Records have up to ten errors; few found pairs are false, and few true pairs are missed."""
     added, _, truth = entities.people(real_data("er_febrl").parent, number)
     assert len(truth) == matches
     done = neardup("run", write(tmp_path / "people.jsonl", added), *PEOPLE, "--threshold", 0.6, "-q")
@@ -70,7 +70,7 @@ def test_people_typed_in_twice_are_found(neardup, real_data, tmp_path, number, m
 
 
 def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
-    """However papers cite it, by pairs: up to 238 citations of one publication, and others of the same title."""
+    """A publication has up to 238 different citations, and other publications have the same title."""
     added, _, truth = entities.citations(real_data("er_cora").parent)
     assert (len(added), len(truth)) == (1879, 64578)
     lines, summary = write(tmp_path / "citations.jsonl", added), tmp_path / "summary.json"
@@ -78,7 +78,7 @@ def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
     assert (done.returncode, done.stderr) == (0, b"")
     assert json.loads(summary.read_text())["refused"] == 38  # without a title
     found = quality(done.stdout, truth)
-    assert found.precision >= 0.96, found  # over 17 seeds .965 to .977: few publications have most pairs
+    assert found.precision >= 0.96, found  # .965 to .977 over 17 seeds: few publications have most pairs
     assert found.recall >= 0.95, found
 
 
@@ -93,7 +93,7 @@ def test_citations_of_one_publication_are_found(neardup, real_data, tmp_path):
 def test_records_of_two_sources_are_matched(
     neardup, real_data, tmp_path, read, folder, options, threshold, matches, precision, recall
 ):
-    """One source is probed against the other, titles by their shingles, authors however they are written."""
+    """One source probes the other; titles match by shingles, authors in any notation."""
     added, probed, truth = read(real_data(folder).parent)
     assert len(truth) == matches
     one, other = write(tmp_path / "one.jsonl", added), write(tmp_path / "other.jsonl", probed)
@@ -105,7 +105,9 @@ def test_records_of_two_sources_are_matched(
 
 
 def test_calibration_tells_the_share_of_true_pairs_without_a_label(neardup, real_data, tmp_path):
-    """By dates of birth: in each bin of a hundred pairs and more the labelled share lies in or next to the interval."""
+    """Calibration uses dates of birth. In each bin of at least a hundred pairs the labelled fraction lies in or next to
+    the interval.
+    """
     added, _, truth = entities.people(real_data("er_febrl").parent)
     lines = write(tmp_path / "people.jsonl", added)
     done = neardup("run", lines, *PEOPLE_WITHOUT_DATES, "--threshold", 0.6, "--candidates", "-q")

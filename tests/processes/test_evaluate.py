@@ -1,4 +1,4 @@
-"""``neardup evaluate``: pairs against a truth, by contents or by documents, with the curve that was promised."""
+"""``neardup evaluate`` compares pairs with a truth, by contents or by documents, and with the promised curve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from workers.process.exits import Failure
 
 PAIRS = [
     ("a", "b", 0.9),
-    ("b", "b2", 1.0),  # a copy, compared with nothing else
+    ("b", "b2", 1.0),  # a copy that was compared with no other document
     ("c", "d", 0.8),
     ("e", "f", 0.7),
 ]
@@ -42,7 +42,7 @@ def truth(folder: Path, text: str) -> str:
 
 
 def test_copies_stand_for_each_other(emitted: str, tmp_path: Path) -> None:
-    """A pair with a copy is found where one with the other copy was emitted; both together count once."""
+    """A true pair counts as found if the output has the pair of a copy; both pairs together count once."""
     known = truth(tmp_path, "a,b,jaccard\na,b,.9\na,b2,.9\nb,b2,1\nc,d,.8\nx,y,.9\ne,f,.7\n")
     found = orjson.loads(invoke(emitted, "--truth", known, "--documents", "12", "--json"))
     assert found["confusion"] == {
@@ -58,7 +58,7 @@ def test_copies_stand_for_each_other(emitted: str, tmp_path: Path) -> None:
 
 
 def test_what_is_true_can_be_said(emitted: str, tmp_path: Path) -> None:
-    """By default what reaches the threshold of the settings."""
+    """By default a pair is true from the threshold of the settings on."""
     known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,d,.8\ne,f,.7\n")
     for arguments, hits in ((["--truth-min", "0.7"], 3), (["--threshold", "0.9"], 1), ([], 2)):
         found = orjson.loads(invoke(emitted, "--truth", known, "--json", *arguments))
@@ -72,14 +72,14 @@ def test_what_is_true_can_be_said(emitted: str, tmp_path: Path) -> None:
      "more,b,a\n1,b,a\n2,d,c\n"],
 )  # fmt: skip
 def test_a_truth_may_be_csv_or_json_lines_without_similarities(emitted: str, tmp_path: Path, text: str) -> None:
-    """Then every pair of it is true, and there is no curve."""
+    """Then every pair of the truth is true, and there is no curve."""
     found = orjson.loads(invoke(emitted, "--truth", truth(tmp_path, text), "--json"))
     assert found["confusion"]["true_positives"] == 2
     assert found["curve"] == []
 
 
 def test_rows_that_are_no_pair_are_left_out_and_counted(emitted: str, tmp_path: Path) -> None:
-    """An id with itself, a similarity that is none."""
+    """For example an id with itself, or an invalid similarity."""
     known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,c,1\ne,f,7\ng,h,\n")
     output = invoke(emitted, "--truth", known)
     assert "left out: 3 rows of the truth" in output
@@ -91,14 +91,14 @@ def test_rows_that_are_no_pair_are_left_out_and_counted(emitted: str, tmp_path: 
     [("a,b\n", "holds no pair"), ("one\nx\n", "no two columns"), (None, "cannot read .*no such file|No such file")],
 )
 def test_a_truth_that_cannot_be_used_is_refused(emitted: str, tmp_path: Path, text: str | None, sentence: str) -> None:
-    """With the path and what is wrong with it."""
+    """The message names the path and the error."""
     known = truth(tmp_path, text) if text is not None else str(tmp_path / "absent.csv")
     with pytest.raises(Failure, match=rf"(?s){known}.*({sentence})|({sentence}).*{known}"):
         invoke(emitted, "--truth", known)
 
 
 def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_path: Path) -> None:
-    """In characters, and to a file; not without similarities."""
+    """The command draws it in characters and to a file, but only with similarities."""
     known = truth(tmp_path, "a,b,jaccard\na,b,.9\nc,d,.8\n")
     file = tmp_path / "curve.svg"
     output = invoke(emitted, "--truth", known, "--plot", str(file))
@@ -110,7 +110,7 @@ def test_the_measured_curve_is_drawn_over_the_promised_one(emitted: str, tmp_pat
 
 
 def test_candidates_of_real_texts_follow_the_s_curve(tmp_path: Path, real_data: Callable[[str], Path]) -> None:
-    """News in 55 languages: over seeds, no bin of a hundred pairs lies far from the curve; few true pairs are missed.
+    """News in 55 languages: over seeds, each bin of a hundred pairs lies near the curve, and few true pairs are missed.
 
     The pairs of one cluster are found together, so one seed scatters by .1 in a bin of two hundred.
     """

@@ -1,4 +1,4 @@
-"""``neardup evaluate`` of clusters: against labels and against known pairs."""
+"""``neardup evaluate`` compares clusters with labels and with known pairs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from workers.cli.app import app
 from workers.process.exits import Failure
 
-# id, status, cluster: b and c are dropped for a, e for d; f is a version of a.
+# id, status, cluster: b and c are duplicates of a, e is a duplicate of d, f is a version of a.
 VERDICTS = [
     ("a", "original", 0), ("b", "duplicate", 0), ("c", "duplicate", 0), ("d", "original", 3), ("e", "duplicate", 3),
     ("a", "unchanged", 0), (None, "refused", None), ("g", "original", 7),
@@ -36,7 +36,7 @@ def verdicts(tmp_path: Path) -> Path:
 
 
 def test_clusters_are_compared_with_the_pairs_of_an_exact_join(verdicts: Path, tmp_path: Path) -> None:
-    """Of four pairs of clusters two reach the threshold; c and e have no kept document that is similar enough."""
+    """Two of four pairs in clusters reach the threshold; c and e have no similar kept document."""
     found = json.loads(invoke(verdicts, "--clusters", "--truth", tmp_path / "truth.csv", "--json"))
     assert (found["precision"]["value"], found["recall"]["value"]) == (0.5, 1.0)
     assert found["b3_precision"]["value"] == pytest.approx((2 / 3 + 1 + 2 / 3 + 1 / 2 + 1 / 2 + 1) / 6)
@@ -50,7 +50,7 @@ def test_clusters_are_compared_with_the_pairs_of_an_exact_join(verdicts: Path, t
 
 
 def test_clusters_are_compared_with_labels(verdicts: Path, tmp_path: Path) -> None:
-    """Of two clusters and two classes; the field of the label can be named."""
+    """There are two clusters and two classes; an option names the field of the label."""
     found = json.loads(invoke(verdicts, "--labels", tmp_path / "labels.csv", "--json"))
     assert (found["precision"]["value"], found["recall"]["value"]) == (0.5, 0.5)
     assert found["unsupported"] is None
@@ -60,7 +60,7 @@ def test_clusters_are_compared_with_labels(verdicts: Path, tmp_path: Path) -> No
 
 
 def test_a_person_reads_tables_and_a_picture(verdicts: Path, tmp_path: Path) -> None:
-    """Measures with intervals, the largest clusters, the sizes."""
+    """The report shows measures with intervals, the largest clusters, and the sizes."""
     shown = invoke(verdicts, "--clusters", "--truth", tmp_path / "truth.csv", "--plot", tmp_path / "sizes.svg")
     for words in ("B-cubed precision", "adjusted Rand index", "dropped without support", "Largest clusters", "0.600"):
         assert words in shown
@@ -69,7 +69,7 @@ def test_a_person_reads_tables_and_a_picture(verdicts: Path, tmp_path: Path) -> 
 
 
 def test_what_cannot_be_compared_ends_with_a_sentence(verdicts: Path, tmp_path: Path) -> None:
-    """Each names what is missing."""
+    """Each sentence names the missing part."""
     with pytest.raises(Failure, match="evaluate needs what is true"):
         invoke(verdicts)
     with pytest.raises(Failure, match="labels no document: give rows with id and sort"):

@@ -1,4 +1,4 @@
-"""The examples of ``docs/examples``, run on real data: each shows what it says, and the README holds what it prints."""
+"""The examples of ``docs/examples`` run on real data: each shows its claim, and the README holds its output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,9 @@ def numbers(output: str, row: str) -> list[list[float]]:
 def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
     real_data: Callable[[str], Path], run: Run
 ) -> None:
-    """Stop-word shingles at .4: every pair found shares the article, hardly one is missed; 10 characters cannot."""
+    """With stop-word shingles at .4 every found pair shares the article, and few are missed; 10-character shingles
+    fail.
+    """
     real_data("itn_multilingual")
     output = run("news.py", str(real_data("mccormick_minhash").parent))
     (article, paper), *prose = numbers(output, "stopwords")
@@ -60,7 +62,7 @@ def test_news_pages_are_grouped_by_the_article_and_not_by_the_newspaper(
 
 
 def test_folding_mirrors_makes_the_sources_of_links_similar(run: Run) -> None:
-    """Mirrors are found by URLs alone; a page and its copy have few links in common before, nearly all after."""
+    """URLs alone find mirrors. A page and its copy share few links before folding and nearly all afterwards."""
     output = run("mirrors.py")
     ((precision, recall),) = numbers(output, "mirrors by their URLs")
     assert precision > 0.9
@@ -98,7 +100,7 @@ def test_a_fold_makes_the_next_one_until_a_pass_changes_nothing() -> None:
 
 
 def test_links_are_those_that_modules_import(tmp_path: Path) -> None:
-    """Absolute or relative, to a module or to a package; to nothing outside the folder."""
+    """Imports are absolute or relative, of modules or packages, inside the folder only."""
     (tmp_path / "a" / "tests").mkdir(parents=True)
     (tmp_path / "a" / "__init__.py").write_text("import sys\nfrom . import b\n")
     (tmp_path / "a" / "b.py").write_text("import c\nfrom a.d import x\nif x:\n    from ..a import __init__\n")
@@ -114,7 +116,7 @@ def test_links_are_those_that_modules_import(tmp_path: Path) -> None:
 
 
 def test_a_buyer_is_offered_what_similar_buyers_have() -> None:
-    """B1 has A and B; B2, who has both, has D too; and D is the item most similar to A and B."""
+    """B1 has A and B; B2 has A, B and D. D is the item most similar to A and B."""
     example = functions("basket.py")
     bought, exact = example["TOY"], example["EXACT"].model_copy(update={"threshold": 0.05})
     buyers, items = example["similar"](bought, exact), example["similar"](example["inverted"](bought), exact)
@@ -143,7 +145,7 @@ def test_fingerprints_are_found_and_compared_as_often_as_the_textbook_computes(r
 
 
 def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], run: Run) -> None:
-    """By the index of prefixes all of them and no other; by signatures no other, and nearly all."""
+    """The index of prefixes finds exactly the known baskets; signatures find nearly all of them and no other."""
     folder = real_data("itemsets_fimi")
     example = functions("basket.py")
     lines = (folder / "foodmart.dat").read_text(encoding="utf-8").splitlines()
@@ -160,7 +162,7 @@ def test_similar_baskets_are_the_known_ones(real_data: Callable[[str], Path], ru
 
 
 def test_the_basket_example_prints_what_its_readme_says(real_data: Callable[[str], Path], run: Run) -> None:
-    """To the last digit; ratings as bags of stars among it."""
+    """The output is equal to the last digit, including ratings as bags of stars."""
     output = run("basket.py", str(real_data("itemsets_fimi").parent))
     assert "B1 is offered, by buyers: D" in output
     assert "similarity=0.5," in output
@@ -169,7 +171,7 @@ def test_the_basket_example_prints_what_its_readme_says(real_data: Callable[[str
 
 @pytest.mark.parametrize("name", ["news.py", "mirrors.py", "basket.py"])
 def test_an_example_without_its_data_ends_with_a_sentence(name: str, run: Run, tmp_path: Path) -> None:
-    """It says which folder it looked at and what to name."""
+    """The sentence names the searched folder and the option to set."""
     with pytest.raises(SystemExit) as ended:
         run(name, str(tmp_path))
     assert re.fullmatch(r".+(holds no|is no) .+: name (the|a) folder .+", str(ended.value))
@@ -178,7 +180,9 @@ def test_an_example_without_its_data_ends_with_a_sentence(name: str, run: Run, t
 
 @pytest.mark.parametrize("session", ["run docs/examples/news.jsonl", "dedup docs/examples/news.jsonl > kept.jsonl"])
 def test_the_sessions_of_the_front_page_print_what_the_page_shows(session):
-    """On the file of the repository, from a clone, byte for byte up to the figures that differ from run to run."""
+    """The sessions run on the file of the repository; the output is equal except for figures that differ from run to
+    run.
+    """
     page = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = page.split(f"    $ neardup {session}\n")[1].split("\n\n")[0]
     command, _, file = session.partition(" > ")

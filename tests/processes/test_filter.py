@@ -1,4 +1,4 @@
-"""The filter: what is kept is forwarded byte for byte, once, wherever a step ends."""
+"""The filter forwards kept documents byte for byte and once, with any end of a step."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def turns(worker: FilterWorker, count: int = 6) -> None:
 
 
 def test_originals_and_tombstones_go_on_as_they_came() -> None:
-    """With key, value, headers and time; duplicates, unchanged versions and what was refused stay behind."""
+    """Key, value, headers and time stay the same; duplicates, unchanged versions and refused documents are not
+    forwarded.
+    """
     world = World()
     world.decide("original", "duplicate", "refused", "unchanged", "removed", "original")
     turns(world.worker())
@@ -65,7 +67,7 @@ def test_originals_and_tombstones_go_on_as_they_came() -> None:
 
 
 def test_unchanged_versions_go_on_where_a_setting_says_so() -> None:
-    """An update of what is not compared may matter to readers."""
+    """Readers may need an update of fields that are not compared."""
     world = World()
     world.decide("original", "unchanged", "duplicate")
     turns(world.worker(forward=("original", "unchanged")))
@@ -74,7 +76,7 @@ def test_unchanged_versions_go_on_where_a_setting_says_so() -> None:
 
 @pytest.mark.parametrize("fault", ["commit_after", "flush"])
 def test_a_step_may_end_inside_a_run(fault: str) -> None:
-    """The next filter goes on behind the last verdict that is done, after a crash and after an abort."""
+    """The next filter continues after the last processed verdict, after a crash and after an abort."""
     world = World()
     world.decide(*["original", "duplicate"] * 6)
     with mock.patch("workers.stages.verdicts.filter._STEP_DOCUMENTS_MAX", 2):
@@ -95,7 +97,7 @@ def test_a_step_may_end_inside_a_run(fault: str) -> None:
 
 
 def test_a_document_that_is_gone_stops_the_filter_unless_a_gap_is_allowed() -> None:
-    """Retention came first: the sentence names the place, and ``allow_gap`` counts what is left out."""
+    """Retention deleted the document: the sentence names its place, and ``allow_gap`` counts the missing documents."""
     world = World()
     world.decide("original", "original", "original")
     world.cluster.log(TOPICS.documents, 0).trim(2)
@@ -123,7 +125,7 @@ def test_verdicts_in_a_partition_that_was_added_go_on_from_its_beginning() -> No
 
 
 def test_a_filter_reads_no_documents_ahead_of_their_verdicts() -> None:
-    """What has no verdict yet stays in its log."""
+    """A document without a verdict stays in its log."""
     world = World()
     world.decide("original")
     for _ in range(50):

@@ -1,4 +1,4 @@
-"""Formats of content: how each is recognised, and that a row of the table is all that a new one needs."""
+"""Formats of content: how the program recognises each, and that a new format needs one row of the table."""
 
 import json
 import subprocess
@@ -57,7 +57,7 @@ def with_bars(tmp_path):
 
 
 def test_a_new_row_of_the_table_is_read_by_every_command(with_bars, tmp_path):
-    """By its ending, by its content and by ``--input-format``; nothing but the row was added."""
+    """Its ending, its content and ``--input-format`` select the format; only the row is new."""
     (tmp_path / "in.bars").write_text(f"a|{TEXT}\nb|{TEXT}\n")
     pair = {"older": "a", "newer": "b", "similarity": 1.0}
     for command in ("run", "batch"):
@@ -71,7 +71,7 @@ def test_a_new_row_of_the_table_is_read_by_every_command(with_bars, tmp_path):
 
 
 def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
-    """As the objects that its lines become."""
+    """Load sends the objects that the lines become."""
 
     def read(blocks, fields, bytes_max):
         for line in split_lines(blocks, bytes_max):
@@ -90,14 +90,14 @@ def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["news.json", "news.jsonl.1", "news", "news.txt", "news.jsonl"])
 @pytest.mark.parametrize("content", [LINES, json.dumps(OBJECTS).encode(), json.dumps(OBJECTS, indent=1).encode()])
 def test_json_lines_and_arrays_are_documents_whatever_the_name(tmp_path, name, content):
-    """Named or found in a folder."""
+    """Both for a named file and in a folder."""
     assert found(tmp_path / name, content) == DOCUMENTS
     reader = Reader(Options(), Fields(), Stop(), lambda part: None)
     assert [entry.found for entry in reader.read([str(tmp_path)])] == DOCUMENTS
 
 
 def test_a_folder_of_json_files_without_the_field_stays_a_folder_of_files(tmp_path):
-    """As package.json; named, what is plainly an array or lines of objects is read, and its refusals say why."""
+    """For example package.json. A named file with an array or lines of objects is read; its refusals give reasons."""
     contents = {
         "package.json": b'{\n "name": "x",\n "text": "y"\n}\n',
         "array.json": b'[{"name": "x"}]',
@@ -115,7 +115,7 @@ def test_a_folder_of_json_files_without_the_field_stays_a_folder_of_files(tmp_pa
 
 
 def test_a_first_line_longer_than_a_block_is_recognised_all_the_same(tmp_path):
-    """By the name of the field in what was read of it."""
+    """The name of the field in its first block identifies it."""
     long = {"id": "a", "text": "x" * 1_000_000}
     assert found(tmp_path / "a.json", json.dumps(long).encode()) == [Document("a", long["text"])]
     assert found(tmp_path / "b.json", json.dumps([long, long]).encode()) == [Document("a", long["text"])] * 2
@@ -132,14 +132,14 @@ def test_a_first_line_longer_than_a_block_is_recognised_all_the_same(tmp_path):
     ],
 )
 def test_a_table_is_read_for_every_scheme(tmp_path, fields, table, documents):
-    """A cell of tokens or of a vector holds them as JSON."""
+    """A cell holds tokens or a vector as JSON."""
     name = "in.tsv" if b"\t" in table else "in.csv"
     assert found(tmp_path / name, table, fields) == documents
 
 
 @pytest.mark.parametrize("name", UNSUPPORTED)
 def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_path, name):
-    """By its ending and by its content; ``--input-format documents`` reads a text as it is all the same."""
+    """Its ending or content identifies it; ``--input-format documents`` still reads it as a text."""
     row = UNSUPPORTED[name]
     assert found(tmp_path / f"in{row.endings[0]}", b"something") == [f"format_{name}"]
     sentence = FILE_REASONS[f"format_{name}"]
@@ -162,14 +162,14 @@ def test_a_stream_is_lines_unless_it_begins_as_something_else():
 
 
 def test_every_row_names_known_kinds_and_every_reason_has_a_sentence():
-    """No reason of files is one of the library as well."""
+    """The reasons of files differ from the reasons of the library."""
     for row in FORMATS.values():
         assert set(row.kinds) <= KINDS.keys()
     assert not REASONS.keys() & FILE_REASONS.keys()
 
 
 def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
-    """An id in the line goes before it; a whole number is an id as its digits; --no-line-ids refuses the line."""
+    """The line's own id has priority; a whole number becomes its digits; --no-line-ids refuses the line."""
     content = b'{"text":"t"}\n{"id":null,"text":"t"}\n{"id":7,"text":"t"}\n{"id":"x","text":"t"}\n'
     path = tmp_path / "in.jsonl"
     ids = [document.id for document in found(path, content)]
@@ -178,6 +178,6 @@ def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
 
 
 def test_a_line_keeps_what_is_known_of_it():
-    """The bytes of a line of an array are the element's, so that a rejected one can be read again."""
+    """A line of an array has the bytes of its element, so that a rejected line can be read again."""
     lines = list(FORMATS["array"].read([b'[ {"id":1}\n, {"id":2} ]'], Fields(), 99))
     assert lines == [Line(1, b'{"id":1}'), Line(2, b'{"id":2}')]

@@ -27,7 +27,7 @@ def ask(app, path):
 
 
 def test_a_worker_is_alive_while_its_loop_turns_within_the_limit():
-    """Once it has begun to turn."""
+    """The limit applies from the first turn on."""
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
     health.beat(Answer(False, "restoring"))
@@ -40,7 +40,7 @@ def test_a_worker_is_alive_while_its_loop_turns_within_the_limit():
 
 
 def test_a_start_has_a_limit_of_its_own():
-    """The first one, and one over again: longer than a turn's, for the broker is waited for, and still a limit."""
+    """Each start and restart waits for the broker, so its limit is longer than a turn's."""
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
     for begins in (0.0, 1000.0):
@@ -57,7 +57,7 @@ def test_a_start_has_a_limit_of_its_own():
 
 
 def test_a_worker_is_ready_when_it_says_so_and_alive():
-    """Starting and restoring it is not, and not when it hangs."""
+    """A starting, restoring or hanging worker is not ready."""
     clock = Clock()
     app = application(Metrics("sign").registry, health := Health(10, clock))
     assert ask(app, "/readyz") == (503, "starting\n")
@@ -70,7 +70,7 @@ def test_a_worker_is_ready_when_it_says_so_and_alive():
 
 
 def test_the_server_answers_on_a_free_port():
-    """Metrics as text, probes, and what there is instead of what there is not."""
+    """It answers with metrics as text and with probes; for unknown paths it lists the known ones."""
     metrics = Metrics("sign")
     metrics.count("documents", 3)
     port = serve("127.0.0.1", 0, metrics.registry, Health(10))
@@ -88,7 +88,7 @@ def test_the_server_answers_on_a_free_port():
 
 
 def test_a_port_that_is_taken_is_a_failure_with_the_remedy():
-    """One sentence with the option to change."""
+    """One sentence names the option to change."""
     port = serve("127.0.0.1", 0, Metrics("sign").registry, Health(10))
     with pytest.raises(
         Failure, match=f"cannot serve health and metrics on 127.0.0.1:{port}: .*--health-port"

@@ -1,4 +1,4 @@
-"""JSON arrays to lines."""
+"""JSON arrays become lines."""
 
 import json
 
@@ -22,7 +22,7 @@ def blocks_of(content, size):
 
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
 def test_the_lines_are_the_elements_whatever_the_blocks(values, size, indent, ascii_only):
-    """Pretty-printed or not; brackets, quotes and backslashes inside of strings do not count."""
+    """The layout does not matter; brackets, quotes and backslashes inside strings do not count."""
     content = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode()
     lines = list(array_lines(blocks_of(content, size), 1 << 20))
     assert [json.loads(line.raw) for line in lines] == values
@@ -32,7 +32,7 @@ def test_the_lines_are_the_elements_whatever_the_blocks(values, size, indent, as
 
 @given(st.lists(st.text(max_size=60), max_size=5), st.integers(1, 30), st.integers(1, 30))
 def test_an_element_that_is_too_long_comes_in_parts_and_the_next_is_read(texts, size, bytes_max):
-    """Put together, the parts are the element."""
+    """The parts, joined, are the element."""
     content = json.dumps(texts).encode()
     whole, parts = [], b""
     for line in array_lines(blocks_of(content, size), bytes_max):
@@ -57,13 +57,13 @@ def test_an_element_that_is_too_long_comes_in_parts_and_the_next_is_read(texts, 
     ],
 )
 def test_an_array_that_is_damaged_says_so_at_its_end(content, elements):
-    """The whole elements before the damage are read; what comes after it is not."""
+    """The whole elements before the damage are read; later ones are not."""
     *lines, last = array_lines([content], 99)
     assert [line.raw for line in lines] == elements
     assert last.reason == "array_damaged"
 
 
 def test_an_element_that_is_no_json_is_one_line_and_an_empty_block_is_idle():
-    """The parser of documents refuses it; the elements after it are read."""
+    """The parser of documents refuses the element; the later elements are read."""
     lines = list(array_lines([b"[nonsense, ", b"", b"2]"], 99))
     assert lines == [IDLE, Line(1, b"nonsense"), Line(2, b"2")] or lines == [Line(1, b"nonsense"), IDLE, Line(2, b"2")]

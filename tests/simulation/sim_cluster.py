@@ -101,7 +101,7 @@ class Cluster:
         return self.memory.now_seconds
 
     def between(self, place: Place, call: str) -> None:
-        """What happens in the world before a call of that worker; nothing here."""
+        """Hook before a call of that worker; does nothing here."""
 
     def add(self, kind: str) -> Place:
         """Add a place with its own name; its worker starts in its first turn."""
@@ -278,7 +278,7 @@ class Simulation(Cluster):
             self.settle()
 
     def between(self, place: Place, call: str) -> None:
-        """Perhaps let others run first, as if this process had been stopped before the call."""
+        """Let other workers run first with some probability, as if the process had been stopped before the call."""
         if self._acted >= self.scenario.actions or len(self._stack) > 2:
             return
         if self.rng.random() < self.scenario.interleaved:

@@ -16,15 +16,16 @@ NORM_MAX = 2.0
 
 
 class Kind(NamedTuple):
-    """How vectors of a measure are drawn: new ones, ones near another, ones that are refused."""
+    """How vectors of a measure are drawn: new vectors, vectors near another one, and refused vectors."""
 
     fresh: Callable[[np.random.Generator], Any]
     near: Callable[[np.random.Generator, Any], Any]
     bad: tuple[Any, ...]
+    field: str = "vector"
 
 
 def _long(rng: np.random.Generator, x: Any) -> Any:
-    """Scaled to a length a little below the greatest."""
+    """Scale a vector to a length a little below the greatest."""
     return (x * rng.uniform(0.93, 1.0) * NORM_MAX / np.linalg.norm(x)).astype(np.float32)
 
 
@@ -34,6 +35,13 @@ def _some_bits(rng: np.random.Generator, x: Any) -> Any:
     return np.packbits(bits)
 
 
+def _some_symbols(rng: np.random.Generator, x: Any) -> Any:
+    out = list(x)
+    out[int(rng.integers(len(out)))] = "another"
+    return out
+
+
+_SYMBOLS: tuple[str | int, ...] = ("G", "A", "Straße", "", 7, -1)
 _BAD = (None, [1.0], "vector", [float("nan")] * DIMENSION)
 
 KINDS: dict[str, Kind] = {
@@ -57,6 +65,12 @@ KINDS: dict[str, Kind] = {
         _some_bits,
         (None, b"\0", "vector", [0.5] * 8 * DIMENSION),
     ),
+    "symbols": Kind(
+        lambda rng: [_SYMBOLS[k] for k in rng.integers(0, len(_SYMBOLS), DIMENSION)],
+        _some_symbols,
+        (None, ["G"], "word", [0.5] * DIMENSION, {"G": 3}),
+        "tokens",
+    ),
     "l1": Kind(
         lambda rng: rng.integers(0, COMPONENT_MAX + 1, DIMENSION).astype(np.float32),
         lambda rng, x: np.clip(x + rng.integers(-1, 2, DIMENSION), 0, COMPONENT_MAX),
@@ -66,7 +80,7 @@ KINDS: dict[str, Kind] = {
 
 
 def vector_stream(measure: str) -> Callable[..., list[Document]]:
-    """Streams as ``random_stream`` makes them of texts: new vectors, near ones, copies, ids that came before."""
+    """Streams like ``random_stream`` for texts: new vectors, near vectors, copies, earlier ids."""
     kind = KINDS[measure]
 
     def stream(
@@ -89,7 +103,7 @@ def vector_stream(measure: str) -> Callable[..., list[Document]]:
             id_ = rng.choice(out).id if out and rng.random() < versions else f"d{n}"
             time = None if jitter is None else clock - rng.random() * jitter
             kept = vector if rng.random() > 0.02 else rng.choice(kind.bad)
-            out.append(Document(id_, timestamp=time, vector=kept))
+            out.append(Document(id_, timestamp=time, **{kind.field: kept}))
         return out
 
     return stream

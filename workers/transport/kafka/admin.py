@@ -96,6 +96,18 @@ class KafkaAdmin:
         members = [MemberToRemove(group_instance_id=instance)]
         self._call(f"remove {instance!r} from {group!r}", lambda client: client.remove_group_members(group, members))
 
+    def owned(self, group: str, topic: str) -> int | None:
+        """Return how many partitions of a topic belong to members of a group; ``None`` while it rebalances."""
+        found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        if found["error"] is not None or found["group_state"] != "Stable":
+            return None
+        return sum(
+            len(place["partitions"])
+            for member in found["members"]
+            for place in (member["member_assignment"] or {"assigned_partitions": ()})["assigned_partitions"]
+            if place["topic"] == topic
+        )
+
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
         """Return the committed offsets of a group in a topic; an admin request does not wait for open transactions."""
         found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])

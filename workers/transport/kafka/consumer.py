@@ -43,7 +43,7 @@ from workers.transport.kafka.client_settings import (
     is_passing,
     milliseconds,
 )
-from workers.transport.kafka.membership import Assignor, Listener, Notes
+from workers.transport.kafka.membership import Assignor, Listener, Notes, Ownership
 from workers.transport.protocol import (
     UNBOUNDED,
     Committed,
@@ -76,8 +76,9 @@ class KafkaGroupConsumer:
     name and leaves the group when it closes. Raises ``UnreachableError`` if no broker answers.
     """
 
-    def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str, ownership: Ownership) -> None:
         self._settings = settings
+        self._ownership = ownership
         self._topic = topic
         self._name = f"member {instance!r} of group {group!r} on {topic!r}"
         self._group = group
@@ -341,6 +342,9 @@ class KafkaGroupConsumer:
                 f"{self._name} was replaced by another process with the same instance: it must end"
             )
             raise self._final_error
+        if view.is_stable and view.has_coordinator and self._ownership.is_broken(self._notes.membership):
+            _log.info("%s: a partition belongs to no member, so this one joins again", self._name)
+            groups.join_again(self._client)
         if view.has_coordinator:
             self._away_since = None
             if self._away:

@@ -6,15 +6,19 @@ same thread sends heartbeats and fetches, so no call here waits (rule 4).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
+from workers.transport.kafka.admin import KafkaAdmin
 from workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
-from workers.transport.protocol import Membership
+from workers.transport.protocol import Membership, UnreachableError
 
 NO_GENERATION = -1
+# From a change of the membership to a look at the group: a rebalance of live members is over by then.
+_LOOK_SECONDS = 3.0
 
 
 class Change(NamedTuple):
@@ -99,3 +103,35 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         """Record partitions that were lost because the group removed this member."""
         self._notes.revoke(lost)
+
+
+class Ownership:
+    """Whether every partition of a topic belongs to a member of the group.
+
+    Two restarts leave partitions without an owner, and the group says nothing: of a member between the moment that it
+    gives partitions up and the join that assigns them to others; and of the leader while partitions are added, because
+    its successor does not learn that it leads. So each member looks some seconds after each change of its membership,
+    on the worker's thread. If a partition belongs to no member, it joins again, and the group rebalances.
+    """
+
+    def __init__(self, admin: KafkaAdmin, topic: str, group: str) -> None:
+        self._admin, self._topic, self._group = admin, topic, group
+        self._seen = ("", -1)
+        self._due: float | None = None
+
+    def is_broken(self, membership: Membership) -> bool:
+        """Return whether a look is due and finds a partition that belongs to no member of a stable group."""
+        now, seen = time.monotonic(), (membership.member, membership.generation)
+        if seen != self._seen:
+            self._seen, self._due = seen, now + _LOOK_SECONDS
+        if self._due is None or now < self._due or membership.generation < 0:
+            return False
+        self._due = now + _LOOK_SECONDS
+        try:
+            owned = self._admin.owned(self._group, self._topic)
+            is_whole = owned is not None and owned >= self._admin.partitions(self._topic)
+        except UnreachableError:
+            return False
+        if is_whole:
+            self._due = None
+        return owned is not None and not is_whole

@@ -22,6 +22,7 @@ from workers.transport.kafka import records as kafka_records
 from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from workers.transport.kafka.consumer import KafkaGroupConsumer
+from workers.transport.kafka.membership import Ownership
 from workers.transport.kafka.producer import KafkaTransactionalProducer
 from workers.transport.kafka.reader import KafkaReader
 from workers.transport.protocol import (
@@ -67,7 +68,7 @@ class KafkaTransport:
         Raises ``UnknownTopicError``, because the client would wait for the topic without an error.
         """
         self.admin.partitions(topic)
-        return KafkaGroupConsumer(self._settings, topic, group, instance)
+        return KafkaGroupConsumer(self._settings, topic, group, instance, Ownership(self.admin, topic, group))
 
     def producer(self, transactional_id: str) -> Producer:
         """Make a producer that fences every earlier one of the same id, and ends its transaction."""

@@ -15,6 +15,7 @@ __all__ = [
     "ask_for_topic",
     "guard_joins",
     "is_joining",
+    "join_again",
     "member_view",
     "watch_partitions",
     "will_join",
@@ -71,6 +72,14 @@ def is_joining(client: KafkaConsumer) -> bool:
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L507
     """
     return client._coordinator._join_task is not None
+
+
+def join_again(client: KafkaConsumer) -> None:
+    """Begin a join with the next poll.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L931
+    """
+    client._coordinator.request_rejoin()
 
 
 def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
