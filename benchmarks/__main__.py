@@ -41,7 +41,7 @@ from benchmarks.report import SIZES, Result, Size, print_table
 
 Scenario = Callable[[Size], Iterable[Result]]
 
-# Permanent ids -> what runs.
+# Permanent ids -> scenarios.
 SCENARIOS: dict[str, Scenario] = {
     id_: run
     for module in (
@@ -69,7 +69,7 @@ SEEDS = {
 
 
 def environment(size: Size) -> dict[str, Any]:
-    """What the numbers depend on: versions, processor, seeds, and how busy the machine is."""
+    """The environment of the numbers: versions, processor, seeds, and how busy the machine is."""
     model = platform.processor()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text().splitlines()
@@ -81,7 +81,7 @@ def environment(size: Size) -> dict[str, Any]:
 
 
 def run(size: Size, only: Iterable[str], sizes: tuple[int, ...] = ()) -> Iterator[tuple[str, list[Result], float]]:
-    """Run scenarios whose ids begin with one of ``only`` (all, if there is none): id, results, seconds."""
+    """Run scenarios whose ids begin with one of ``only`` (all if ``only`` is empty): id, results, seconds."""
     prefixes = tuple(only) or ("",)
     for id_, scenario in SCENARIOS.items():
         if not id_.startswith(prefixes):

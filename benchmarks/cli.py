@@ -1,7 +1,7 @@
 """S7: ``neardup run`` end to end, JSON lines in and pairs out, next to the library on the same texts.
 
-The command is timed as a user sees it: from the start of the process to its end, with the start of Python in it,
-reading from a file and writing the pairs to another. The library has its documents in memory already.
+The command is timed as a user sees it: from the start of the process to its end, including the start of Python. It
+reads a file and writes the pairs to another file. The library has its documents in memory already.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 def run(size: Size) -> Iterator[Result]:
-    """Throughput of the command as a share of the library's."""
+    """Throughput of the command as a fraction of the library's throughput."""
     name = "throughput of the command over the library's"
     if importlib.util.find_spec("workers") is None or importlib.util.find_spec("workers.cli.app") is None:
         yield Result(ID, name, None, "", details={"note": "the command is not there yet"})
@@ -55,7 +55,7 @@ def _compare(name: str, stream: list[Document], folder: Path, repeats: int) -> I
         "start": lambda: command(one, folder / "none.jsonl"),
     }
     if repeats > 1:
-        runs["start"]()  # compiles, where nothing was compiled yet
+        runs["start"]()  # compiles kernels that are not cached
     best = {name: min(times) for name, times in interleaved(runs, dict.fromkeys(runs, repeats)).items()}
     pairs = [Pair(**json.loads(line)) for line in (folder / "pairs.jsonl").read_text(encoding="utf-8").splitlines()]
     rounded = [_rounded(pair) for pair in found["library"]]

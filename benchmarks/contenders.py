@@ -1,21 +1,21 @@
-"""The contenders: a row each. What a user of the peer has to write, in the fastest form that was found.
+"""The contenders, one row each: the code that a user of the peer writes, in its fastest known form.
 
-All take the same documents in the same order, on one thread, probe the index with each and then add it, and answer
-with candidate pairs (older id, newer id). What is counted starts from the text: shingling is a part, since somebody
-has to do it. What helps the peers here:
+All contenders read the same documents in the same order, on one thread. For each document they probe the index, add the
+document, and return candidate pairs (older id, newer id). The measured time starts from the text and includes
+shingling, because a user has to do it. Three facts favour the peers:
 
-- the texts are in normal form already, and only ``neardup`` normalises them all the same;
-- they keep no signatures: they answer with candidates, while ``neardup`` scores them (and keeps what that takes);
-- shingles are cut by ``map`` over ready-made slices where that is fastest, as a set only where that pays.
+- the texts are in normal form already, and only ``neardup`` normalises them again;
+- peers store no signatures and return candidates; ``neardup`` stores signatures and scores the candidates;
+- ``map`` over ready-made slices makes the shingles if that is fastest, and a set only if that is faster.
 
-``datasketch`` as its documentation shows it: ``update`` for each shingle, SHA-1. Its fastest configuration: 32-bit
-affine permutations (its default since 2.0), ``zlib.crc32`` as the hash function, ``update_batch`` in parts of 512 that
-stay in the cache (half the time of one large batch), one ``MinHash`` copied, no check for duplicate keys. ``rensa`` is
-the full R-MinHash: its ``rho`` functions sample positions, these do not. ``FastSketchLSH`` asks for a power of two
-rows, so it is given 16 bands of 8, and ``neardup`` once more with the same.
+``datasketch`` runs as its documentation shows it: ``update`` for each shingle, SHA-1. Its fastest configuration uses
+32-bit affine permutations (its default since 2.0), ``zlib.crc32`` as the hash function, ``update_batch`` in parts of
+512 that stay in the cache (half the time of one large batch), copies of one ``MinHash``, and no check for duplicate
+keys. ``rensa`` is the full R-MinHash, without its ``rho`` functions, which sample positions. ``FastSketchLSH`` needs a
+power of two rows, so it has 16 bands of 8, and one row of ``neardup`` has the same shape.
 
-The rows called "packed" show what is left when the caller leaves no Python in the shingling: five ASCII characters
-packed into a number by NumPy, handed over as ready hashes. That is a program that works for this alphabet and this k.
+The rows called "packed" have no Python in the shingling: NumPy packs five ASCII characters into a number, and the index
+gets ready hashes. Such a program works only for this alphabet and this k.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Contender(NamedTuple):
-    """``start(shingles, bands, rows)`` makes an empty index and answers with what takes documents into it."""
+    """``start(shingles, bands, rows)`` makes an empty index and returns the function that adds documents to it."""
 
     title: str
     package: str  # the distribution that must be installed
@@ -61,7 +61,7 @@ class Contender(NamedTuple):
 
 
 def config(shingles: str, bands: int, rows: int) -> Config:
-    """The default configuration but for the shingles and the shape."""
+    """The default configuration except the shingles and the shape."""
     return Config(shingles=shingles, bands=bands, rows=rows, recall=0.9)
 
 

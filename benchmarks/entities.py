@@ -1,8 +1,9 @@
-"""S8: records and prints. Precision and recall on labelled records; how often generated prints meet, and how fast.
+"""S8: records and fingerprints. Precision and recall on labelled records; recall and rate of generated fingerprints.
 
-The records are those of four real sets (people typed in twice; publications of two sources; citations of the same
-publications; books of two shops), the prints are drawn: a square holds a minutia with chance .2, a second print of the
-finger has it with .8. Rates are records and prints a second on one core, signed and matched.
+The records come from four real sets: people typed in twice; publications of two sources; citations of the same
+publications; books of two shops. Fingerprints are drawn: a square holds a minutia with probability .2, and a second
+print of the finger has the minutia with probability .8. Rates are records and prints a second on one core, signed and
+matched.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ BOOKS: dict[str, Any] = {
 
 
 class Labelled(NamedTuple):
-    """Records that are added, records that are probed with afterwards (or none), and the pairs that are true."""
+    """Records to add, records to probe afterwards (or none), and the true pairs."""
 
     added: list[Document]
     probed: list[Document]
@@ -71,7 +72,7 @@ class Labelled(NamedTuple):
 
 
 def people(data: Path, number: int = 3) -> Labelled:
-    """Set 1, 2 or 3 of people, up to five thousand, some of them up to six times; ids tell who is who."""
+    """Set 1, 2 or 3 of people, up to five thousand records, up to six for a person; the ids name the person."""
     rows = _rows(data / "er_febrl" / f"dataset{number}.csv", "utf-8")
     same = defaultdict(list)
     for row in rows:
@@ -90,7 +91,7 @@ def publications(data: Path) -> Labelled:
 
 
 def citations(data: Path) -> Labelled:
-    """Citations as papers print them, and the gold pairs of those that cite the same publication."""
+    """Citations as papers print them; the gold pairs cite the same publication."""
     folder = data / "er_cora"
     references = ElementTree.parse(folder / "CORA.xml").getroot()
     gold = (folder / "cora_gold.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -99,7 +100,7 @@ def citations(data: Path) -> Labelled:
 
 
 def _citation(reference: ElementTree.Element) -> dict[str, str]:
-    """The words of a citation, the first year it names, and where it appeared, from the fields it has."""
+    """The words of a citation, its first year, and the place of publication, from the fields that exist."""
     parts: dict[str, str] = defaultdict(str)
     for part in reference:
         parts[part.tag] += " " + _words("".join(part.itertext()))
@@ -181,7 +182,7 @@ def run_records(size: Size) -> Iterator[Result]:
 
 
 def run_fingerprints(size: Size) -> Iterator[Result]:
-    """The share of fingers whose two prints are candidates, against the law, for one group and two; prints a second."""
+    """The fraction of fingers whose prints are candidates, next to the law, for one and two groups; prints a second."""
     rng = np.random.default_rng(SEED)
     fingers = _FINGERS[size]
     first = rng.random((fingers, _SQUARES)) < 0.2

@@ -1,8 +1,8 @@
 """S9: the exact rows: speed on short real texts next to ``one_permutation`` and an exact join; recall.
 
-All contenders start from the texts and answer with pairs, but for SetSimilaritySearch: ``all_pairs`` is given
-ready-made sets of numbers, all of them at once, of distinct contents, and so is measured without any reading. It finds
-the frequencies by itself; ``prefix`` is run with an order of tokens learned on a tenth of the texts, and without one.
+All contenders start from the texts and return pairs, except SetSimilaritySearch: ``all_pairs`` gets ready-made sets of
+numbers of distinct contents, all at once, so its time contains no reading. It computes the frequencies itself.
+``prefix`` runs with an order of tokens learned on a tenth of the texts, and without an order.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ID, RECALL = "S9-exact-short-texts", "S9-exact-recall"
 SETS = ("itn_multilingual char5", "ja_jglue char3")
 THRESHOLD = 0.9
 PEER = "SetSimilaritySearch"
-# How many times slower than one_permutation an exact row may be; without an order of tokens nothing is promised.
+# An exact row may be so many times slower than one_permutation; without an order of tokens there is no target.
 SLOWER_MAX_OF = {"prefix, learned order": 3.0, "identical": 1.0}
 # Every so many-th text is in the sample that the order is learned on.
 _SAMPLE = 10
@@ -73,7 +73,7 @@ def _peer() -> Callable[..., Any] | None:
 
 
 def run(size: Size) -> Iterator[Result]:
-    """For each set of texts: microseconds a document of every contender, and whether just the true pairs came out."""
+    """For each set of texts: microseconds a document of every contender, and whether the pairs are the true pairs."""
     for name in SETS:
         row = REAL_SETS[name]
         if not (DATA / row.documents[0]).exists():
@@ -105,7 +105,7 @@ def _measured(name: str, documents: list[Document], configs: dict[str, Config], 
     if peer is not None:
         races[PEER] = lambda: list(peer(ready, similarity_func_name="jaccard", similarity_threshold=THRESHOLD))
     for contender in configs:
-        race(contender)  # so that no compiler is measured
+        race(contender)  # the time must not contain compilation
     repeats = dict.fromkeys(races, 1 if size == "smoke" else _REPEATS)
     times = {contender: min(taken) for contender, taken in interleaved(races, repeats).items()}
     for contender, config in configs.items():
@@ -133,7 +133,7 @@ def _measured(name: str, documents: list[Document], configs: dict[str, Config], 
 
 
 def recall(size: Size) -> Iterator[Result]:
-    """The share of generated pairs at the threshold that are emitted: all of them, at every size of the sets."""
+    """The emitted fraction of generated pairs at the threshold: all of them, at every size of the sets."""
     for threshold in (0.5, 0.8, 0.9, 1.0):
         config = Config(scheme="prefix", threshold=threshold)
         for union in _UNIONS:
@@ -145,7 +145,7 @@ def recall(size: Size) -> Iterator[Result]:
 
 
 def _copies(size: Size) -> Iterator[Result]:
-    """Texts that come again in another case and with other blanks; strangers are never called identical."""
+    """Repeated texts in another case and with other blanks are found; unrelated texts are never identical."""
     for kind in KINDS:
         distinct = list(dict.fromkeys(one.text for one in generated(kind, _PAIRS[size], SEED)))
         texts = [Document(str(i), text) for i, text in enumerate(distinct)]

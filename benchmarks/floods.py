@@ -22,7 +22,7 @@ _RATIO_MIN = 0.8
 
 
 def one_word_apart(count: int, seed: int) -> list[Document]:
-    """Documents of 5 kB that are one text with one word replaced, each by a word of its own."""
+    """Documents of 5 kB: one text, with one word replaced by a different word in each document."""
     rng = np.random.default_rng(seed)
     words = draw_words(rng, 860, punctuation=True)
     out = []
@@ -33,7 +33,7 @@ def one_word_apart(count: int, seed: int) -> list[Document]:
 
 
 def run_copies(size: Size) -> Iterator[Result]:
-    """Throughput of copies and of distinct documents, and the number of pairs: one a copy."""
+    """Throughput of copies and of distinct documents, and the number of pairs: one for each copy."""
     count = _DOCUMENTS[size]
     distinct = documents("5kb", count, SEED, edited_fraction=0.0)
     copies = [document._replace(text=distinct[0].text) for document in distinct]

@@ -1,9 +1,9 @@
-"""S5: the distance to the speed of light: a bare loop that hashes every k-gram once and keeps nothing.
+"""S5: the distance to the lower bound: a bare loop that hashes every k-gram once and stores no results.
 
-The bare loop rolls the polynomial of the shingles over the bytes, h B + c_in - B^k c_out, and mixes each value, as
-they stand in the text; it only adds the results up, so that the compiler may not leave them out. Its vectorised form
-computes the same values by doubling, block by block in the first cache. Measured against them: shingles and
-signatures of the same normalised bytes; and the whole way from texts to a batch, with normalisation.
+The bare loop rolls the polynomial of the shingles over the bytes, h B + c_in - B^k c_out, and mixes each value. It adds
+up the results, so that the compiler cannot remove them. Its vectorised form computes the same values by doubling, block
+by block in the first cache. The scenario compares two times with these loops: shingles and signatures of the same
+normalised bytes; and the whole path from texts to a batch, with normalisation.
 """
 
 from __future__ import annotations

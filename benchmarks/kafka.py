@@ -1,8 +1,8 @@
 """``python -m benchmarks.kafka [--size smoke|default|large] [--only ID]... [--json FILE]``: the workers on a broker.
 
-One broker, one run: that of ``KAFKA_BOOTSTRAP_SERVERS`` when set, else Apache Kafka started here and ended with the
-run. Its processor time is known only in the second case. Rates depend on who else is on the machine; the ratios of one
-run are what the targets are about.
+A run uses one broker. If ``KAFKA_BOOTSTRAP_SERVERS`` is set, it names the broker. Otherwise the run starts Apache Kafka
+and ends it; only then is the broker's processor time known. Rates depend on other load of the machine; targets bound
+the ratios within one run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
 from workers.service.roles import spare_collector
 
-# Permanent ids -> what runs: more than one id where they share what they need.
+# Permanent ids -> scenarios: one scenario has several ids if they share its preparation.
 SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     f"{kafka_signer.BARE_ID}, {kafka_signer.TWO_ID}": kafka_signer.run,
     f"{kafka_matcher.ID}, {kafka_matcher.BYTES_ID}": kafka_matcher.run,
@@ -37,7 +37,7 @@ SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
 
 
 def run(size: Size, only: Iterable[str] = ()) -> Iterator[tuple[str, list[Result], float]]:
-    """The scenarios with an id that begins with one of ``only`` (all, if there is none): ids, results, seconds."""
+    """Run scenarios with an id that begins with one of ``only`` (all if ``only`` is empty): ids, results, seconds."""
     prefixes = tuple(only) or ("",)
     with served(size) as bench:
         for ids, scenario in SCENARIOS.items():

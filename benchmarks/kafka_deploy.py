@@ -1,8 +1,8 @@
-"""What the measurements on a broker share: the broker, a deployment of its own for each, documents, worker processes.
+"""Common parts of the measurements on a broker: the broker, a separate deployment for each, documents, processes.
 
-Workers run in processes of their own (``python -m benchmarks.kafka_worker``) where several compete for the cores, or
-where the load must not share an interpreter with them. Each tells of every turn in a line of JSON on its standard
-output: the monotonic clock, which all processes of a machine share, documents so far, and seconds of processor.
+Workers run in separate processes (``python -m benchmarks.kafka_worker``) if several compete for the cores, or if the
+load must not share an interpreter with them. Each reports every turn as a line of JSON on its standard output: the
+monotonic clock, which all processes of a machine share, documents so far, and processor seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LATENESS_SECONDS = 3_600.0
 
 
 class Bench(NamedTuple):
-    """What a scenario is run with."""
+    """The arguments of a scenario."""
 
     bootstrap: str
     broker_pid: int | None
@@ -68,7 +68,7 @@ def broker_module() -> ModuleType:
 
 @contextmanager
 def served(size: Size) -> Iterator[Bench]:
-    """A broker: that of ``KAFKA_BOOTSTRAP_SERVERS``, else one started here, and ended with the block."""
+    """The broker of ``KAFKA_BOOTSTRAP_SERVERS``; if it is not set, a broker that starts and ends with the block."""
     given = os.environ.get("KAFKA_BOOTSTRAP_SERVERS")
     if given:
         yield Bench(given, None, size)
@@ -78,7 +78,7 @@ def served(size: Size) -> Iterator[Bench]:
 
 
 def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
-    """Settings of a deployment of its own, with its topics made."""
+    """Create the topics of a separate deployment; return its settings."""
     base: dict[str, object] = {
         "bootstrap_servers": bench.bootstrap, "topic_prefix": f"{prefix}-{time.time_ns():x}.", "start": "earliest",
         "window_seconds": _WINDOW_SECONDS, "lateness_seconds": _LATENESS_SECONDS,
@@ -94,14 +94,15 @@ def deployment(bench: Bench, prefix: str, **given: object) -> StreamSettings:
 
 
 def with_group(settings: StreamSettings, group: str, instance: str = "0") -> StreamSettings:
-    """The same topics for another group, which reads them again."""
+    """The same topics for another consumer group, which reads them again."""
     return load_stream({**settings.model_dump(exclude_unset=True), "group": group, "instance": instance})
 
 
 def texts(count: int, seed: int, edited_fraction: float = 0.1, pieces: int = PIECES) -> Iterator[str]:
     """Texts of ``pieces`` pieces of 160 bytes; ``edited_fraction`` of them a recent one with one piece replaced.
 
-    Two others share a piece in a hundred at most, so only the edited ones are pairs. Made faster than they are signed.
+    Unrelated texts share at most one piece in a hundred, so only edited texts are pairs. Generation is faster than
+    signing.
     """
     rng = np.random.default_rng(seed)
     words = draw_words(rng, _PIECE_WORDS * _POOL_PIECES, punctuation=True)
@@ -123,7 +124,7 @@ def values(count: int, seed: int, timestamp: Callable[[], float] = time.time) ->
 
 
 def load(settings: StreamSettings, count: int, seed: int) -> int:
-    """Documents to the topic, in transactions; returns their bytes."""
+    """Send documents to the topic, in transactions; returns their bytes."""
     transport = connect(settings)
     topic = names_of(settings).topics.documents
     producer = transport.producer(f"{settings.topic_prefix}load")
@@ -140,7 +141,7 @@ def load(settings: StreamSettings, count: int, seed: int) -> int:
 
 
 def remaining(transport: KafkaTransport, topic: str, positions: dict[int, int]) -> int:
-    """Records, control records among them, between positions and the ends of a topic."""
+    """The number of records, including control records, between positions and the ends of a topic."""
     bounds = transport.bounds(topic)
     return sum(end - max(first, positions.get(partition, first)) for partition, (first, end) in bounds.items())
 
@@ -157,13 +158,13 @@ class Tally:
         self.sums[key] = self.sums.get(key, 0.0) + amount
 
     def set(self, name: str, value: float, label: str = "") -> None:
-        """Gauges are not kept."""
+        """Ignore gauges."""
 
     def sample(self, name: str, values: Values, label: str = "") -> None:
-        """Nor are samples."""
+        """Ignore samples."""
 
     def forget(self, label: str) -> None:
-        """There is nothing to forget."""
+        """Do nothing: there are no gauges to remove."""
 
     def stages(self) -> dict[str, float]:
         """Seconds of each stage."""
@@ -181,7 +182,7 @@ def processor_seconds(pid: int | None) -> float:
 
 
 class Turn(NamedTuple):
-    """A worker after a turn that took something: when, documents so far, processor seconds so far."""
+    """A worker after a turn that read documents: time, documents so far, processor seconds so far."""
 
     at: float
     documents: int
@@ -189,7 +190,7 @@ class Turn(NamedTuple):
 
 
 class Process:
-    """A worker, or a source of documents, in a process of its own; see the module. Killed when the block ends."""
+    """A worker or a source of documents in a separate process; see the module. The end of the block kills it."""
 
     def __init__(self, what: str, settings: StreamSettings, *arguments: str) -> None:
         command = [sys.executable, "-m", "benchmarks.kafka_worker", what, settings.model_dump_json(exclude_unset=True)]
@@ -221,14 +222,14 @@ class Process:
         return self.turns[-1].documents if self.turns else 0
 
     def start(self) -> None:
-        """Let it begin; it is warm."""
+        """Start the measured work of the warm process."""
         self.wait(self.ready.is_set, "ready")
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def stop(self) -> dict[str, Any]:
-        """Let it end in order; returns the last that it said."""
+        """End the process in order; returns its last report."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
@@ -236,7 +237,7 @@ class Process:
         return self.last
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:
-        """Wait, as long as it lives."""
+        """Wait while the process runs."""
         wait_until(is_so, what, [self])
 
     @property
@@ -257,7 +258,7 @@ class Process:
 
 
 def wait_until(is_so: Callable[[], bool], what: str, processes: Sequence[Process] = ()) -> None:
-    """Look until it is so; raises when it takes too long or a process has ended."""
+    """Poll until the condition holds; raises if it takes too long or a process has ended."""
     deadline = time.monotonic() + WAIT_SECONDS_MAX
     while not is_so():
         if time.monotonic() > deadline or any(process.ended for process in processes):

@@ -1,8 +1,8 @@
-"""K5: seconds from the sending of a document to its candidate in the hands of a read-committed reader, at half load.
+"""K5: seconds from the sending of a document until a read-committed reader has its candidate, at half load.
 
-Full load is what one signer and one matcher, in a process each, make of a backlog on this machine. Then documents come
-at half of that rate, each with the time of its sending, which its candidates repeat; the reader takes the time at which
-it has them. So the result has the reader's own wait in it, and everything before.
+Full load is the rate at which one signer and one matcher, each in a process, work off a backlog on this machine. Then
+documents arrive at half of this rate. Each carries the time of its sending, and its candidates repeat this time. The
+reader notes the time at which it has a candidate. So the result includes the reader's own wait and all earlier stages.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ID = "K5-latency"
 SECONDS_MAX, LOAD_FRACTION = 1.0, 0.5
 _BACKLOG: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
 _LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.0}
-# The first seconds of the load are not counted: they belong to the change from one load to another.
+# The first seconds are not counted: the load changes there.
 _SETTLE_SECONDS = 2.0
 _IDLE_SECONDS = 2.0
 _READ_RECORDS_MAX = 10_000
 
 
 class _Reader:
-    """Reads candidates on a thread: when each came, when a matcher sent it, and time and id of its newer document."""
+    """Reads candidates on a thread: arrival time, sending time, and time and id of the newer document of each."""
 
     def __init__(self, settings: StreamSettings) -> None:
         self.seen: list[tuple[float, float, float, str]] = []
@@ -64,7 +64,7 @@ class _Reader:
 
 
 class _Load(NamedTuple):
-    """What the load was, and what became of it."""
+    """The load and its results."""
 
     capacity: float
     rate: float
@@ -121,7 +121,7 @@ def _run(settings: StreamSettings, bench: Bench) -> _Load:
             source.start()
             pids = {"broker": bench.broker_pid, "signer": signer.pid, "matcher": matcher.pid, "source": source.pid}
             began, used = time.monotonic(), {who: processor_seconds(pid) for who, pid in pids.items()}
-            # The last time that each is alive to be asked: before the source ends.
+            # The last moment at which all processes still run: before the source ends.
             wait_until(lambda: signer.documents >= backlog + count * 0.9 or source.ended, "the load", both)
             span = time.monotonic() - began
             cores = {who: (processor_seconds(pid) - used[who]) / span for who, pid in pids.items()}
@@ -134,7 +134,7 @@ def _run(settings: StreamSettings, bench: Bench) -> _Load:
 
 
 def _capacity(signer: Process, matcher: Process, backlog: int) -> float:
-    """Documents a second of the backlog, from the start of the signer to the last one of the matcher."""
+    """Documents a second of the backlog, from the start of the signer to the last document of the matcher."""
     both = [signer, matcher]
     wait_until(lambda: signer.documents >= backlog, "the backlog is signed", both)
     _settle(matcher)

@@ -1,8 +1,8 @@
 """K2: distinct documents a second of a matcher that has every partition, and of its restore. K3: bytes on ``bands``.
 
-In memory the matcher runs on the twin of the broker: what it takes is the matcher's own processor time: decode, table,
-encode. Over the broker its process pays for the client as well. A document stands in most of the partitions, and counts
-once: so a rate is that of the sum of its copies.
+In memory the matcher runs on the twin of the broker, so its time is its own processor time: decode, table, encode. Over
+the broker the time of its process includes the client. A document has copies in most partitions and counts once: the
+time of a document is the time of all its copies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ID, BYTES_ID = "K2-matcher", "K3-bytes"
 RATE_MIN, BYTES_MAX = 100_000, 1_400
 _DOCUMENTS: dict[Size, int] = {"smoke": 600, "default": 240_000, "large": 1_000_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 3}
-# Shorter than 4 kB: what a matcher does knows nothing of the length of texts.
+# Shorter than 4 kB: the work of a matcher does not depend on the length of texts.
 _PIECES, _EDITED_FRACTION = 12, 0.1
 # Documents of a signer's step: in 200 ms at 10,000 documents a second, and at a little more than 1,000.
 _STEPS = (2_000, 250)
@@ -52,7 +52,7 @@ class Run(NamedTuple):
 
 
 def run(bench: Bench) -> Iterator[Result]:
-    """Bytes first, for the messages are made there; then in memory by size of step; then over the broker."""
+    """Measure bytes first, because this makes the messages; then in memory by size of step; then over the broker."""
     count, smoke = _DOCUMENTS[bench.size], bench.size == "smoke"
     settings = deployment(bench, "match", window_documents=max(count, 1_000))
     warm(settings, settings.bands_partitions)
@@ -79,7 +79,7 @@ def documents(count: int) -> list[Document]:
 
 
 def signed(settings: StreamSettings, made: Sequence[Document], step: int) -> list[Message]:
-    """The messages of ``bands`` that steps of so many documents become, as a signer makes them."""
+    """The messages of ``bands`` that a signer makes from steps of so many documents."""
     plan = SignPlan(settings, _FIELDS, names_of(settings).topics, settings.bands_partitions, 1, 1e12, None)
     signer, out = Signer(settings), []
     stream = (Record(0, i, 0, d.id.encode(), json.dumps(d._asdict()).encode()) for i, d in enumerate(made))
@@ -111,7 +111,7 @@ def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
 
 
 def publish(settings: StreamSettings, messages: Sequence[Message]) -> None:
-    """The messages to the broker, a transaction for so many as a signer's step has."""
+    """Send the messages to the broker, one transaction for the messages of one signer's step."""
     transport = connect(settings)
     producer = transport.producer(f"{settings.topic_prefix}publish")
     for first in range(0, len(messages), 2 * settings.bands_partitions):
@@ -147,7 +147,7 @@ def _pass(connected: Callable[[], Transport], settings: StreamSettings, messages
 
 
 def _restored(worker: MatchWorker, settings: StreamSettings, tally: Tally) -> tuple[float, float]:
-    """Wall and own seconds of the restore of every partition; of the turn that joins the group, its restores alone."""
+    """Wall and own seconds of the restore of every partition, without other work of the turn that joins the group."""
     before, own, wall = tally.stages().get("restore", 0.0), time.process_time(), 0.0
     while len(worker.running) < settings.bands_partitions:
         begun, started = bool(worker.restoring or worker.running), time.perf_counter()
@@ -160,7 +160,7 @@ def _restored(worker: MatchWorker, settings: StreamSettings, tally: Tally) -> tu
 
 
 def _worker(transport: Transport, settings: StreamSettings, tally: Tally) -> tuple[MatchWorker, Callable[[], None]]:
-    """A matcher, and what closes it."""
+    """A matcher, and the context that closes it."""
     role, names = ROLES["match"], names_of(settings)
     name = names.worker(role.name, settings.instance)
     producer = transport.producer(name)
@@ -178,7 +178,7 @@ def _worker(transport: Transport, settings: StreamSettings, tally: Tally) -> tup
 def _rates(
     where: str, runs: Sequence[Run], messages: Sequence[Message], count: int, *, own: bool, targets: bool
 ) -> Iterator[Result]:
-    """Matching and restoring, by processor time (``own``) or by the clock; the other one in the details."""
+    """Matching and restoring, by processor time (``own``) or by the clock; the details have the other time."""
     at = 1 if own else 0
     match, restore = (min(one.match[at] for one in runs)), (min(one.restore[at] for one in runs))
     other = "clock" if own else "own processor time"

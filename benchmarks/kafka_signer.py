@@ -35,7 +35,7 @@ _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 5}
 
 
 def run(bench: Bench) -> Iterator[Result]:
-    """Both, on one topic of documents."""
+    """Run K1 and K4 on one topic of documents."""
     count = _DOCUMENTS[bench.size]
     settings = deployment(bench, "sign")
     size = load(settings, count, SEED)
@@ -63,7 +63,7 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
 
 
 def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
-    """A signer from the moment that it has its partitions to the commit of the last document."""
+    """Measure a signer from its assignment of partitions to the commit of the last document."""
     role, names, tally = ROLES["sign"], names_of(settings), Tally()
     name = names.worker(role.name, settings.instance)
     transport = connect(settings)
@@ -108,7 +108,7 @@ def _compared_with_bare(settings: StreamSettings, bench: Bench, count: int, docu
 def _two(settings: StreamSettings, bench: Bench, count: int) -> Result:
     rates: dict[int, float] = {1: 0.0, 2: 0.0}
     details: dict[str, object] = {}
-    # The most of each: a busy neighbour slows one down, and nothing speeds it up.
+    # The greatest rate of each: other load of the machine can only slow a run down.
     for turn in range(1 if bench.size == "smoke" else 2):
         for number in rates:
             rate, split = _drain(with_group(settings, f"of{number}-{turn}"), bench, count, number)
@@ -122,7 +122,7 @@ def _two(settings: StreamSettings, bench: Bench, count: int) -> Result:
 
 
 def _drain(settings: StreamSettings, bench: Bench, count: int, number: int) -> tuple[float, dict[str, float]]:
-    """Documents a second while all of them had work, and the processor seconds of everybody for each second of it."""
+    """Documents a second while all signers had work, and the processor seconds of all processes for each second."""
     own = [with_group(settings, settings.group, str(i)) for i in range(number)]
     each_owns = str(settings.documents_partitions // number)
     with ExitStack() as held:

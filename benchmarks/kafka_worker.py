@@ -36,7 +36,7 @@ def _line_waits() -> bool:
 
 
 def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
-    """One worker, without its shell: what goes wrong ends the process."""
+    """One worker, without its shell: an error ends the process."""
     role, names, tally = ROLES[role_name], names_of(settings), Tally()
     name = names.worker(role.name, settings.instance)
     warm(settings, settings.bands_partitions)
@@ -67,7 +67,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
 
 
 def produce(settings: StreamSettings, count: int, seed: int, rate: float) -> None:
-    """Documents at a steady rate by a plain producer; when it falls behind, it says by how much."""
+    """Send documents at a steady rate with a plain producer; report the delay if it falls behind."""
     topic = names_of(settings).topics.documents
     client = KafkaProducer(
         bootstrap_servers=settings.bootstrap_servers, linger_ms=5, batch_size=256 << 10, compression_type="lz4",
@@ -91,7 +91,7 @@ def produce(settings: StreamSettings, count: int, seed: int, rate: float) -> Non
 
 
 def main() -> None:
-    """Run what the arguments name."""
+    """Run the process that the arguments name."""
     what, settings = sys.argv[1], load_stream(json.loads(sys.argv[2]))
     if what == "produce":
         count, seed, rate = sys.argv[3:]

@@ -1,4 +1,4 @@
-"""How things are measured: interleaved contenders, the best of repeats, resident memory of a process of its own."""
+"""Methods of measurement: interleaved contenders, the best of repeats, resident memory of a separate process."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import Any
 
 _ROOT = Path(__file__).resolve().parent.parent
-# One thread each: what the peers use for their thread pools.
+# Variables that limit the thread pools of the peers to one thread.
 ONE_THREAD = {"RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """Wall-clock seconds of one call, with the garbage of others collected before it."""
+    """Wall-clock seconds of one call; the garbage of earlier calls is collected before it."""
     gc.collect()
     start = time.perf_counter()
     run()
@@ -27,9 +27,9 @@ def seconds(run: Callable[[], object]) -> float:
 
 
 def interleaved(runs: Mapping[str, Callable[[], object]], repeats: Mapping[str, int]) -> dict[str, list[float]]:
-    """Seconds of each run of each contender: all once, then all again, as often as ``repeats`` says for each.
+    """Seconds of each run of each contender. All run once, then all run again; ``repeats`` is the number for each.
 
-    A machine that is busy for a while is busy for all of them.
+    So a busy period of the machine affects all contenders.
     """
     times: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(max(repeats.values(), default=0)):
@@ -50,7 +50,7 @@ def resident_bytes() -> int:
 
 
 def in_subprocess(module: str, *arguments: str) -> dict[str, Any]:
-    """The JSON object that ``python -m module arguments`` prints last, with one thread for everybody."""
+    """The JSON object that ``python -m module arguments`` prints last; all thread pools have one thread."""
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments],
         env=os.environ | ONE_THREAD,

@@ -1,9 +1,10 @@
 """How far a family of permutations is from min-wise: how often each element of a set comes first.
 
-A family is min-wise independent if every element x of every set X comes first in 1 / |X| of its permutations; it is so
-approximately, with an epsilon, if that share is within epsilon / |X|. An exact one needs e^(n - o(n)) permutations
-of n elements, so what is used is approximate. The functions x -> (a x + b) mod p give any element of k a share of at
-least 1 / (2 (k - 1)), and can be far from min-wise on sets that are small and regular; on hashed elements they are not.
+A family is min-wise independent if every element x of every set X comes first in a fraction 1 / |X| of its
+permutations. It is approximately min-wise, with an epsilon, if the fraction differs by at most epsilon / |X|. An exact
+family of n elements needs e^(n - o(n)) permutations, so practical families are approximate. With the functions
+x -> (a x + b) mod p, each of k elements comes first in a fraction of at least 1 / (2 (k - 1)). These functions can be
+far from min-wise on small regular sets, and are close to it on hashed elements.
 
 Source: Broder, Charikar, Frieze, Mitzenmacher, "Min-wise independent permutations", 2000; Bohman, Cooper, Frieze,
 "Min-wise independent linear permutations", 2000.
@@ -21,7 +22,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def first_fractions(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.int64]], Numbers]) -> Floats:
-    """In which share of a signature's rows each of k different elements comes first of them all: ``float64[k]``.
+    """The fraction of a signature's rows in which each of k different elements comes first: ``float64[k]``.
 
     ``sign`` makes signatures ``uint64[n, rows]`` of ragged sets: a ``sign`` of ``stream.signatures`` with rows and seed
     filled in.
@@ -32,7 +33,7 @@ def first_fractions(elements: Numbers, sign: Callable[[Numbers, npt.NDArray[np.i
 
 
 def bias(fractions: Floats) -> float:
-    """The least epsilon with which those shares of k elements are within epsilon / k of 1 / k.
+    """The least epsilon such that the fractions of k elements are within epsilon / k of 1 / k.
 
     >>> bias(np.array([0.25, 0.75]))
     0.5

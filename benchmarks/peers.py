@@ -1,6 +1,6 @@
-"""S1, S2: text to candidates, end to end, next to the peers; and the memory each needs for a document.
+"""S1, S2: text to candidates, end to end, next to the peers; and the memory of each for a document.
 
-``python -m benchmarks.peers NAME SHINGLES DOCUMENTS`` prints the memory of one contender in a process of its own.
+``python -m benchmarks.peers NAME SHINGLES DOCUMENTS`` prints the memory of one contender in a separate process.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from stream import Document
 
 SEED = 1
 THRESHOLD = 0.8
-# Documents in the memory runs, which use short texts: what is held does not depend on them.
+# Documents in the memory runs. The texts are short: the stored bytes do not depend on their length.
 _HELD: dict[Size, int] = {"smoke": 0, "default": 20_000, "large": 200_000}
 _WARM_UP: dict[Size, int] = {"smoke": 4, "default": 64, "large": 64}
 
 
 class Setting(NamedTuple):
-    """A scenario: kinds of texts and shingles, how many documents, how many times faster than whom, memory or not."""
+    """A scenario: kinds of texts and shingles, number of documents, targets of speed by peer, whether memory counts."""
 
     kind: str
     shingles: str
@@ -46,7 +46,7 @@ SETTINGS: dict[str, Setting] = {
 
 
 def run(scenario: str, size: Size) -> Iterator[Result]:
-    """One row a contender: how many times faster ``neardup`` is than it, with all that belongs to it."""
+    """One row for each contender: how many times faster ``neardup`` is, with details."""
     kind, shingles, counts, targets, weigh = SETTINGS[scenario]
     stream = documents(kind, counts[size], SEED)
     warm_up = documents(kind, _WARM_UP[size], SEED + 1)
@@ -82,7 +82,7 @@ def run(scenario: str, size: Size) -> Iterator[Result]:
 
 
 class Truth:
-    """The exact pairs of a stream, over distinct contents, and how well candidates do."""
+    """The exact pairs of a stream, over distinct contents, and the measures of candidates."""
 
     def __init__(self, stream: list[Document], shingles: str) -> None:
         cut = {"chars": char_shingles, "words": word_shingles}[shingles]
@@ -114,7 +114,7 @@ def _held(name: str, shingles: str, count: int) -> dict[str, float]:
 
 
 def memory(name: str, shingles: str, count: int) -> dict[str, float]:
-    """Bytes a document held, ids included: growth of resident memory while short documents pass, 1000 at a time."""
+    """Bytes stored for a document, id included: growth of resident memory over short documents, 1000 at a time."""
     row = CONTENDERS[name]
     row.start(shingles, *row.shape)(documents("20w", 1000, SEED + 2))  # code and libraries are in memory now
     process = row.start(shingles, *row.shape)

@@ -1,9 +1,9 @@
 """S6: recall and precision on real sets, over distinct contents, against the exact pairs of their own shingles.
 
-Identical copies are joined by n - 1 links and not by every pair of them, so a document stands for its content: the
-first one with the same bag of shingles. The truth is an exact join of the sets of shingles at the threshold. It is
-compared with the truth files of the sets, whose normalisation differs a little (NFC and lower case): ``edge`` pairs
-are those that stand in only one of the two.
+n - 1 links join n identical copies, and not all pairs of them. So the first document with a bag of shingles represents
+its content. The truth is an exact join of the sets of shingles at the threshold. The scenario compares it with the
+truth files of the sets, whose normalisation differs a little (NFC and lower case): ``edge`` pairs are in only one of
+the two.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEVIATIONS = 3.0
 
 
 class RealSet(NamedTuple):
-    """Where documents and truth stand, and the shingles that the truth is for."""
+    """The files of documents and truth, and the shingles of the truth."""
 
     documents: tuple[str, ...]
     truth: str
@@ -64,11 +64,11 @@ _SMOKE = ("mccormick_minhash 1000 char5", "irplag_java char5")
 
 
 class Found(NamedTuple):
-    """Pairs of distinct contents by their numbers: what the exact join says, and what was emitted for it."""
+    """Pairs of distinct contents by their numbers: the pairs of the exact join, and the emitted pairs."""
 
     truth: dict[tuple[int, int], float]
     emitted: dict[tuple[int, int], float]
-    similarity: dict[tuple[int, int], float]  # exact, of everything emitted
+    similarity: dict[tuple[int, int], float]  # exact, of all emitted pairs
     contents: int
     edge: int
     links: int

@@ -1,4 +1,4 @@
-"""Recall of every scheme: which scenario measures it, against what its guarantee promises.
+"""Recall of every scheme: the scenario that compares it with the guarantee.
 
 ``python -m benchmarks --recall SCHEME`` runs it. Sets of exactly known similarity, vectors at exactly known distances
 and prints of known overlap are generated; records are real ones with labels; exact schemes are compared with brute

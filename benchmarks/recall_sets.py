@@ -1,11 +1,11 @@
 """S6: recall of emitted pairs at the threshold, and the bias of the estimate, on sets of exactly known similarity.
 
-A union of u elements with J u of them in common, for u from 5 to 5,000; every pair draws elements of its own,
-and every few pairs have a seed of the scheme of their own, so that pairs are independent. (A union of fewer than 5
-elements cannot have similarity .8.)
+A pair has a union of u elements, J u of them in common, for u from 5 to 5,000. Every pair draws new elements, and the
+seed of the scheme changes every few pairs, so that pairs are independent. (A union of fewer than 5 elements cannot have
+similarity .8.)
 
-Also: recall where similarity is measured on the elements (nothing but candidates can be missed), and how far families
-of permutations are from min-wise on small and regular sets, where linear functions are worst.
+Two more scenarios: recall if similarity is measured on the elements (then a missed pair was no candidate); and the
+distance of families of permutations from min-wise on small regular sets, where linear functions are worst.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ UNIONS = (5, 10, 20, 50, 150, 500, 1500, 5000)
 
 
 class Row(NamedTuple):
-    """What is measured of a scheme: pairs of each union by size, and the least and greatest unions by size.
+    """The measured sets of a scheme: pairs of each union by size, and the least and greatest unions by size.
 
     MinHash reads every element once a row: fewer pairs, smaller sets. Schemes with infinite rows promise their recall
     for sets that leave few rows infinite.
@@ -54,12 +54,12 @@ ROWS: dict[str, Row] = {
     "grouped": Row(_FAST.pairs, {"smoke": 1500, "default": 5000, "large": 5000}, 1500),
 }
 _PAIRS_A_SEED = 20
-# Bounds that a fair value crosses in one of some 700 readings.
+# A correct value crosses the bounds in about one of 700 measurements.
 _DEVIATIONS = 3.0
 
 
 class Outcome(NamedTuple):
-    """What became of pairs of one similarity: how many, candidates, emitted; their estimates."""
+    """The results of pairs of one similarity: their number, candidates, emitted pairs, estimates."""
 
     pairs: int
     candidates: int
@@ -69,7 +69,7 @@ class Outcome(NamedTuple):
 
 
 def pairs_of_sets(rng: np.random.Generator, pairs: int, union: int, common: int) -> Features:
-    """Sets 2i and 2i + 1 have ``common`` elements of a union of ``union``; the rest is shared out evenly."""
+    """Sets 2i and 2i + 1 have ``common`` elements of a union of ``union``; each gets half of the rest."""
     left = common + (union - common) // 2
     right = union - left + common
     elements = rng.integers(0, 1 << 64, (pairs, union), np.uint64, endpoint=False)
@@ -139,7 +139,7 @@ def run(size: Size) -> Iterator[Result]:
 
 
 def run_exact(size: Size) -> Iterator[Result]:
-    """Recall at the threshold where similarity is measured, at several thresholds: that of the candidates."""
+    """Recall at several thresholds if similarity is measured: it is equal to the recall of candidates."""
     pairs = _FAST.pairs[size] // 2
     for threshold, rows_max in ((0.5, 256), (0.8, 128), (0.95, 128)):
         config = Config(threshold=threshold, verify="exact", rows_max=rows_max)
@@ -168,8 +168,8 @@ _PRIME = 101
 def run_minwise(size: Size) -> Iterator[Result]:
     """The bias of families of permutations: the largest relative error of an element's share of first places.
 
-    Every a x + b mod 101 is counted out; of the families of the schemes a sample is drawn, with the noise of the
-    sample.
+    The test counts every a x + b mod 101. From the families of the schemes it draws a sample, so their bias has the
+    noise of the sample.
     """
     a, b = linear_family(_PRIME)
     rows = {"smoke": 4000, "default": 100_000, "large": 1_000_000}[size]

@@ -1,7 +1,7 @@
-"""What a scenario reports: one ``Result`` a row, printed as a table and as JSON lines.
+"""Reports of scenarios: rows of ``Result``, printed as a table and as JSON lines.
 
-A scenario has a permanent id; a result has a name within it, a value with its unit, and, where the project promises
-something, a target. ``details`` hold everything else that was measured, the checksum of the answers among them.
+A scenario has a permanent id. A result has a name within its scenario, a value with its unit, and a target if the
+project promises one. ``details`` hold all other measurements, including the checksum of the answers.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SENSES: dict[str, tuple[Callable[[float, float], bool], str]] = {
 
 
 class Target(NamedTuple):
-    """A bound that a value must keep; ``allowance`` is what chance may take from it (binomial bounds)."""
+    """A bound that a value must keep; ``allowance`` is the possible deviation by chance (binomial bounds)."""
 
     sense: Literal["at least", "at most", "equal to"]
     bound: float
@@ -44,7 +44,7 @@ class Target(NamedTuple):
 
 
 class Result(NamedTuple):
-    """One row: ``value`` is ``None`` where nothing could be measured, and ``details["note"]`` says why."""
+    """One row: ``value`` is ``None`` if the measurement was impossible, and ``details["note"]`` says why."""
 
     scenario: str
     name: str
@@ -71,7 +71,7 @@ class Result(NamedTuple):
 
 
 def checksum(answers: Iterable[object]) -> str:
-    """16 hexadecimal digits that are equal for equal answers, in whatever order they came."""
+    """16 hexadecimal digits that are equal for equal answers in any order."""
     lines = sorted(repr(answer) for answer in answers)
     return hashlib.blake2b("\n".join(lines).encode(), digest_size=8).hexdigest()
 
@@ -94,7 +94,7 @@ def print_table(title: str, results: Iterable[Result], console: Console) -> None
 
 
 def _number(value: object) -> str:
-    """A number as people read it: three significant digits, or all of those before the point."""
+    """A number for people: three significant digits, or all digits before the point."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if value == int(value) or abs(value) >= 1000:

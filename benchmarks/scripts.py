@@ -1,10 +1,10 @@
-"""S11: text to candidates by script: what real text costs next to ASCII, and next to the peers.
+"""S11: text to candidates by script: the cost of real text next to ASCII, and next to the peers.
 
-Generated texts are those of S1 in the letters of a script: each of the 26 Latin letters becomes one or two code points
-of it, so that all scripts have shingles of the same frequencies. Where the folder of real data is present, the news
-blurbs of a language are joined to texts of 5,000 code points.
+Generated texts are the texts of S1 in the letters of a script: each of the 26 Latin letters becomes one or two code
+points of the script, so that all scripts have shingles of the same frequencies. If the folder of real data is present,
+the news blurbs of a language are joined to texts of 5,000 code points.
 
-``neardup`` normalises every text. The peers do not, and their shingles are cut in Python, as their users do it.
+``neardup`` normalises every text. The peers do not; their shingles are made in Python, as their users make them.
 
 ``python -m benchmarks.scripts`` prints the table of the README: few texts, every peer, datasketch both ways.
 """
@@ -41,9 +41,9 @@ _LATIN = "abcdefghijklmnopqrstuvwxyz"
 
 
 class Script(NamedTuple):
-    """``letters``: what stands for each Latin letter; nothing where a text is changed by ``change`` alone.
+    """``letters``: the replacement of each Latin letter; empty if only ``change`` changes a text.
 
-    ``language`` is that of the real blurbs; ``ratio_max`` bounds the cost of a code point next to ASCII.
+    ``language`` is the language of the real blurbs; ``ratio_max`` bounds the cost of a code point relative to ASCII.
     """
 
     letters: tuple[str, ...] = ()
@@ -100,7 +100,7 @@ def generated(name: str, count: int) -> list[Document]:
 def real(name: str, count: int) -> list[Document]:
     """Documents of 5,000 code points from the blurbs of the script's language, in random order; none if there are few.
 
-    Nothing is changed but for quotes and decomposition, where the script is about them.
+    The texts are unchanged, except for scripts that test quotes or decomposition.
     """
     language = SCRIPTS[name].language
     path = DATA / _NEWS / "docs.jsonl"
@@ -119,7 +119,7 @@ def real(name: str, count: int) -> list[Document]:
 
 
 def run(size: Size) -> Iterator[Result]:
-    """For each script the cost of a code point next to ASCII, and how many times slower each peer is."""
+    """For each script the cost of a code point relative to ASCII, and how many times slower each peer is."""
     sets = {name: generated(name, _DOCUMENTS[size]) for name in SCRIPTS}
     for name in SCRIPTS:
         news = real(name, _DOCUMENTS[size])

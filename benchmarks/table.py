@@ -1,7 +1,7 @@
 """S3: the table alone, on random keys: cost and bytes of a document by the number of documents in the window.
 
-Items are what 18 bands of 7 rows make: 18 bucket keys, an id of 20 bytes, a sketch of 126 bytes. All are distinct, so
-every key is a miss: the worst case for caches, and the usual one in a stream.
+Items have the shape of 18 bands of 7 rows: 18 bucket keys, an id of 20 bytes, a sketch of 126 bytes. All are distinct,
+so every key is a miss: the worst case for caches, and the usual case in a stream.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ LIVE_BYTES_MAX, ALLOCATED_RATIO_MAX = 512, 1.3
 
 
 class Reading(NamedTuple):
-    """A table at one size: mean cost of the documents that took it there, and its bytes."""
+    """A table at one size: mean cost of the last documents before this size, and the bytes of the table."""
 
     documents: int
     microseconds: float
@@ -76,7 +76,7 @@ def empty_table(documents: int) -> BandTable:
 
 
 def fill(table: BandTable, rng: np.random.Generator, count: int) -> list[tuple[int, float]]:
-    """Take in ``count`` items, a batch a step; the size and seconds of each step. Making items is not timed."""
+    """Add ``count`` items, one batch in each step; return size and seconds of each step, without making the items."""
     steps = []
     while count:
         items = random_items(rng, min(_BATCH, count))
@@ -90,7 +90,7 @@ def fill(table: BandTable, rng: np.random.Generator, count: int) -> list[tuple[i
 
 
 def read(table: BandTable, steps: Sequence[tuple[int, float]]) -> Reading:
-    """What a stretch of steps cost, and what the table holds after it."""
+    """The cost of consecutive steps, and the documents and bytes of the table after them."""
     live, allocated = table.memory_bytes()
     each = [seconds / count * 1e6 for count, seconds in steps]
     mean = sum(seconds for _, seconds in steps) / sum(count for count, _ in steps) * 1e6
@@ -98,9 +98,9 @@ def read(table: BandTable, steps: Sequence[tuple[int, float]]) -> Reading:
 
 
 def growth(sizes: Sequence[int], seed: int) -> list[Reading]:
-    """One table that grows through all sizes; a reading is over the last third of the way to a size.
+    """One table that grows through all sizes; a measurement covers the last third of the documents up to a size.
 
-    Heads are rebuilt each time they have grown by a half, so a third of the way holds one whole round of it.
+    Heads are rebuilt each time they have grown by a half, so this third contains one whole round of rebuilds.
     """
     table, rng, out = empty_table(max(sizes)), np.random.default_rng(seed), []
     for size in sizes:
@@ -110,14 +110,14 @@ def growth(sizes: Sequence[int], seed: int) -> list[Reading]:
 
 
 def window(size: int, seed: int) -> Reading:
-    """A full window that goes on by two thirds of itself: each document pushes one out."""
+    """A full window that slides by two thirds of its size: each document evicts one."""
     table, rng = empty_table(size), np.random.default_rng(seed)
     fill(table, rng, size + size // 3)
     return read(table, fill(table, rng, size * 2 // 3))
 
 
 def run_growth(scenario: str, size: Size, sizes: Sequence[int] | None = None) -> Iterator[Result]:
-    """Cost and bytes by size, the least of the repeats; the cost at 5 million against that at 100 thousand."""
+    """Cost and bytes by size, the least of the repeats; the ratio of the costs at 5 million and at 100 thousand."""
     wanted = sorted(sizes or GROWTH_SIZES[size])
     growth([3000], SEED)  # compiles
     rounds = [growth(wanted, SEED) for _ in range(_REPEATS[size])]
@@ -153,7 +153,7 @@ def _rows(scenario: str, name: str, reading: Reading, limit: Target | None) -> I
 
 
 def _at(reading: Reading, bound: float) -> Target | None:
-    """Bytes are promised from 100 thousand documents on: below, the least sizes of things weigh."""
+    """The target of bytes holds from 100 thousand documents on: in smaller tables, minimal sizes of arrays dominate."""
     return Target("at most", bound) if reading.documents >= SLOWDOWN_FROM else None
 
 

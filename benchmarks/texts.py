@@ -1,12 +1,11 @@
 """Generated texts and the exact truth about them.
 
-Words have the lengths and letters of English, and frequencies by Zipf's law, so that texts share the k-grams which
-real ones share. Some texts are earlier ones with words replaced, at similarities from near 1 to well below .8.
-Everything follows from a seed. The texts are in normal form already (ASCII, lower case, single blanks): no contender
-has to normalise them.
+Words have the lengths and letters of English, and frequencies by Zipf's law, so that texts share k-grams as real texts
+do. Some texts are earlier texts with words replaced, at similarities from near 1 to well below .8. A seed decides all
+texts. The texts are in normal form already (ASCII, lower case, single blanks): no contender has to normalise them.
 
-The oracle is an exact join over Python strings: it shares no line with the library. A pair with Jaccard similarity t
-or more shares one of the rarest (1 - t) n + 1 shingles of both; whatever does is compared in full.
+The oracle is an exact join over Python strings and shares no code with the library. A pair with Jaccard similarity t
+or more shares one of the rarest (1 - t) n + 1 shingles of both; the oracle compares all such pairs in full.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ Shingler = Callable[[str], Iterable[str]]
 
 
 class Kind(NamedTuple):
-    """A kind of texts: words a text, its characters at most, punctuation, words replaced in an edited copy at most."""
+    """A kind of texts: words in a text, most characters, punctuation, most words replaced in an edited copy."""
 
     words: int
     characters: int | None
@@ -66,7 +65,7 @@ def word_shingles(text: str) -> list[str]:
 
 @functools.cache
 def vocabulary() -> tuple[str, ...]:
-    """Distinct words; the same ones in every process."""
+    """Distinct words, the same in every process."""
     rng = np.random.default_rng(20_000)
     weights = _LETTER_WEIGHTS / _LETTER_WEIGHTS.sum()
     words: dict[str, None] = {}
@@ -83,7 +82,7 @@ def _zipf() -> npt.NDArray[np.float64]:
 
 
 def draw_words(rng: np.random.Generator, count: int, punctuation: bool) -> list[str]:
-    """Words by Zipf's law; with punctuation, one in seven carries a comma or a full stop."""
+    """Words by Zipf's law; with punctuation, a comma or a full stop follows one word in seven."""
     known = vocabulary()
     words = [known[i] for i in np.searchsorted(_zipf(), rng.random(count)).tolist()]
     if punctuation:
@@ -114,7 +113,7 @@ def documents(kind: str, count: int, seed: int, edited_fraction: float = 0.25) -
 
 
 def shingle_sets(texts: Sequence[str], shingler: Shingler) -> list[Ints]:
-    """The set of each text as sorted numbers; equal shingles have equal numbers, and nothing else has."""
+    """The set of each text as sorted numbers: one number for each distinct shingle."""
     numbers: dict[str, int] = {}
     return [
         np.unique(np.array([numbers.setdefault(shingle, len(numbers)) for shingle in shingler(text)], np.int64))
@@ -142,7 +141,7 @@ def rarest_first(sets: Sequence[npt.NDArray[np.integer]]) -> list[Ints]:
 def similar_pairs(sets: Sequence[npt.NDArray[np.integer]], threshold: float) -> dict[tuple[int, int], float]:
     """Every pair (i, j), i < j, with its exact Jaccard similarity, if that is at or above the threshold.
 
-    Sets without elements are similar to nothing.
+    Empty sets are in no pair.
     """
     ranked = rarest_first(sets)
     seen: dict[int, list[int]] = {}
@@ -161,7 +160,7 @@ def similar_pairs(sets: Sequence[npt.NDArray[np.integer]], threshold: float) -> 
 
 @numba.njit(cache=True)
 def _common(a: Ints, b: Ints, least: int) -> int:
-    """How many elements two sorted sets share, or -1 as soon as that cannot reach ``least``."""
+    """How many elements two sorted sets share, or -1 as soon as the number cannot reach ``least``."""
     i = j = common = 0
     while i < len(a) and j < len(b):
         if common + min(len(a) - i, len(b) - j) < least:
@@ -174,7 +173,7 @@ def _common(a: Ints, b: Ints, least: int) -> int:
 
 
 def all_pairs(sets: Sequence[npt.NDArray[np.integer]], threshold: float) -> dict[tuple[int, int], float]:
-    """What ``similar_pairs`` must find, by comparing everything with everything."""
+    """The pairs that ``similar_pairs`` must find, by comparing all pairs of texts."""
     found = {}
     for j in range(len(sets)):
         for i in range(j):

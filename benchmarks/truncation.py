@@ -1,9 +1,9 @@
-"""S12: what a limit of candidates costs, in pairs and in clusters, on real sets and on generated clusters.
+"""S12: the pairs and clusters that a limit of candidates loses, on real sets and on generated clusters.
 
-The reference is the same stream without a limit. Pairs lost is the fraction of its pairs that a limit leaves out.
-Clusters are the connected components of the pairs; clusters lost is 1 - the B-cubed recall of a limit's clusters
-against those of the reference: how much of its cluster a document loses, averaged over the documents. Every pair that a
-limit leaves is one of the reference, so precision is 1.
+The reference is the same stream without a limit. *Pairs lost* is the fraction of its pairs that are missing with a
+limit. Clusters are the connected components of the pairs. *Clusters lost* is 1 - B-cubed recall of the clusters with a
+limit, compared with the clusters of the reference: the fraction of its cluster that a document loses, averaged over the
+documents. Every pair found with a limit is also a pair of the reference, so precision is 1.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ SEED = 10
 ID = "S12-truncation"
 # Candidates of a probe, and of a bucket.
 PROBE_LIMITS, BUCKET_LIMITS = (16, 32, 64, 128), (16, 64, 256)
-# No limit is reached; the table makes no room for it beforehand.
+# A limit that is never reached; the table does not allocate room for it.
 _UNLIMITED = 1 << 20
 _REAL = ("licence_texts char5", "itn_multilingual char5", "ja_jglue char3")
 _THRESHOLDS = (0.8, 0.6)
 _SIZES: dict[Size, int] = {"smoke": 120, "default": 2_000, "large": 6_000}
 _WORDS = 300
-# What the defaults may cost in clusters.
+# The greatest fraction of clusters that the default limits may lose.
 _CLUSTERS_LOST_MAX = 0.001
 
 
 class Clusters(NamedTuple):
-    """What a stream leads to: its pairs, the cluster of each document, how many probes were truncated."""
+    """The results of a stream: its pairs, the cluster of each document, the number of truncated probes."""
 
     pairs: frozenset[tuple[str, str]]
     cluster: dict[str, str]
@@ -116,7 +116,7 @@ def run(size: Size) -> Iterator[Result]:
 
 
 def compare(name: str, documents: Sequence[Document], settings: dict[str, object]) -> Iterator[Result]:
-    """What each limit costs on one set."""
+    """The losses of each limit on one set."""
     limits: dict[str, dict[str, object]] = {
         f"{n} a probe": {"probe_candidates_max": n, "bucket_candidates_max": _UNLIMITED} for n in PROBE_LIMITS
     }

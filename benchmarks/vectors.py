@@ -1,8 +1,8 @@
 """S10: vectors. Signing against a plain product with the same hyperplanes; recall of pairs of exactly known similarity.
 
-The product is NumPy's ``vectors @ planes.T`` in ``float32`` on one thread, which packs no bits, and whose last digits
-are not the same on every machine. Measured are the signatures alone, and the whole way from documents to matches
-against the product and the table's own cost. Recall is counted over pairs at the threshold, a hundred a seed.
+The product is NumPy's ``vectors @ planes.T`` in ``float32`` on one thread. It packs no bits, and its last digits differ
+between machines. The scenario measures the signatures alone, and the whole path from documents to matches against the
+product and the table's own cost. Recall is counted over pairs at the threshold, a hundred for each seed.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def pairs_at_distance(rng: np.random.Generator, count: int, similarity: float) -
 
 
 def pairs_of_bits(rng: np.random.Generator, count: int, similarity: float) -> Pairs:
-    """1,000 bits each, of which the share ``similarity`` is equal."""
+    """Vectors of 1,000 bits; the fraction ``similarity`` of the bits is equal."""
     x = rng.integers(0, 2, (count, 1000), np.uint8)
     differing = np.tile(np.arange(1000) < round(1000 * (1 - similarity)), (count, 1))
     return np.packbits(x, axis=1), np.packbits(x ^ rng.permuted(differing, axis=1), axis=1)
 
 
 def pairs_of_numbers(rng: np.random.Generator, count: int, similarity: float) -> Pairs:
-    """64 whole numbers each, of sums of differences of 4,000 (1 - similarity)."""
+    """Vectors of 64 whole numbers, at an L1 distance of 4,000 (1 - similarity)."""
     steps = rng.multinomial(round(4000 * (1 - similarity)), np.full(64, 1 / 64), count)
     x = rng.integers(0, 256 - steps)
     return x, x + steps
@@ -108,7 +108,7 @@ def emitted(setting: Setting, pairs: int) -> tuple[Config, int]:
             reading = scheme.features([Document("", vector=vector) for vector in side], plan)
             sides.append(scheme.evidence(reading.features, plan))
         found = scheme.common(sides[0], sides[1], plan)
-        # A pair that was made to stand on the threshold is rounded to either side of it.
+        # Rounding moves a pair generated on the threshold to either side.
         count += int(((found.keys > 0) & (found.similarity >= config.tuning.score_min - 1e-6)).sum())
     return config, count
 
@@ -153,7 +153,7 @@ def measure(dimension: int, count: int, repeats: int) -> dict[str, Any]:
 
 
 def run_speed(size: Size) -> Iterator[Result]:
-    """Each in a process of its own, in which the library of the product has one thread from the start."""
+    """Each runs in a separate process, in which the library of the product has one thread from the start."""
     count = _VECTORS[size]
     for dimension in DIMENSIONS:
         got = in_subprocess("benchmarks.vectors", str(dimension), str(count), str(_REPEATS[size]))

@@ -1,8 +1,8 @@
-"""S13: what verdicts drop on real sets, next to connected components over the same pairs.
+"""S13: documents that verdicts drop on real sets, next to connected components over the same pairs.
 
-Connected components are what most tools keep one document of. The truth is an exact join of the sets of shingles at the
-threshold, over distinct contents. A dropped content is *unsupported* if no kept content is as similar to it as the
-threshold asks. Precision of B-cubed and the adjusted Rand index compare clusters with the pairs of the join.
+Most tools keep one document of each connected component. The truth is an exact join of the sets of shingles at the
+threshold, over distinct contents. A dropped content is *unsupported* if its similarity to every kept content is below
+the threshold. B-cubed precision and the adjusted Rand index compare clusters with the pairs of the join.
 
 ``python -m benchmarks.verdicts`` prints the table of the guarantees.
 """
@@ -34,10 +34,10 @@ Ints = npt.NDArray[np.int64]
 
 
 class Clustering(NamedTuple):
-    """What a way to cluster n contents leads to.
+    """The results of a way to cluster n contents.
 
-    ``unsupported`` is the fraction of the dropped contents without a kept one at or above the threshold,
-    ``lowest_similarity`` the least of two contents of the largest cluster.
+    ``unsupported`` is the fraction of the dropped contents without a kept content at or above the threshold,
+    ``lowest_similarity`` the least similarity of two contents of the largest cluster.
     """
 
     dropped: int
@@ -75,7 +75,7 @@ def contents_of(name: str, config: Config) -> Contents:
 
 
 def clusterings(name: str, config: Config) -> dict[str, Clustering]:
-    """What the verdicts of a set lead to, and what the connected components of the same pairs do."""
+    """The results of the verdicts of a set, and of the connected components of the same pairs."""
     contents = contents_of(name, config)
     documents = read_documents(REAL_SETS[name].documents)
     verdicts = {v.id: v for v in Deduplicator(config).decide(documents)}
@@ -111,7 +111,7 @@ def _clustering(contents: Contents, clusters: Ints, kept: npt.NDArray[np.bool_])
 
 
 def configs(name: str) -> dict[str, Config]:
-    """The ways to score that are compared."""
+    """The compared ways to score."""
     row = REAL_SETS[name]
     return {
         verify: Config(shingles=row.shingles, k=row.k, threshold=THRESHOLD, verify=verify)

@@ -1,7 +1,7 @@
 """Exactness: exact schemes find the pairs that brute force finds, each with its true similarity, and no other pair.
 
-Over many seeds, thresholds of .5 to 1, orders of arrival, sizes of batches and windows; and on real sets against their
-exact truth.
+The tests use many seeds, thresholds of .5 to 1, orders of arrival, sizes of batches and windows; and real sets with
+their exact truth.
 """
 
 from __future__ import annotations
@@ -76,8 +76,7 @@ def test_the_pairs_are_those_of_brute_force(seed: int) -> None:
 
 
 def test_a_threshold_is_met_by_the_pairs_that_stand_on_it() -> None:
-    """For every quotient of two sizes up to 13: a pair with this similarity is found, and at the next threshold it is
-    not."""
+    """For every quotient of two sizes up to 13: a pair with this similarity is found, but not at the next threshold."""
     rng = np.random.default_rng(1)
     for union in range(1, 14):
         for common in range((union + 1) // 2, union):
@@ -103,7 +102,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 def test_item_sets_have_just_the_pairs_of_their_truth(
     real_data: Callable[[str], Path], name: str, threshold: float, order: str
 ) -> None:
-    """Of distinct sets; the n copies of one have n - 1 links."""
+    """Pairs of distinct sets; n copies of a set have n - 1 links."""
     folder = real_data("itemsets_fimi")
     baskets = [sorted({*map(int, line.split())}) for line in (folder / f"{name}.dat").read_text().splitlines()]
     documents = [Document(str(i), tokens=basket) for i, basket in enumerate(baskets)]
@@ -134,7 +133,7 @@ def test_item_sets_have_just_the_pairs_of_their_truth(
 def test_texts_have_just_the_pairs_of_their_truth(
     real_data: Callable[[str], Path], name: str, kind: str, k: int, threshold: float
 ) -> None:
-    """In the normal form of the truth (NFC, lower case, single blanks), so that not one pair differs."""
+    """In the normal form of the truth (NFC, lower case, single blanks), the pairs are equal to the truth."""
     folder = real_data(name)
     documents = [
         x._replace(text=unicodedata.normalize("NFC", x.text).lower()) for x in json_lines(folder / "docs.jsonl")
@@ -192,13 +191,13 @@ def test_texts_that_share_all_positions_are_distinguished() -> None:
     + [("prefix", {"shingle_bytes": 4}), ("prefix", {"measure": "containment", "verify": "exact"})],
 )
 def test_settings_that_would_lose_pairs_are_refused(scheme: str, settings: dict[str, Any]) -> None:
-    """By name, with the reason; what is promised cannot be set aside."""
+    """The message names the setting and the reason: no setting removes the guarantee."""
     with pytest.raises(ConfigError, match=f"{next(iter(settings))} is .*(leave it out|set one of them)"):
         Config(scheme=scheme, **settings)
 
 
 def test_no_bucket_is_cut() -> None:
-    """Also with a small limit, a bucket of a hundred sets gives a hundred candidates."""
+    """Even with a small limit, a bucket of a hundred sets gives a hundred candidates."""
     documents = [Document(str(i), tokens=[1, 2, 3, 1000 + i]) for i in range(101)]
     order = learned(documents[:1], config_of()).token_order
     dedup = Deduplicator(config_of(threshold=0.6, bucket_candidates_max=3, token_order=order))
@@ -207,7 +206,7 @@ def test_no_bucket_is_cut() -> None:
 
 
 def test_a_table_that_is_full_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stops with an error; it never drops a posting on the quiet, and the step is undone."""
+    """It raises an error and undoes the step; it never drops a posting silently."""
     monkeypatch.setattr(band_table, "POSTINGS_MAX", 1000)
     rng = np.random.default_rng(2)
     documents = [Document(str(i), tokens=rng.integers(0, 2**40, 50).tolist()) for i in range(200)]

@@ -1,5 +1,5 @@
-"""Laws of exact verification: every emitted pair reaches the threshold by the true measure, and only pairs that are no
-candidates are missed. Also laws of pairs that must share several bands."""
+"""Laws of exact verification: every emitted pair reaches the threshold by the true measure, and every missed pair was
+no candidate. Also laws of pairs that must share several bands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream.documents import Features
 from stream.errors import ConfigError
 from stream.schemes import SCHEMES
 
-# Measures written again, of bags of words as Python counts them.
+# Independent definitions of the measures, for bags of words that Python counts.
 MEASURES: dict[str, Callable[[Counter[Any], Counter[Any]], float]] = {
     "jaccard": lambda a, b: len(set(a) & set(b)) / len(set(a) | set(b)),
     "jaccard_bag": lambda a, b: (a & b).total() / (a | b).total(),
@@ -32,7 +32,7 @@ THRESHOLDS = {"jaccard_bag_sum": 0.4}
 
 
 def bag_of(document: Document) -> Counter[Any]:
-    """What the settings below compare: words, or tokens, or items by their stars."""
+    """Return what the settings below compare: words, tokens, or items repeated by their stars."""
     if isinstance(document.tokens, dict):
         return Counter(document.tokens)
     return Counter(document.tokens or document.text.split())
@@ -42,7 +42,7 @@ def bag_of(document: Document) -> Counter[Any]:
 @pytest.mark.parametrize("scheme", ["one_permutation", "minhash", "grouped"])
 @pytest.mark.parametrize("measure", MEASURES)
 def test_every_emitted_pair_has_its_true_similarity(measure: str, scheme: str, shingle_bytes: int) -> None:
-    """At or above the threshold, to the last bit; and most of what there is, is emitted. Copies are linked with 1."""
+    """It is exact to the last bit and at or above the threshold; most such pairs are emitted; copies have 1."""
     settings = {
         "shingles": "words",
         "k": 1,
@@ -85,7 +85,7 @@ def test_the_summed_union_finds_what_the_greatest_union_finds() -> None:
     ],
 )
 def test_a_summed_union_needs_a_threshold_that_bags_can_reach(settings: dict[str, Any], message: str) -> None:
-    """Two bags are similar by one half at most, and the score is computed from their elements."""
+    """The similarity of two bags is at most one half, and the score is computed from their elements."""
     with pytest.raises(ConfigError, match=message):
         Config(measure="jaccard_bag_sum", **settings)
 
@@ -102,7 +102,7 @@ def test_a_summed_union_needs_a_threshold_that_bags_can_reach(settings: dict[str
 def test_given_elements_are_measured_as_they_are(
     stream: Callable[..., list[Document]], settings: dict[str, str]
 ) -> None:
-    """Sets and bags of tokens, and items as often as they have stars: every pair at its true similarity."""
+    """Sets and bags of tokens, and items repeated by their stars: every pair has its true similarity."""
     config = Config(shingles="tokens", verify="exact", **settings)
     documents = [x for x in stream(random.Random(4), 250) if x.tokens and "\ud800" not in x.tokens]
     bags = {x.id: bag_of(x) for x in documents}
@@ -131,7 +131,7 @@ def test_only_the_candidate_probability_stands_between_a_pair_and_its_emission(s
 
 
 def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
-    """The least score is the threshold itself, for every threshold."""
+    """With a measure, ``score_min`` is equal to the threshold, for every threshold."""
     for threshold in (0.5, 0.8, 1.0):
         tuning = Config(threshold=threshold, verify="exact", rows_max=256).tuning
         assert (tuning.score_min, tuning.margin, tuning.pass_probability) == (threshold, 0.0, 1.0)
@@ -144,10 +144,10 @@ def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
 def test_real_texts_are_verified_exactly(
     name: str, threshold: float, file: str, scheme: str, real_data: Callable[[str], Path]
 ) -> None:
-    """It finds as many true pairs of distinct contents as promised, none below, each with its true similarity.
+    """The stream finds the promised fraction of the true pairs of distinct contents, each with its true similarity.
 
-    The file was made with another normalisation: only its pairs that reach the threshold in ours count. Of both, the
-    test takes some thousand, evenly spread.
+    No emitted pair is below the threshold. The truth file uses another normalisation: only its pairs that reach the
+    threshold in our normalisation count. The test reads some thousand texts, evenly spread.
     """
     config = Config(scheme=scheme, verify="exact", threshold=threshold, bucket_candidates_max=2**20, rows_max=256)
     exact = corpus(json_lines(real_data(name) / "docs.jsonl"), config)
@@ -213,7 +213,7 @@ def test_the_recall_is_that_of_meeting_in_several_bands(least: int, verify: str)
 
 
 def test_elements_kept_for_verification_are_bounded() -> None:
-    """By ``evidence_bytes_max``: the oldest documents give way, and are counted; four bytes hold twice as many."""
+    """``evidence_bytes_max`` evicts the oldest documents and counts them; four bytes an element keep twice as many."""
     held = {}
     rng = random.Random(7)
     documents = [Document(str(n), " ".join(prose(rng, 4000))) for n in range(60)]

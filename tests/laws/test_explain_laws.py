@@ -1,4 +1,4 @@
-"""Laws of explanations, for every scheme: they say ``pair`` of the pairs and of nothing else."""
+"""Laws of explanations, for every scheme: the reason is ``pair`` for each pair, and only for pairs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from stream.documents import EXPLANATIONS
 
 
 def stream_of(case: Case, seed: int, size: int) -> list[Document]:
-    """Documents with ids of their own, a minute apart."""
+    """Documents with distinct ids, a minute apart."""
     documents = case.stream(random.Random(seed), size)
     return [document._replace(id=f"d{n}", timestamp=60.0 * n) for n, document in enumerate(documents)]
 
 
 @every_case
 def test_an_explanation_says_pair_of_the_pairs_and_of_no_others(case: Case) -> None:
-    """With their similarity and their buckets, in any order of the two; and a reason for everything else."""
+    """It gives similarity and buckets, in any order of the two documents; other documents get a reason."""
     documents = stream_of(case, 3, 26)
     dedup = Deduplicator(case.config(window_seconds=1200.0, lateness_seconds=86_400.0))
     pairs = {(pair.older, pair.newer): pair for pair in dedup.process(documents)}
@@ -43,7 +43,7 @@ def test_an_explanation_says_pair_of_the_pairs_and_of_no_others(case: Case) -> N
 
 @every_case
 def test_a_document_that_was_not_added_is_explained_as_its_probe_would_find_it(case: Case) -> None:
-    """With each stored document: ``pair`` if ``probe`` reports it."""
+    """For each stored document the reason is ``pair`` if ``probe`` reports the document."""
     documents = stream_of(case, 4, 24)
     dedup = Deduplicator(case.config())
     dedup.process(documents[:-4])

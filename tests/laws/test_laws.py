@@ -1,4 +1,4 @@
-"""Laws of what a document becomes: evidence, contents and keys, for every case."""
+"""Laws of signing, for every case: evidence, contents and keys of a document."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stream.pipeline import Matcher, match_step
 from stream.scheme_interface import Keys
 from stream.schemes import SCHEMES
 
-# Prints a digest of the contents, evidence and keys of each case, in a process of its own.
+# A program that prints a digest of the contents, evidence and keys of each case.
 SIGN = """
 import hashlib, random
 import numpy as np
@@ -53,7 +53,7 @@ def sets_of_keys(keys: Keys) -> list[list[int]]:
 
 
 def test_an_exclusion_names_a_law_a_case_and_a_reason() -> None:
-    """No law is left out by a slip of the pen."""
+    """A misspelled name cannot exclude a law."""
     for (_, case), reason in EXCLUDED.items():
         assert case in CASES
         assert len(reason.split()) > 3
@@ -65,7 +65,7 @@ def test_every_scheme_has_a_case() -> None:
 
 
 def test_the_reasons_that_no_text_is_refused_with_are_met_where_they_should_be() -> None:
-    """In the file of tests that the table names."""
+    """The file of tests in the table produces each of these reasons."""
     files = {path.name: path.read_text(encoding="utf-8") for path in Path(__file__).parents[1].rglob("test_*.py")}
     for reason, file in SCHEME_REASONS.items():
         assert f'"{reason}"' in files[file], reason
@@ -109,7 +109,7 @@ def test_a_batch_signs_as_one_by_one_does(case: Case) -> None:
 
 @every_case
 def test_evidence_has_the_width_that_the_scheme_says(case: Case) -> None:
-    """And there is a row of each column for each item; contents have two halves."""
+    """Each column has a row for each item; contents have two halves."""
     config = case.config()
     row, features = SCHEMES[config.scheme], features_of(case, 8)
     count = len(features.starts) - 1
@@ -138,9 +138,9 @@ def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.Cap
 
 @every_case
 def test_the_evidence_knows_the_common_keys(case: Case) -> None:
-    """The number of common keys and the first one, for near pairs and for others.
+    """Evidence gives the number of common keys and the first common key, for near pairs and for others.
 
-    Where payloads bound what may meet, the first common key is what counts; the number may leave out some.
+    If payloads rule out candidates, the first common key must be right; the number may leave out some keys.
     """
     config = case.config()
     row = SCHEMES[config.scheme]
@@ -175,7 +175,7 @@ def test_an_item_without_a_key_has_its_content_for_one(case: Case) -> None:
 
 @every_case
 def test_a_copy_is_a_pair_of_similarity_1(case: Case) -> None:
-    """The same document under another id, first come or last."""
+    """The same document under another id is a pair in both orders."""
     documents = streams(case, 11, 60)
     config = case.config()
     for document in documents:

@@ -20,7 +20,7 @@ BOUND = 5.0  # standard deviations
 
 
 def pairs_of_sets(union: int, similarity: float, seeds: range) -> tuple[Features, float]:
-    """Two sets after each other for each seed; and their exact similarity."""
+    """Two consecutive sets for each seed, and their exact similarity."""
     found = [pair_of_sets(union, similarity, seed) for seed in seeds]
     parts = [part for a, b, _ in found for part in (a, b)]
     return Features(np.concatenate(parts), np.cumsum([0, *map(len, parts)])), found[0][2]
@@ -29,7 +29,7 @@ def pairs_of_sets(union: int, similarity: float, seeds: range) -> tuple[Features
 def sketches_of_pairs(
     union: int, similarity: float, scheme: str, seeds: range
 ) -> tuple[SetPlan, np.ndarray, np.ndarray, float]:
-    """Sketches of both sides, a row a seed and pair, and the exact similarity."""
+    """Sketches of both sides, a row for each seed and pair, and the exact similarity."""
     features, exact = pairs_of_sets(union, similarity, seeds)
     plan = Config(scheme=scheme).plan
     fixed = SCHEMES[scheme].evidence(features, plan).fixed
@@ -39,18 +39,18 @@ def sketches_of_pairs(
 @pytest.mark.parametrize("union", [1, 5, 30, 100, 1000])
 @pytest.mark.parametrize("scheme", PARTIAL)
 def test_a_row_is_infinite_as_often_as_its_part_is_empty(scheme: str, union: int) -> None:
-    """In both of two sets with probability (1 - 1 / groups)^union: what the guarantee of the row says."""
+    """A row is infinite in both sets with probability (1 - 1 / groups)^union, as its guarantee says."""
     plan, a, b, _ = sketches_of_pairs(union, 0.8, scheme, range(300))
     nothing = ((a == 0) & (b == 0)).mean()
     chance = (1 - 1 / plan.groups) ** union
-    # As wide as if all rows of a pair were one.
+    # The bound counts all rows of a pair as one observation.
     assert abs(nothing - chance) <= BOUND * math.sqrt(chance * (1 - chance) / 300) + 1e-9
 
 
 @pytest.mark.parametrize("similarity", [0.3, 0.6, 0.8, 0.95])
 @pytest.mark.parametrize("scheme", PARTIAL)
 def test_large_sets_follow_the_s_curve_of_whole_sketches(scheme: str, similarity: float) -> None:
-    """Of 3,000 elements no row is infinite; candidates and emitted pairs within exact binomial tails."""
+    """With 3,000 elements no row is infinite; candidates and emitted pairs lie within exact binomial tails."""
     config, seeds = Config(scheme=scheme), 300
     row, plan, tuning = SCHEMES[scheme], config.plan, config.tuning
     features, exact = pairs_of_sets(3000, similarity, range(seeds))
@@ -85,8 +85,8 @@ def test_a_grouped_pair_meets_as_often_as_its_bands_are_whole(union: int) -> Non
     """The rows of two sets are finite and equal with probability (1 - e) q, where e is the probability of an empty
     part.
 
-    Rows of one permutation take their elements from each other, so the curve of independent rows is a guide only: the
-    fraction of candidates differs by at most .1.
+    An element of one permutation is in one row only, so rows are not independent: the fraction of candidates differs
+    from the curve of independent rows by at most .1.
     """
     scheme, seeds = "grouped", 400
     config = Config(scheme=scheme)
@@ -104,8 +104,8 @@ def test_a_grouped_pair_meets_as_often_as_its_bands_are_whole(union: int) -> Non
 @pytest.mark.parametrize("union", [10, 50, 500])
 @pytest.mark.parametrize("scheme", PARTIAL)
 def test_estimates_are_unbiased_whatever_is_infinite(scheme: str, union: int, similarity: float) -> None:
-    """Each compared row counts alike, over 400 pairs; five standard deviations, and what the estimates below 0
-    weigh."""
+    """Each compared row has the same weight; the mean error of 400 pairs is within five standard deviations, with an
+    allowance for estimates that are raised to 0."""
     row, plan = SCHEMES[scheme], Config(scheme=scheme).plan
     features, exact = pairs_of_sets(union, similarity, range(400))
     evidence = row.evidence(features, plan)
@@ -120,7 +120,7 @@ def test_estimates_are_unbiased_whatever_is_infinite(scheme: str, union: int, si
 
 @pytest.mark.parametrize("case", PARTIAL_CASES, ids=lambda case: case.name)
 def test_a_twin_is_always_found_in_all_bands_that_are_whole(case: Case) -> None:
-    """The same text under another id: by its content where no band is whole."""
+    """The same text under another id is found, by its content if no band is whole."""
     rng = random.Random(9)
     config = case.config()
     row, counts = SCHEMES[config.scheme], set()

@@ -21,7 +21,7 @@ def timed(case: Case, seed: int, size: int) -> list[Document]:
 
 
 def pairs_of(case: Case, batch: Batch, partitions: int, sizes: list[int]) -> list[tuple[str, str, float, int]]:
-    """What all partitions publish together, of a batch given in pieces."""
+    """Return the pairs that all partitions publish together for a batch in pieces."""
     config = case.config()
     keys = bucket_keys(batch, SCHEMES[config.scheme], config.plan)
     out = []

@@ -35,7 +35,7 @@ from stream.schemes import SCHEMES
 from stream.texts.normalize import normalize
 from stream.theory.tuning import row_agreement
 
-# One wrong pair in a thousand million: there are thousands of them.
+# One right pair in a thousand million fails: there are thousands of pairs.
 NEVER = 1e-9
 
 
@@ -68,7 +68,7 @@ SETS: dict[str, RealSet] = {
 
 
 class Truth(NamedTuple):
-    """A set read, its distinct contents (sets, and the number of each document's), and their pairs at .8."""
+    """The documents of a set, its distinct contents (as sets, and by number for each document), their pairs at .8."""
 
     documents: list[Document]
     corpus: Corpus
@@ -93,12 +93,12 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def truth(name: str, real_data: Callable[[str], Path]) -> Truth:
-    """That row, read, with its exact pairs."""
+    """Read the row of ``name``, with its exact pairs."""
     return truth_at(name, real_data(SETS[name].folder))
 
 
 def emitted_pairs(config: Config, truth: Truth) -> tuple[PairsOf, int, Deduplicator]:
-    """Pairs of distinct contents with their estimates; links between copies; who found them."""
+    """Pairs of distinct contents with their estimates; links between copies; the deduplicator that found them."""
     dedup = Deduplicator(config)
     number = {x.id: content for x, content in zip(truth.corpus.documents, truth.corpus.contents, strict=True)}
     emitted: PairsOf = {}
@@ -115,7 +115,7 @@ def emitted_pairs(config: Config, truth: Truth) -> tuple[PairsOf, int, Deduplica
 @pytest.mark.parametrize("scheme", SKETCHED)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_recall_on_real_texts_reaches_the_target(scheme: str, seed: int, name: str, truth: Truth) -> None:
-    """Over every pair at or above .8, without a truncated bucket; copies are linked; no emitted pair is wrong.
+    """Recall over every pair at or above .8; no bucket is truncated; copies are linked; no emitted pair is wrong.
 
     A pair is wrong if its estimate is outside the binomial tails of its true similarity.
     """
@@ -151,7 +151,7 @@ def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Tru
         evidence = row.evidence(features, plan._replace(seed=seed))
         found = row.common(evidence.select(places[:, 0]), evidence.select(places[:, 1]), plan)
         means.append(float((found.similarity - exact).mean()))
-    # The mean of one seed is off by at most the error of one single pair.
+    # The error of one pair bounds the error of a seed's mean.
     one_pair = float(np.sqrt(exact * (1 - exact) / plan.signature_rows).mean())
     assert abs(np.mean(means)) <= 4 * one_pair / len(means) ** 0.5, means
     assert max(map(abs, means)) <= 4 * one_pair, means
@@ -161,7 +161,7 @@ def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Tru
 def test_the_truth_files_say_the_same_where_normalisations_agree(
     name: str, truth: Truth, real_data: Callable[[str], Path]
 ) -> None:
-    """Equal similarities for every pair in them whose texts NFKC and full case folding do not change further."""
+    """Similarities are equal for every pair of texts that NFKC and full case folding do not change."""
     real = SETS[name]
     assert real.truth
     config = Config(**real.settings)
@@ -188,7 +188,7 @@ def plain(text: str) -> str:
 def test_planted_copies_among_real_articles_are_found_and_nothing_else(
     size: int, real_data: Callable[[str], Path]
 ) -> None:
-    """All of the pairs that the set names, all above .97, and no other."""
+    """The pairs are the pairs that the set names, all above .97."""
     folder = real_data("mccormick_minhash")
     planted = {frozenset(line.split()) for line in (folder / f"articles_{size}.truth").read_text().splitlines()}
     pairs = Deduplicator().process(json_lines(folder / f"docs_{size}.jsonl"))
@@ -198,7 +198,7 @@ def test_planted_copies_among_real_articles_are_found_and_nothing_else(
 
 
 def test_long_speeches_have_no_near_duplicates(real_data: Callable[[str], Path]) -> None:
-    """233 addresses of 15,000 shingles have many words in common, but no text: no pair."""
+    """233 addresses of 15,000 shingles share many words and no passages: there is no pair."""
     folder = real_data("sotu")
     documents = [Document(path.name, path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.txt"))]
     assert len(documents) == 233

@@ -49,7 +49,7 @@ def sums_of_differences(x: np.ndarray) -> np.ndarray:
 
 
 class RealVectors(NamedTuple):
-    """What to read, the settings, and the similarity of every two by brute force."""
+    """The reader of a set, the settings, and all similarities by brute force."""
 
     vectors: Callable[[], np.ndarray]
     settings: dict[str, Any]
@@ -93,7 +93,7 @@ SETS = {
 
 @pytest.mark.parametrize("name", SETS)
 def test_real_vectors_keep_the_promise(name: str) -> None:
-    """At least the promised fraction of the pairs is found, each with its true similarity, and nothing else."""
+    """At least the promised fraction of the pairs is found, each with its true similarity, and no other pair."""
     real = SETS[name]
     vectors = np.unique(real.vectors(), axis=0)
     config = Config(**real.settings, bucket_candidates_max=2**20)
@@ -101,7 +101,7 @@ def test_real_vectors_keep_the_promise(name: str) -> None:
     pairs = Deduplicator(config).process([Document(str(i), vector=vector) for i, vector in enumerate(given)])
     exact = real.similarity(vectors)
     left, right = np.triu_indices(len(vectors), 1)
-    # Brute force and the stream round in other places: nothing is asked of what lies on the threshold.
+    # Brute force and the stream round differently: pairs on the threshold are not tested.
     for certain, slack in ((True, 1e-6), (False, -1e-6)):
         at = exact[left, right] >= config.threshold + slack
         wanted = set(zip(left[at].tolist(), right[at].tolist(), strict=True))
@@ -125,7 +125,7 @@ def test_brute_force_agrees_with_the_truth_that_came_with_the_images() -> None:
     assert (np.triu(exact, 1) >= 0.95).sum() == len(rows)
 
 
-# Of the searches: neighbours of a query, and queries. Thresholds lie at the similarity of a tenth neighbour.
+# Neighbours of a query, and queries of a search. Thresholds are typical similarities of a tenth neighbour.
 NEIGHBOURS, QUERIES = 10, 60
 
 
@@ -156,7 +156,7 @@ def histograms_by_distance() -> Search:
 
 
 def histograms_by_cosine() -> Search:
-    """Histograms of 128 numbers among themselves."""
+    """Search histograms of 128 numbers among the other histograms."""
     exact = np.load(NMSLIB / "final128_query1K_gt_cosine_top10.npy")[:QUERIES]
     settings = {"scheme": "hyperplane", "dimension": 128, "threshold": 0.65}
     every = histograms("final128_query1K.txt", 1000)

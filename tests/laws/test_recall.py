@@ -40,7 +40,7 @@ CURVE: tuple[Cell, ...] = tuple((union, similarity, SEEDS[union]) for union in S
 
 @cache
 def counts_of(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell, tuple[float, int, int]]:
-    """Of each cell the exact similarity; how many pairs were candidates; how many were emitted."""
+    """For each cell: the exact similarity, the number of candidates, the number of emitted pairs."""
     row, plan = SCHEMES[scheme], config.plan
     exact: dict[Cell, float] = {}
     candidates: Counter[Cell] = Counter()
@@ -65,7 +65,7 @@ def counts_of(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: int) -> None:
-    """The number is within chance: exact binomial tails of one in ten million on both sides."""
+    """The number of candidates is within exact binomial tails of one in ten million on both sides."""
     config = Config(scheme=scheme)
     exact, candidates, _ = counts_of(scheme, config, CURVE)[union, similarity, SEEDS[union]]
     tuning = config.tuning
@@ -78,9 +78,9 @@ def test_candidates_follow_the_s_curve(scheme: str, similarity: float, union: in
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: int) -> None:
-    """At and above the threshold at least as many as the curve says; below ``score_min`` at most as many.
+    """From the threshold on, at least as many pairs as the curve says; below ``score_min``, at most as many.
 
-    Rows of one permutation vary less than independent rows, most of all for small sets: better on both sides.
+    Rows of one permutation vary less than independent rows, most of all for small sets, which is better on both sides.
     """
     config = Config(scheme=scheme)
     exact, _, emitted = counts_of(scheme, config, CURVE)[union, similarity, SEEDS[union]]
@@ -117,9 +117,9 @@ def test_the_requested_recall_is_the_recall_at_the_threshold(scheme: str, settin
 @pytest.mark.parametrize("similarity", [0.0, 0.1, 0.5, 0.8])
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_estimates_are_unbiased(scheme: str, similarity: float) -> None:
-    """Over ten thousand pairs of random sets; agreement by chance, .4% of the rows, would show.
+    """The mean of ten thousand pairs of random sets would show agreement by chance, which is .4% of the rows.
 
-    At no similarity at all an estimate cannot fall below 0, so there the equal rows are counted.
+    At similarity 0 an estimate cannot fall below 0, so there the test counts equal rows.
     """
     row, plan, union, count = SCHEMES[scheme], Config(scheme=scheme).plan, 100, 10_000
     common = round(similarity * union)
@@ -161,7 +161,7 @@ def truth_of(seed: int, shingles: str) -> tuple[Corpus, list[Hashes], list[int],
 
 
 def test_the_oracle_by_prefixes_finds_what_all_pairs_find() -> None:
-    """On generated sets of all sizes, at several thresholds: the same pairs with the same similarities."""
+    """On generated sets of all sizes, at several thresholds, both give the same pairs and similarities."""
     rng = np.random.default_rng(5)
     for threshold in (0.2, 0.5, 0.8, 1.0):
         pool = rng.integers(0, 2**64, 60, np.uint64)
@@ -184,10 +184,10 @@ def test_the_oracle_knows_the_similarity_of_sets() -> None:
 @pytest.mark.parametrize("shingles", ["chars", "words"])
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_a_stream_finds_what_brute_force_finds(scheme: str, shingles: str) -> None:
-    """Every pair there is of distinct contents, against sixteen generated corpora.
+    """On sixteen generated corpora, the promised fraction of all pairs of distinct contents is emitted.
 
-    As many of them emitted as promised, all of them candidates or not with their chance, and no emitted pair wrong:
-    its estimate is within the binomial tails of its true similarity.
+    The number of candidates agrees with their probabilities. The estimate of each emitted pair is within the binomial
+    tails of its true similarity.
     """
     wanted = found = 0
     for seed in range(16):

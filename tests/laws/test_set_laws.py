@@ -1,4 +1,4 @@
-"""Laws of what a text becomes under the schemes that sketch sets, for every kind of shingles."""
+"""Laws of signed texts under the schemes that sketch sets, for every kind of shingles."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rearranged(features: Features, seed: int, repeat: bool) -> Features:
 
 @every_set_case
 def test_the_order_of_shingles_makes_no_difference(case: Case) -> None:
-    """To contents, evidence and keys."""
+    """Contents, evidence and keys stay the same."""
     config, row = case.config(), SCHEMES[case.settings["scheme"]]
     features = features_of(config, 1)
     other = rearranged(features, 2, repeat=False)
@@ -45,7 +45,7 @@ def test_the_order_of_shingles_makes_no_difference(case: Case) -> None:
 
 @every_set_case
 def test_repeated_shingles_make_no_difference_to_evidence(case: Case) -> None:
-    """Repetitions change the content, which is of the bag, and not the evidence, which is of the set."""
+    """Repetitions change the content, a hash of the bag; they do not change the evidence, a sketch of the set."""
     config, row = case.config(), SCHEMES[case.settings["scheme"]]
     features = features_of(config, 3)
     other = rearranged(features, 4, repeat=True)
@@ -66,7 +66,7 @@ def test_contents_are_equal_exactly_for_equal_bags(case: Case) -> None:
 
 @every_set_case
 def test_another_seed_gives_other_keys(case: Case) -> None:
-    """Not one of them is shared, and rows of the evidence agree no more than by chance."""
+    """No key is equal under both seeds, and rows of the evidence agree only by chance."""
     row, features = SCHEMES[case.settings["scheme"]], features_of(case.config(), 8)
     plans = [case.config(seed=seed).plan for seed in (1, 2)]
     first, second = (row.evidence(features, plan) for plan in plans)
@@ -96,9 +96,9 @@ def test_a_twin_is_always_found(case: Case) -> None:
 
 @every_set_case
 def test_where_a_text_is_changed_makes_no_difference(case: Case) -> None:
-    """A word prepended, or halves swapped, moves the estimate only as it moves J: position means nothing.
+    """A prepended word or swapped halves change the estimate only as they change J: the position has no influence.
 
-    Each estimate within the exact binomial tails around its own J, and no bias over all of them.
+    Each estimate is within the exact binomial tails around its own J, and the estimates together have no bias.
     """
     config, row = case.config(), SCHEMES[case.settings["scheme"]]
     rng = random.Random(10)

@@ -1,4 +1,4 @@
-"""Laws of the stream, for every case: what is paired with what, once, and for how long."""
+"""Laws of the stream, for every case: which documents pair, that they pair once, and for how long."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def pairs_of(config: Config, documents: list[Document]) -> list[Pair]:
 
 
 def signed(config: Config, documents: list[Document]) -> Batch:
-    """What they are signed as under any limits of the window: these are the matcher's alone."""
+    """Sign documents once for all limits of the window: only the matcher uses these limits."""
     return Signer(config).sign(documents).batch
 
 
@@ -100,7 +100,7 @@ def test_copies_are_linked_once_each_and_hide_no_other_pair(case: Case) -> None:
 
 @every_case
 def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) -> None:
-    """By time: exactly the pairs within the window, also for late documents."""
+    """With a window of time, the pairs are exactly the pairs within the window, also for late documents."""
     for seed in SEEDS:
         rng = random.Random(seed)
         documents = without_copies(case.stream(rng, 400, copies=0, jitter=20.0), case.config())
@@ -116,7 +116,7 @@ def test_expired_ones_are_never_returned_and_live_ones_never_lost(case: Case) ->
 
 @every_case
 def test_only_the_last_documents_are_compared(case: Case) -> None:
-    """By count: a document is compared with the ``window_documents`` - 1 documents before it, and no other."""
+    """A document is compared with the ``window_documents`` - 1 documents before it, and with no other."""
     for seed in SEEDS:
         documents = without_copies(case.stream(random.Random(seed), 400, copies=0), case.config())
         place = {x.id: n for n, x in enumerate(documents)}
@@ -139,10 +139,10 @@ def without_copies(documents: list[Document], config: Config) -> list[Document]:
 
 @every_case
 def test_memory_is_bounded_by_the_window(case: Case) -> None:
-    """18 windows later it is what it was after 18, and no more documents are held than fit; by count and by time.
+    """After 36 windows the memory is the same as after 18, and the window holds only as many documents as fit.
 
-    By then every page has been reused once: a page holds several windows of a scheme with few keys. Two parts of three
-    are replayed without a probe, as after a restart.
+    The test bounds windows by count and by time. After 18 windows every page has been reused once: a page holds several
+    windows of a scheme with few keys. Two thirds of the documents are replayed without a probe, as after a restart.
     """
     limits = [{"window_documents": 250}, {"window_seconds": 250.0, "lateness_seconds": 20.0}]
     matchers = [Matcher(case.config(**each)) for each in limits]
@@ -167,7 +167,7 @@ def test_memory_is_bounded_by_the_window(case: Case) -> None:
 
 @every_case
 def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> None:
-    """Pairs for each document alone; afterwards the stream goes on as if there had been no probe."""
+    """A probe gives each document's pairs; after it the stream continues as without the probe."""
     for seed in SEEDS:
         rng = random.Random(seed)
         config = case.config(window_seconds=60.0, lateness_seconds=10.0)
@@ -187,7 +187,7 @@ def test_a_probe_reports_what_adding_would_and_changes_nothing(case: Case) -> No
 
 @every_case
 def test_a_removed_id_is_never_returned_and_no_other_is_lost(case: Case) -> None:
-    """Of a stream without copies: just the pairs that there would be without it."""
+    """In a stream without copies, the pairs are the same as in a stream without the removed document."""
     for seed in SEEDS:
         rng = random.Random(seed)
         config = case.config()

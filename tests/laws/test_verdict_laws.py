@@ -26,7 +26,7 @@ def stream_of(case: Case, seed: int, size: int = 150) -> list[Document]:
 
 
 def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], refused: set[int]) -> list[Verdict]:
-    """Return what the model decides from the pairs that ``process`` finds; every document has an id of its own."""
+    """Return the model's decisions from the pairs that ``process`` finds; ids are distinct."""
     config = case.config(window_seconds=3600.0)
     place = {document.id: n for n, document in enumerate(documents)}
     found: dict[int, list[tuple[int, float]]] = {}
@@ -54,7 +54,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
 
 @every_case
 def test_verdicts_are_those_of_the_model(case: Case) -> None:
-    """Over the pairs that ``process`` finds in the same documents."""
+    """The model decides from the pairs that ``process`` finds in the same documents."""
     documents = stream_of(case, 1)
     config = case.config(window_seconds=3600.0)
     processed = Deduplicator(config)
@@ -69,7 +69,7 @@ def test_verdicts_are_those_of_the_model(case: Case) -> None:
 
 @every_case
 def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(case: Case) -> None:
-    """Contents, not documents, are compared: a copy of either will do."""
+    """Contents are compared, not documents: a copy of the original or of the document is enough."""
     documents = stream_of(case, 2)
     config = case.config(window_seconds=3600.0)
     pairs = Deduplicator(config).process(documents)
@@ -126,7 +126,7 @@ def test_a_continued_stream_is_decided_as_one_that_was_not_interrupted(case: Cas
 
 
 def test_a_window_without_decisions_is_loaded_and_its_documents_count_for_nothing() -> None:
-    """As those that were processed before the first decision."""
+    """They count like documents that were processed before the first decision."""
     processed, dedup = Deduplicator(), Deduplicator()
     processed.process([Document("a", TEXT)])
     dedup.load(processed.save())
@@ -134,7 +134,7 @@ def test_a_window_without_decisions_is_loaded_and_its_documents_count_for_nothin
 
 
 def test_decisions_that_are_cut_off_are_refused() -> None:
-    """With a sentence, and before anything is decided with them."""
+    """Loading raises an error with a sentence, before the first decision."""
     parts = list(encode(Decisions(VerdictLimits(1, 0, 9)).saved(3)))
     assert decode(parts).places == 3
     with pytest.raises(WireError, match="decisions of a window are truncated"):
@@ -144,7 +144,7 @@ def test_decisions_that_are_cut_off_are_refused() -> None:
 
 
 def test_a_page_that_comes_again_is_unchanged_and_one_that_changed_is_a_new_version() -> None:
-    """``unchanged`` repeats the decision before; a new version names the version before."""
+    """``unchanged`` repeats the previous decision; a new version names the previous version."""
     dedup = Deduplicator()
     found = dedup.decide([Document("a", TEXT), Document("a", TEXT), Document("a", "Something else entirely.")])
     assert found == [
@@ -165,7 +165,7 @@ def test_a_removed_original_leaves_a_cluster_without_one() -> None:
 
 
 def test_refused_documents_have_verdicts_too() -> None:
-    """And places, so that a verdict's cluster is the number of a line."""
+    """They have places, too, so that a verdict's cluster is the number of a line."""
     found = Deduplicator().decide([Document("a", ""), Document("b", TEXT), Document("c", TEXT)])
     assert [(verdict.status, verdict.cluster) for verdict in found] == [
         ("refused", None), ("original", 1), ("duplicate", 1),
@@ -182,7 +182,7 @@ def test_documents_are_not_processed_between_two_decisions() -> None:
 
 
 def test_an_exception_of_the_iterable_carries_the_verdicts_before_it() -> None:
-    """Nothing decided is lost."""
+    """Decisions made before the exception are not lost."""
 
     def documents():  # type: ignore[no-untyped-def]
         yield Document("a", TEXT)

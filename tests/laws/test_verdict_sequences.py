@@ -1,7 +1,7 @@
 """The sequences of arrivals that broke simpler rules of verdicts, on every scheme.
 
-Those that need several processes run elsewhere: what a pair with an undecided document does is shown in
-``test_verdicts.py``, and ``--prefer`` in ``test_batch_verdicts.py``.
+Other files test the sequences that need several processes: ``test_verdicts.py`` has pairs with an undecided document,
+and ``test_batch_verdicts.py`` has ``--prefer``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ WINDOW_SECONDS = 100.0
 
 
 class Arrival(NamedTuple):
-    """A document: its id, what it holds, its time in seconds. Without content: all versions of the id are removed."""
+    """A document: its id, its content, its time in seconds. Without content, all versions of the id are removed."""
 
     id: str
     content: str | None
@@ -28,7 +28,7 @@ class Arrival(NamedTuple):
 
 
 A = Arrival
-# Name -> the arrivals, with x near y and z far from both, and what is decided: status and cluster of each document.
+# Name -> the arrivals (x is near y, z is far from both) and the decisions: status and cluster of each document.
 SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
     "what is near a copy of an original is a duplicate of the original": (
         [A("a", "x", 0), A("b", "x", 1), A("c", "y", 2)], "original 0, duplicate 0, duplicate 0",
@@ -73,7 +73,7 @@ SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
 
 @functools.cache
 def contents(name: str) -> dict[str, Document]:
-    """Documents x and y that are a pair, of different contents if the scheme finds such, and z far from both."""
+    """A pair of documents x and y, with different contents if the scheme finds such pairs, and z far from both."""
     case = CASES[name]
     config = case.config()
     documents = case.stream(random.Random(7), 120)
@@ -98,8 +98,7 @@ def shown(verdicts: list[Verdict]) -> str:
     )
 
 
-# What is decided otherwise, where equal contents are compared like any others: a version of an id is never compared
-# with another version of it.
+# Other decisions of schemes that compare equal contents like any others: two versions of an id are never compared.
 NOT_BY_CONTENT = {
     "content that comes back is not unchanged": "original 0, original 1, duplicate 1, original 3, duplicate 0",
 }
@@ -108,7 +107,7 @@ NOT_BY_CONTENT = {
 @pytest.mark.parametrize("sequence", SEQUENCES)
 @pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
 def test_the_sequence_is_decided_as_it_must_be(case: Case, sequence: str) -> None:
-    """In one call after another."""
+    """Each arrival is a separate call."""
     arrivals, expected = SEQUENCES[sequence]
     dedup = Deduplicator(case.config(window_seconds=WINDOW_SECONDS))
     found: list[Verdict] = []

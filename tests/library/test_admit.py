@@ -1,4 +1,4 @@
-"""The bounds that a payload carries: the marks of the textbook, and no true pair refused."""
+"""The bounds of payloads: the marks of the textbook are admitted, and no true pair is refused."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def admitted(positions_a, suffixes_a, positions_b, suffixes_b, ratios, out):  # 
 
 
 def admit_all(rows: np.ndarray, ratios: float | np.ndarray) -> np.ndarray:
-    """Of ``int64[m, 4]``: position and suffix of a, of b; one ratio, or one a row."""
+    """Whether rows ``int64[m, 4]`` are admitted: position and suffix of a, of b; one ratio, or one for each row."""
     out = np.empty(len(rows), np.bool_)
     admitted(*np.ascontiguousarray(rows.T), np.broadcast_to(ratios, len(rows)).astype(np.float64), out)
     return out

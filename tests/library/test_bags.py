@@ -26,7 +26,7 @@ def ragged(bags: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 @settings(max_examples=200)
 @given(BAGS)
 def test_bags_are_sorted_and_sets_without_repetitions(bags: list[list[int]]) -> None:
-    """Each on its own, empty ones too; the input stays as it is."""
+    """Each bag is sorted separately, also an empty one; the input does not change."""
     values, starts = ragged(bags)
     before = values.copy()
     assert sorted_bags(values, starts).tolist() == [x for bag in bags for x in sorted(bag)]
@@ -48,13 +48,13 @@ def test_bags_are_sorted_and_sets_without_repetitions(bags: list[list[int]]) -> 
     ids=["reversed", "all equal", "crowded", "32 bits", "64 bits", "few frequent"],
 )
 def test_elements_of_any_spread_are_sorted(values: np.ndarray) -> None:
-    """Crowded into one bucket, or spread over fewer bits than 64."""
+    """Elements may crowd into one bucket, or spread over fewer bits than 64."""
     values = values.astype(np.uint64)
     assert np.array_equal(sorted_bags(values, np.array([0, len(values)])), np.sort(values))
 
 
 def test_the_second_copy_of_an_element_is_an_element_of_its_own() -> None:
-    """The first stays as it is; with 32 bits the new ones have 32."""
+    """The first copy does not change; new elements of 32 bits have 32 bits."""
     values, starts = np.array([9, 7, 9, 9], np.uint64), np.array([0, 4])
     copies = [mix64((9 + j * GOLDEN) & MASK) for j in (1, 2)]
     assert numbered(values, starts, 64).tolist() == [7, 9, *copies]

@@ -1,4 +1,4 @@
-"""Banding: sketches and keys as a format, and all that two sketches say of a pair."""
+"""Banding: sketches and keys as a format, and the comparison of two sketches."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_keys_have_a_known_answer() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 20), st.integers(4, 20), st.data())
 def test_keys_are_those_of_the_definition(bands: int, width: int, data: st.DataObject) -> None:
-    """At widths of a band below, at and above the eight bytes that are mixed at a time."""
+    """Bands are narrower than, as wide as and wider than the eight bytes that are mixed at a time."""
     part = data.draw(st.binary(min_size=bands * width, max_size=bands * width))
     seed = data.draw(st.integers(0, 2**63 - 1))
     found = keys(np.frombuffer(part, np.uint8).reshape(1, -1), bands, seed)
@@ -53,7 +53,7 @@ def test_equal_rows_in_two_bands_have_different_keys() -> None:
 @settings(max_examples=200)
 @given(st.integers(1, 8), st.integers(1, 6), st.sampled_from(sorted(ROW_TYPES)), st.integers(0, 2**32))
 def test_agreement_counts_equal_rows_and_bands(bands: int, rows: int, bits: int, seed: int) -> None:
-    """Against a count row by row; a row of many bits is equal only when all of it is."""
+    """Compared with a count row by row; a row of many bits is equal only if all its bits are."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 2, (5, bands * rows)).astype(ROW_TYPES[bits]) << (bits - 1)
     b = np.where(rng.random(a.shape) < 0.2, a ^ ROW_TYPES[bits](1 << (bits - 1)), a)
@@ -66,7 +66,7 @@ def test_agreement_counts_equal_rows_and_bands(bands: int, rows: int, bits: int,
 
 
 def test_an_estimate_takes_away_the_agreement_by_chance() -> None:
-    """All rows: 1. As many as chance gives, or fewer: 0. In between in proportion."""
+    """All rows give 1; as many rows as chance gives, or fewer, give 0; other numbers give values in proportion."""
     rows = np.array([256, 1, 0, 128], np.int32)
     assert estimate(rows, 256, 8).tolist() == [1.0, 0.0, 0.0, (128 / 256 - 1 / 256) / (255 / 256)]
 

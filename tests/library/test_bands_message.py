@@ -1,4 +1,4 @@
-"""The message of the ``bands`` topic: what goes in comes out, what is not of it is refused, and what it costs."""
+"""The message of the ``bands`` topic: decoding inverts encoding, other bytes are refused, and the size is known."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_columns_are_as_the_kernels_need_them(message: BandMessage) -> None:
 
 @given(messages(), st.data())
 def test_a_message_cut_or_joined_is_refused(message: BandMessage, data: st.DataObject) -> None:
-    """Not one byte may be missing or too many."""
+    """A message with a byte missing or a byte too many is refused."""
     whole = encode(message, FINGERPRINT)
     for wrong in (whole[: data.draw(st.integers(0, len(whole) - 1))], whole + b"\0", whole + whole):
         with pytest.raises(WireError):
@@ -118,7 +118,7 @@ def test_a_header_that_lies_is_refused(message: BandMessage, data: st.DataObject
 
 @given(messages(), st.data())
 def test_ids_whose_lengths_do_not_add_up_are_refused(message: BandMessage, data: st.DataObject) -> None:
-    """A length that was changed is noticed by the sum."""
+    """The sum of the lengths reveals a changed length."""
     n = message.batch.size
     if n == 0:
         return

@@ -1,4 +1,4 @@
-"""Batches: documents as columns, the limits of times and ids, and the form in which a table takes them."""
+"""Batches: documents as columns, the limits of times and ids, and the form for tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def columns(batch: Batch) -> list[list[object]]:
 
 @given(IDS)
 def test_ids_come_back_from_their_columns(ids: list[str]) -> None:
-    """Any Unicode, empty ones too, in any choice of rows."""
+    """Ids may be any Unicode, also empty; any choice of rows gives its ids."""
     data, starts = id_columns([id_.encode() for id_ in ids])
     n = len(ids)
     empty = np.zeros((n, 0), np.uint8)
@@ -63,7 +63,7 @@ def test_times_are_whole_microseconds(seconds: float | None, microseconds: int) 
 
 @pytest.mark.parametrize("seconds", [math.inf, -math.inf, math.nan, EDGE, -EDGE, 1e300, 10**400, -(10**400)])
 def test_times_that_cannot_be_kept_are_none(seconds: float) -> None:
-    """Infinity, NaN, and times so far away that differences would not fit 64 bits."""
+    """Infinity, NaN, and distant times whose differences would not fit 64 bits."""
     assert times_by_place(seconds) == [None]
     assert times_by_place(1.5, seconds, 2.5) == [1_500_000, None, 2_500_000]
 
@@ -107,7 +107,7 @@ def test_the_key_of_an_id_has_a_known_answer() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=5))
 def test_batches_one_after_the_other_are_one_batch(sizes: list[int]) -> None:
-    """Of one document or several each."""
+    """Each batch has one document or several."""
     documents = [Document("i" * n, f"text number {n}", n) for n in range(sum(sizes))]
     ends = np.cumsum(sizes)
     parts = [batch_of(*documents[end - size : end]) for size, end in zip(sizes, ends, strict=True)]
@@ -116,5 +116,5 @@ def test_batches_one_after_the_other_are_one_batch(sizes: list[int]) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_regular_keys_start_where_each_item_does(count: int) -> None:
-    """Of items without a key too: there is a start for each and an end."""
+    """Also for items without a key: each item has a start and an end."""
     assert regular_keys(np.empty((4, count), np.uint64)).starts.tolist() == [0, count, 2 * count, 3 * count, 4 * count]

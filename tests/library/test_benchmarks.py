@@ -141,7 +141,7 @@ def test_buckets_of_documents_that_differ_in_a_word_are_truncated_and_counted() 
 
 
 def test_the_bare_loops_compute_the_shingles() -> None:
-    """The floor sums the very hashes that the shingles are (asserted within); sketches have a fixed checksum."""
+    """The floor sums the same hashes as the shingles (the scenario asserts it); sketches have a fixed checksum."""
     results = {result.name: result for result in floor.run("smoke")}
     assert results["shingles and signatures"].details["checksum"] == "eea2b3869afc1fc9"
 
@@ -160,13 +160,13 @@ def test_the_recall_of_every_scheme_has_a_scenario() -> None:
 
 
 def test_verified_recall_reaches_its_targets() -> None:
-    """Where similarity is measured, at .5, .8 and .95."""
+    """If similarity is measured, at thresholds .5, .8 and .95."""
     results = list(recall_sets.run_exact("smoke"))
     assert [result.verdict for result in results] == ["reached"] * 6
 
 
 def test_recall_of_vectors_reaches_its_targets() -> None:
-    """Of every measure at the threshold, for a fixed seed."""
+    """The recall of every measure at the threshold, for a fixed seed."""
     results = list(vectors.run_recall("smoke"))
     assert [result.verdict for result in results] == ["reached"] * len(vectors.SETTINGS)
 
@@ -196,7 +196,7 @@ def test_recall_on_real_sets_reaches_its_target() -> None:
 
 
 def test_exact_rows_miss_no_pair_and_invent_none() -> None:
-    """On real texts, as far as they are there, and on generated sets."""
+    """On generated sets, and on real texts if they are present."""
     for result in [*exact.run("smoke"), *exact.recall("smoke")]:
         if "missed" in result.details and "prefix" in result.name:
             assert (result.details["missed"], result.details["below the threshold"]) == (0, 0)
@@ -313,7 +313,7 @@ def test_scenario_ids_are_permanent() -> None:
 
 
 def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None:
-    """With exact scores: a kept content is at least as similar as the threshold asks; components drop others too."""
+    """With exact scores, a kept content reaches the threshold; connected components also drop other documents."""
     if not real.DATA.exists():
         pytest.skip("the folder of real data, shared/data next to the project, is not there")
     results = {result.name: result for result in verdicts.run("smoke")}
@@ -331,7 +331,7 @@ def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None
 
 
 def test_truncation_costs_pairs_and_no_clusters() -> None:
-    """Of generated clusters; with fewer candidates more pairs are lost, and each document stays in its cluster."""
+    """On generated clusters, fewer candidates lose more pairs, and each document stays in its cluster."""
     results = {result.name: result for result in truncation.run("smoke")}
     flood = "one word apart, 120: clusters lost"
     lost = [float(results[f"{flood}, {n} a probe"].details["pairs lost"]) for n in truncation.PROBE_LIMITS]

@@ -26,7 +26,7 @@ def keys_of(values, block):
 
 @given(st.lists(VALUES, max_size=5))
 def test_the_evidence_holds_the_values(values):
-    """Values joined by 0x1F are split again, also empty ones."""
+    """Values joined by 0x1F are split again, also empty values."""
     data, starts = blocking.join_values(values)
     assert blocking.split_values(data, starts) == values
 
@@ -89,7 +89,7 @@ def test_another_seed_gives_other_keys():
 
 @given(st.lists(st.lists(st.integers(0, 6), max_size=5, unique=True), min_size=2, max_size=8))
 def test_shared_keys_are_counted_and_the_first_is_known(lists):
-    """As sets would say."""
+    """The counts agree with Python sets."""
     a, b = lists[: len(lists) // 2], lists[len(lists) // 2 :][: len(lists) // 2]
     columns = [
         (np.array([key for keys in side for key in keys], np.uint64), np.cumsum([0, *map(len, side)]))
@@ -111,12 +111,12 @@ def test_keys_do_not_depend_on_the_other_records_of_a_batch():
 
 @pytest.mark.parametrize(("exact", "shingled"), [(["name+age"], []), ([], ["age"])])
 def test_keys_of_unknown_fields_are_refused(exact, shingled):
-    """What is not scored has no place in the evidence."""
+    """The evidence holds only scored fields."""
     with pytest.raises(ConfigError, match=r"names 'age', which is not among the record_fields: name, address, phone"):
         block_by(exact, shingled)
 
 
 def test_without_any_key_each_field_is_one():
-    """As in 3.8.2; one shingled field is enough to leave them out."""
+    """As in 3.8.2; with a shingled field the fields are no keys."""
     assert block_by().exact == ((0,), (1,), (2,))
     assert block_by([""], ["name"]).exact == ()

@@ -28,14 +28,14 @@ def test_a_publication_year_of_the_last_ten_gives_the_fraction():
 
 
 def test_a_delay_at_random_within_90_days_is_45_on_average():
-    """Pairs further apart than that are not looked at."""
+    """Pairs further apart than 90 days are left out."""
     days = np.arange(20_000) / 10
     assert calibration.random_difference(days, difference_max=90).value == pytest.approx(45, rel=0.01)
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=12), st.sampled_from([0.0, 2.0, math.inf]))
 def test_the_difference_at_random_is_that_of_all_pairs(values, most):
-    """As counting them says."""
+    """It is equal to the mean difference over all pairs."""
     differences = [abs(x - y) for x, y in combinations(values, 2) if abs(x - y) <= most]
     found = calibration.random_difference(values, most)
     assert found.pairs == len(differences)
@@ -47,14 +47,14 @@ def test_the_difference_at_random_is_that_of_all_pairs(values, most):
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12))
 def test_the_disagreement_at_random_is_that_of_all_pairs(values):
-    """As counting them says."""
+    """It is equal to the fraction of all pairs that disagree."""
     found = calibration.random_disagreement(values)
     assert found.value == pytest.approx(np.mean([x != y for x, y in combinations(values, 2)]))
     assert found.pairs == math.comb(len(values), 2)
 
 
 def test_the_error_of_a_mean_at_random_is_its_spread_over_samples():
-    """Of 200 records drawn again and again."""
+    """The spread over repeated samples of 200 records."""
     rng = np.random.default_rng(1)
     samples = [calibration.random_difference(rng.random(200)) for _ in range(400)]
     spread = np.std([sample.value for sample in samples])
@@ -110,12 +110,12 @@ def test_a_field_in_which_true_pairs_differ_no_less_is_refused():
     ],
 )  # fmt: skip
 def test_values_are_read_by_kind(kind, value, read):
-    """What cannot be read is no value."""
+    """A text that cannot be read gives no value."""
     assert KINDS[kind].read(value) == read
 
 
 def test_texts_differ_or_not():
-    """By 1 or 0, in pairs and at random."""
+    """The difference is 1 or 0, in pairs and at random."""
     row = KINDS["text"]
     assert row.differ(["a", "b"], ["a", "c"]).tolist() == [0, 1]
     assert row.at_random(["a", "b"], math.inf).value == 1

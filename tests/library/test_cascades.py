@@ -1,4 +1,4 @@
-"""Cascades: the figures of Mining of Massive Datasets 3.6.3, exact fractions, and a search by trying all."""
+"""Cascades: the figures of Mining of Massive Datasets 3.6.3, exact fractions, and an exhaustive search."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_fixed_point_is_left_as_it_is_and_chances_next_to_it_are_driven_away(s
 
 
 def test_a_fixed_point_near_an_end_is_found() -> None:
-    """A thousand-way OR before a two-way AND leaves a millionth as it is."""
+    """A thousand-way OR before a two-way AND has a fixed point at a millionth."""
     (p,) = fixed_points(cascade(1000, 2, first="or"))
     assert p == pytest.approx(1.001e-6, rel=1e-3)
 
@@ -109,7 +109,7 @@ def test_the_curves_of_the_book_are_nowhere_much_steeper_than_two() -> None:
 
 @given(CASCADES, st.floats(0.01, 0.99))
 def test_the_slope_is_the_derivative(steps: Cascade, p: float) -> None:
-    """Against differences."""
+    """The derivative agrees with differences."""
     step = 1e-6
     difference = (amplify(p + step, steps) - amplify(p - step, steps)) / (2 * step)
     assert float(slope(p, steps)) == pytest.approx(float(difference), rel=1e-4, abs=1e-6)
@@ -132,7 +132,7 @@ def fewest(given_: tuple[float, float], asked: tuple[float, float], members_max:
 @settings(max_examples=12)
 @given(st.floats(0.3, 0.95), st.floats(0.2, 0.8), st.floats(0.5, 0.99), st.floats(0.01, 0.4))
 def test_no_cascade_of_fewer_functions_does_what_is_asked(p1: float, ratio: float, high: float, low: float) -> None:
-    """Against every cascade of at most 24 functions; the proposal keeps its word."""
+    """Every cascade of at most 24 functions is tried; the proposal reaches the goal."""
     given_, asked = (p1, p1 * ratio), (high, low)
     least = fewest(given_, asked, 24)
     if least is None:
@@ -161,7 +161,7 @@ def test_the_proposals_for_the_aims_of_the_book() -> None:
 
 
 def test_chances_out_of_order_and_aims_out_of_reach_are_refused() -> None:
-    """Value, rule, remedy."""
+    """The message has value, rule and remedy."""
     with pytest.raises(ConfigError, match=r"p1 and p2 of the family are 0.4 and 0.8, but must lie between 0 and 1"):
         cheapest(0.4, 0.8, 0.9, 0.1)
     with pytest.raises(ConfigError, match=r"the p1 and p2 asked for are 0.1 and 0.9"):

@@ -69,7 +69,7 @@ def test_measures_against_labels_are_those_of_the_definitions(partitions: tuple[
 def test_measures_against_pairs_are_those_of_the_definitions(
     partitions: tuple[list[int], list[int]], data: st.DataObject
 ) -> None:
-    """Also of pairs that make no partition."""
+    """Also for pairs that form no partition."""
     clusters, _ = partitions
     related = data.draw(st.sets(st.sampled_from([(-1, -1), *combinations(range(len(clusters)), 2)]))) - {(-1, -1)}
     a, b = (np.array([pair[side] for pair in sorted(related)], np.int64) for side in (0, 1))
@@ -102,7 +102,7 @@ def test_intervals_cover_the_truth() -> None:
 
 
 def test_one_unit_has_no_interval() -> None:
-    """Nothing says how much another sample would differ."""
+    """One unit gives no information on the variation between samples."""
     found = quality(counts_of_labels(np.zeros(5, np.int64), np.arange(5)))
     assert found.precision.value == 0.0
     assert math.isnan(found.precision.low)
@@ -110,7 +110,7 @@ def test_one_unit_has_no_interval() -> None:
 
 
 def test_the_lowest_similarity_inside_a_cluster_is_unknown_where_a_pair_is_missing() -> None:
-    """It lies below every listed one then."""
+    """It is below every listed similarity."""
     a, b, similarity = np.array([0, 0, 1, 3]), np.array([1, 2, 2, 4]), np.array([0.9, 0.7, 0.8, 0.6])
     lowest = lowest_similarities(np.array([0, 0, 0, 1, 1, 2]), a, b, similarity)
     assert lowest.tolist() == [0.7, 0.6, 1.0]
@@ -118,5 +118,5 @@ def test_the_lowest_similarity_inside_a_cluster_is_unknown_where_a_pair_is_missi
 
 
 def test_components_are_named_by_their_first_document() -> None:
-    """However the pairs are ordered."""
+    """The order of the pairs makes no difference."""
     assert components(6, np.array([4, 1, 3]), np.array([1, 3, 5])).tolist() == [0, 1, 2, 1, 1, 1]

@@ -193,7 +193,7 @@ def test_a_wrong_value_is_refused_with_value_rule_and_remedy(field: str, value: 
 
 
 def test_a_value_out_of_range_is_refused_with_the_whole_range() -> None:
-    """Both ends of it, in and out as they are."""
+    """The message gives both ends, and whether they are allowed."""
     with pytest.raises(
         ConfigError, match=r"^threshold=2: must be at least 0\.05 and at most 1\.0; the default is 0\.8$"
     ):
@@ -207,7 +207,7 @@ def test_a_value_out_of_range_is_refused_with_the_whole_range() -> None:
 
 
 def test_a_wrong_choice_is_refused_with_the_choices_and_the_nearest() -> None:
-    """Of schemes, shingles, languages, bits."""
+    """For schemes, shingles, languages and bits."""
     with pytest.raises(ConfigError, match=r"one_permutation, minhash.* \(did you mean 'minhash'\?\)"):
         Config(scheme="minhsh")
     with pytest.raises(ConfigError, match=r"must be one of 8, 16, 32"):
@@ -261,7 +261,7 @@ def test_stop_word_shingles_have_three_words_and_a_language() -> None:
     ],
 )
 def test_settings_of_sets_that_contradict_are_refused(settings: dict[str, Any], message: str) -> None:
-    """With the rule and what to do."""
+    """The message has the rule and the remedy."""
     with pytest.raises(ConfigError, match=message):
         Config(**settings)
 
@@ -281,7 +281,7 @@ def test_a_target_out_of_reach_says_what_is_reachable() -> None:
 
 
 def test_a_configuration_cannot_be_changed() -> None:
-    """Another one is made instead, with its own tuning, and checked."""
+    """``model_copy`` makes another configuration, with its own tuning, and checks it."""
     config = Config()
     with pytest.raises(ValueError, match="frozen"):
         config.seed = 2  # type: ignore[misc]
@@ -339,7 +339,7 @@ def test_keys_change_exactly_with_the_signing_fingerprint(field: str) -> None:
 
 
 def test_stop_lists_are_part_of_the_signing_fingerprint_where_they_matter() -> None:
-    """Named in any order, and twice."""
+    """The order of languages and repeated names make no difference."""
     base = Config(shingles="stopwords")
     other, again = (Config(shingles="stopwords", languages=names) for names in (("de", "en"), ("en", "de", "en")))
     assert base.signing_fingerprint != other.signing_fingerprint == again.signing_fingerprint
@@ -347,7 +347,7 @@ def test_stop_lists_are_part_of_the_signing_fingerprint_where_they_matter() -> N
 
 
 def test_own_stop_words_are_part_of_the_signing_fingerprint() -> None:
-    """Of both shinglings that have stop words, in schemes with and without sketches; in any order, and twice."""
+    """For both shinglings with stop words, in schemes with and without sketches; order and repetition do not matter."""
     for scheme, shingles in itertools.product(("one_permutation", "prefix"), ("stopwords", "urls")):
         base, other, again = (
             Config(scheme=scheme, shingles=shingles, stop_words=words)
@@ -358,7 +358,7 @@ def test_own_stop_words_are_part_of_the_signing_fingerprint() -> None:
 
 
 def test_another_way_to_the_same_bands_is_the_same_generation() -> None:
-    """What counts is what the settings resolve to."""
+    """Only the resolved settings enter the fingerprint."""
     base = Config()
     given = Config(bands=base.tuning.bands, rows=base.tuning.rows)
     assert given != base

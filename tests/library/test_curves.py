@@ -170,7 +170,7 @@ class TestAgreement:
 
     @given(st.floats(0.0, 1.0), BITS, st.sampled_from([None, of_angles, np.square]))
     def test_the_similarity_of_a_fraction_of_rows_is_the_least_that_has_it(self, s: float, bits: int, law) -> None:
-        """The way to the agreement and back."""
+        """Inverting the agreement gives the similarity back."""
         back = similarity_at(float(row_agreement(s, bits, law)), bits, law)
         assert back == pytest.approx(s, abs=1e-7)
         assert similarity_at(0.0, bits, law) == 0.0

@@ -30,7 +30,7 @@ WRONG = {
 
 
 def test_a_wrong_value_is_a_refusal_and_the_documents_around_it_are_processed():
-    """Each with its place and reason, as a line of JSON has; nothing raises."""
+    """Each refusal has its place and reason, as for a line of JSON; no exception is raised."""
     for reason, documents in WRONG.items():
         for wrong in documents:
             dedup = Deduplicator()
@@ -58,14 +58,14 @@ def test_wrong_tokens_vectors_and_fields_are_refusals_too():
 
 
 def test_numbers_of_numpy_are_timestamps():
-    """As they come out of a column."""
+    """Values of a column have these types."""
     dedup = Deduplicator(Config(window_seconds=10))
     assert dedup.process([Document("a", STORY, np.float64(0)), Document("b", STORY, np.int64(20))]) == []
     assert dedup.refused == 0
 
 
 def test_an_exception_of_the_iterable_carries_the_pairs_of_what_was_added():
-    """The documents before it are in the table; a second call goes on after them."""
+    """The documents before the exception are in the table; a second call continues after them."""
 
     def documents():
         for i in range(600):

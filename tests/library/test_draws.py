@@ -1,4 +1,4 @@
-"""Draws: known answers, the laws of the numbers, and their independence of what else is drawn."""
+"""Draws: known answers, the laws of the numbers, and their independence of other draws."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_signs_are_even() -> None:
 
 
 def test_uniforms_fill_the_unit_interval() -> None:
-    """Each tenth of it has a tenth of them."""
+    """Each tenth of the interval has a tenth of the numbers."""
     counts = np.histogram(uniforms(100_000, seed=6), bins=10, range=(0, 1))[0]
     assert counts.sum() == 100_000
     assert abs(counts - 10_000).max() < 5 * math.sqrt(9000)
@@ -67,6 +67,6 @@ def test_uniforms_fill_the_unit_interval() -> None:
 
 @pytest.mark.parametrize("draw", [normals, signs])
 def test_a_row_does_not_depend_on_the_number_of_rows(draw) -> None:  # type: ignore[no-untyped-def]
-    """More planes are the old ones and others."""
+    """With more planes, the first planes are the same."""
     assert np.array_equal(draw(3, 17, 7), draw(90, 17, 7)[:3])
     assert not np.array_equal(draw(3, 17, 7), draw(3, 17, 8))

@@ -45,7 +45,7 @@ def test_strings_and_numbers_have_known_hashes() -> None:
 
 
 def test_tokens_keep_their_repetitions() -> None:
-    """They are a bag; strings are compared as they are, without normalisation."""
+    """Tokens are a bag; strings are compared without normalisation."""
     (found,) = hashed(["a", "b", "a", "A"])
     assert found[0] == found[2]
     assert len(set(found)) == 3
@@ -77,12 +77,12 @@ def test_n_stars_put_an_item_in_the_bag_n_times() -> None:
 
 @pytest.mark.parametrize(("given", "reason"), [(None, "no_tokens"), ([], "tokens_empty"), ({}, "tokens_empty")])
 def test_none_and_nothing_are_refused(given: Any, reason: str) -> None:
-    """A set without elements is similar to nothing."""
+    """A set without elements has no similar set."""
     assert refusal(given) == reason
 
 
 def test_only_low_ratings_leave_nothing() -> None:
-    """Which is refused as an empty set is."""
+    """The document is refused like an empty set."""
     assert refusal({"cats": 2.9}) == "tokens_empty"
 
 
@@ -97,7 +97,7 @@ def test_other_types_are_refused(given: Any) -> None:
 
 @pytest.mark.parametrize("given", [[2**63], [-(2**63) - 1], {2**70: 3}])
 def test_numbers_beyond_64_bits_are_refused(given: Any) -> None:
-    """They would not stay apart."""
+    """Different numbers would become equal."""
     assert refusal(given) == "token_range"
 
 

@@ -9,20 +9,20 @@ from stream import errors
 
 
 def test_every_error_of_the_library_is_a_neardup_error() -> None:
-    """One name catches all that is raised on purpose."""
+    """One name catches every deliberate exception."""
     raised = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert len(raised) >= 3
     assert all(issubclass(error, stream.NeardupError) for error in raised)
 
 
 def test_a_wrong_configuration_is_a_value_error_too() -> None:
-    """Code that knows nothing of this project catches it as it catches any wrong value."""
+    """Code that does not import the library's errors can catch it as a wrong value."""
     with pytest.raises(ValueError, match="threshold=7"):
         stream.Config(threshold=7)
 
 
 def test_the_public_names_are_14_at_most_and_all_there() -> None:
-    """What ``from stream import *`` gives."""
+    """The names that ``from stream import *`` gives."""
     assert len(stream.__all__) <= 14
     assert all(hasattr(stream, name) for name in stream.__all__)
     assert stream.__all__ == sorted(stream.__all__)

@@ -84,7 +84,7 @@ def test_a_candidate_below_the_least_score_is_no_pair() -> None:
 
 
 def test_fewer_buckets_than_buckets_shared_min_are_no_pair() -> None:
-    """One of the two that are needed."""
+    """The pair shares one of the two necessary buckets."""
     edited = TEXT.replace("Friday", "Tuesday").replace("northern", "southern").replace("Sunday", "Saturday")
     config = Config(threshold=0.5, bands=4, rows=6, buckets_shared_min=4, min_similarity=0.0)
     dedup = Deduplicator(config, candidates=True)
@@ -95,7 +95,7 @@ def test_fewer_buckets_than_buckets_shared_min_are_no_pair() -> None:
 
 
 def test_a_copy_makes_the_pair_in_place_of_the_document() -> None:
-    """Of the older one: its newest copy. Of the newer one: its copies are linked, the first of them is compared."""
+    """The newest copy of the older document makes the pair; the first copy of the newer one is compared."""
     dedup = Deduplicator(Config(threshold=0.7))
     pairs = dedup.process([Document("a", TEXT), Document("copy", TEXT), Document("b", NEAR), Document("again", NEAR)])
     assert [pair[:2] for pair in pairs] == [("a", "copy"), ("copy", "b"), ("b", "again")]
@@ -131,7 +131,7 @@ def test_two_documents_that_were_never_added_are_compared_with_each_other() -> N
 
 
 def test_every_reason_has_a_sentence_for_users() -> None:
-    """Without a full stop, because others put it into theirs."""
+    """It has no full stop, because other sentences include it."""
     assert all(sentence[0].islower() and sentence[-1] != "." for sentence in EXPLANATIONS.values())
 
 
@@ -141,7 +141,7 @@ _TEXTS = st.text(st.sampled_from("ab \n.é東京\u202e\u0301"), max_size=30)
 @settings(max_examples=200, deadline=None)
 @given(_TEXTS, _TEXTS, st.integers(1, 40))
 def test_the_passages_of_two_texts_joined_are_the_texts(first: str, second: str, parts_max: int) -> None:
-    """Nothing is lost, no passage is empty, no two of one kind follow each other."""
+    """No part is lost, no passage is empty, and two consecutive passages have different kinds."""
     found = passages(first, second, parts_max)
     assert "".join(passage.text for passage in found if passage.kind != "second") == first
     assert "".join(passage.text for passage in found if passage.kind != "first") == second
@@ -150,14 +150,14 @@ def test_the_passages_of_two_texts_joined_are_the_texts(first: str, second: str,
 
 
 def test_equal_texts_are_one_passage_however_long() -> None:
-    """Beyond the limit too: what follows it is compared as a whole."""
+    """Also beyond the limit: the rest after the limit is compared as a whole."""
     text = " ".join(str(n) for n in range(100))
     assert [tuple(passage) for passage in passages(text, text, 10)] == [("both", text)]
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_what_two_texts_share_is_a_longest_common_subsequence(seed: int) -> None:
-    """Its length is that of the textbook table."""
+    """Its length is equal to the length by the textbook table."""
     rng = random.Random(seed)
     first, second = (rng.choices("abcd", k=40) for _ in range(2))
     longest = [[0] * 41 for _ in range(41)]

@@ -25,7 +25,7 @@ def test_every_family_is_for_a_distance() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_chance_falls_from_one_as_the_distance_grows(family: str) -> None:
-    """Equal items always agree; what is further apart agrees less."""
+    """Equal items always agree; more distant items agree less."""
     row, scale = FAMILIES[family], SCALES[family]
     distances = np.linspace(0, row.scale or scale, 200)
     chances = collision(family, distances, scale)
@@ -124,7 +124,7 @@ def test_a_simulated_probe_stops_early_at_most_half_the_time() -> None:
     ],
 )
 def test_what_cannot_be_asked_is_refused(ask, message: str) -> None:
-    """Value, rule, remedy."""
+    """The message has value, rule and remedy."""
     with pytest.raises(ConfigError, match=message):
         ask()
 

@@ -1,4 +1,4 @@
-"""The grid scheme: prints as sets of squares, refused or found."""
+"""The grid scheme: fingerprints as sets of squares, refused or found."""
 
 import hashlib
 
@@ -62,21 +62,21 @@ def test_equal_sets_are_one_content():
     ],
 )  # fmt: skip
 def test_sets_that_are_no_squares_of_the_grid_are_refused(squares, reason):
-    """Each with its reason; what surrounds them is signed."""
+    """Each has its reason; the documents around it are signed."""
     signed = Signer(config(grid_squares=20)).sign(documents([1], squares, [19]))
     assert [tuple(refusal) for refusal in signed.refusals] == [(1, "1", reason)]
     assert signed.batch.size == 2
 
 
 def test_contents_tell_sets_apart():
-    """All sets of few squares, of which many have the same sum."""
+    """All sets of few squares have different contents, although many have the same sum."""
     sets = [[a, b, c] for a in range(12) for b in range(a) for c in range(b)] + [[a] for a in range(40)]
     batch = Signer(config()).sign(documents(*sets)).batch
     assert len(np.unique(batch.contents[:, 0])) == len(np.unique(batch.contents[:, 1])) == len(sets)
 
 
 def test_points_become_squares_of_the_stream():
-    """As they come from ``squares_of``."""
+    """``squares_of`` gives squares that the scheme accepts."""
     squares = squares_of([[5, 5], [25, 15]], cell=10, columns=4)
     batch = Signer(config(grid_squares=16)).sign(documents(squares)).batch
     assert batch.fixed.tolist() == [[0b0100_0001, 0]]
@@ -92,6 +92,6 @@ def test_a_print_has_known_keys_and_evidence():
 
 
 def test_functions_larger_than_the_grid_are_refused():
-    """When the configuration is made."""
+    """The configuration raises the error."""
     with pytest.raises(ConfigError, match="grid_function_squares=3 is more than grid_squares=2"):
         config(grid_squares=2)

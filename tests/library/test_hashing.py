@@ -90,7 +90,7 @@ def test_a_bag_has_a_known_answer() -> None:
 
 @given(st.lists(WORDS, min_size=1, max_size=30), st.randoms(use_true_random=False))
 def test_a_bag_hashes_alike_in_any_order_and_apart_from_its_repetition(values: list[int], rng) -> None:  # type: ignore[no-untyped-def]
-    """Order makes no difference; one element more, or the same one again, does."""
+    """The order has no influence on the hash; an additional or repeated element changes it."""
     shuffled = rng.sample(values, len(values))
     assert hash_bag(shuffled) == hash_bag(values) == content(values)
     assert hash_bag([*values, values[0]]) != hash_bag(values)

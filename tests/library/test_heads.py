@@ -96,7 +96,7 @@ def test_no_segment_fills_up(keys: int) -> None:
 
 
 def test_a_segment_gives_its_pages_back() -> None:
-    """After what filled it has expired, a rebuild leaves the least size and the pages serve another segment."""
+    """After its heads have expired, a rebuild leaves the least size, and other segments can use the pages."""
     table = Map(0)
     table.add([in_segment(7, tag) for tag in range(1, 12_000)])
     length, places = len(table.heads.entries), int(table.heads.places[7])
@@ -110,7 +110,7 @@ def test_a_segment_gives_its_pages_back() -> None:
 
 
 def test_a_rebuild_without_pages_changes_nothing() -> None:
-    """It says that it needs them, and every head is still found."""
+    """It returns ``NEEDS_PAGES``, and every head is still found."""
     table = Map(0)
     table.add([in_segment(500, tag) for tag in range(1, 200)])
     before = [array.copy() for array in table.heads[:-1]]
@@ -145,7 +145,7 @@ def test_a_head_without_a_posting_is_expired() -> None:
 
 
 def test_keys_that_agree_in_41_bits_share_a_head() -> None:
-    """The low 23 bits are not compared, and tag 0 counts as tag 1: that costs time, never a pair."""
+    """The low 23 bits are not compared, and tag 0 counts as tag 1: this costs time and never loses a pair."""
     table = Map(0)
     table.add([in_segment(1, 77)])
     table.add([in_segment(1, 77) | (1 << 23) - 1])

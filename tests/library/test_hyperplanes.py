@@ -1,4 +1,4 @@
-"""Random hyperplanes: the worked examples, the law of angles, and a sketch that is the vector's alone."""
+"""Random hyperplanes: the worked examples, the law of angles, and a sketch that depends on its vector only."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_the_cosine_is_the_inverse_of_the_agreement() -> None:
 
 
 def test_the_length_of_a_vector_makes_no_difference() -> None:
-    """Twice, or a 1,024th: powers of two, which change no rounding."""
+    """The factors are 2 and 1/1024: powers of two change no rounding."""
     x = np.random.default_rng(3).standard_normal((20, 50)).astype(np.float32)
     for factor in (2.0, 2.0**-10):
         assert np.array_equal(sign(x, 8, 8, seed=1), sign(x * np.float32(factor), 8, 8, seed=1))
@@ -115,7 +115,7 @@ def test_a_lifted_query_meets_a_lifted_vector_at_its_dot_product() -> None:
 
 
 def test_two_lifted_vectors_are_never_further_than_their_dot_product() -> None:
-    """So what agrees with the chance of x . y / M^2, agrees at least as often."""
+    """So they agree at least as often as the cosine x . y / M^2 promises."""
     x, y = (np.random.default_rng(9).standard_normal((2, 500, 6))).astype(np.float32)
     both = np.concatenate([dot(x, x), dot(y, y)])
     norm_max = float(np.sqrt(both.max()))

@@ -23,7 +23,7 @@ def hashes(*texts: str, form: NormalForm = AS_IS) -> list[tuple[int, int]]:
 
 @given(st.lists(TEXT, max_size=8))
 def test_a_hash_is_that_of_the_definition(texts: list[str]) -> None:
-    """Of texts of any code points and lengths."""
+    """For texts of any code points and lengths."""
     assert hashes(*texts) == [reference.text_hash(text) for text in texts]
 
 
@@ -64,7 +64,7 @@ def test_a_text_has_one_hash_however_it_is_stored() -> None:
 
 
 def test_positions_are_of_every_magnitude() -> None:
-    """About as many below 2 as from 2^19 on; the seed decides them."""
+    """About as many positions lie below 2 as from 2^19 on; the seed decides them."""
     found = random_positions(4000, seed=3)
     assert found.min() == 0
     assert 1 << 19 <= found.max() < 1 << 20

@@ -17,7 +17,7 @@ DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")
 
 
-# What a terminal obeys, and what changes the direction of text.
+# Characters that control a terminal or change the direction of text.
 UNPRINTABLE = [
     *map(chr, [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)])
 ]
@@ -33,7 +33,7 @@ def test_a_line_with_id_text_and_timestamp_is_a_document():
 
 
 def test_the_names_of_the_fields_can_be_chosen():
-    """Then the usual names mean nothing."""
+    """With chosen names, the default names are ignored."""
     fields = Fields("url", "body", "seen")
     assert decode_document(b'{"url":"u","body":"b","seen":1.5,"id":3}', fields) == Document("u", "b", 1.5)
     assert decode_document(line(), fields) == "no_id"
@@ -90,7 +90,7 @@ def test_nesting_up_to_the_limit_is_taken():
 
 
 def test_of_a_name_that_stands_twice_the_last_counts():
-    """As in most parsers."""
+    """Most parsers do the same."""
     assert decode_document(b'{"id":"a","text":"t","id":"b"}') == Document("b", "t")
 
 
@@ -188,7 +188,7 @@ def test_the_json_test_suite_is_accepted_and_refused_as_it_says(path):
 
 @needs_data
 def test_naughty_strings_come_through_unchanged():
-    """As ids and as texts, escaped or not."""
+    """They are unchanged as ids and as texts, escaped or not."""
     for text in json.loads((DATA / "blns" / "blns.json").read_text(encoding="utf-8")):
         for raw in (orjson.dumps({"id": text, "text": text}), json.dumps({"id": text, "text": text}).encode()):
             assert decode_document(raw) == Document(text, text)
@@ -224,7 +224,7 @@ def test_a_line_brings_what_the_scheme_asks_for(kind: str, line: str, expected: 
 
 
 def test_tokens_and_vectors_have_the_names_that_the_settings_give_them() -> None:
-    """As id, text and timestamp do."""
+    """Like id, text and timestamp."""
     fields = Fields(tokens="basket", vector="v")
     line = b'{"id": "a", "basket": ["x"], "v": [1]}'
     assert decode_document(line, fields._replace(kind="tokens")) == Document("a", tokens=["x"])

@@ -68,7 +68,7 @@ def test_intervals_hold_the_truth_about_as_often_as_they_say() -> None:
 
 @given(PAIRS, PAIRS)
 def test_contents_are_what_links_join(links: list, pairs: list) -> None:
-    """As a search through the links finds them."""
+    """A search through the links finds the same contents."""
     contents = Contents(links)
     reach = {name: {name} for name in "abcdefgh"}
     for _ in "abcdefgh":

@@ -64,13 +64,13 @@ ENDS = ("nbi", "1.nbc")
 
 
 def test_kernels_newer_than_every_module_stay(package: Path) -> None:
-    """Nothing is compiled twice for nothing."""
+    """No kernel is compiled again without need."""
     assert drop_stale_kernels(package) == 0
     assert len(list(package.rglob("*.nb?"))) == 4
 
 
 def test_an_edit_of_any_module_drops_the_kernels_of_all(package: Path) -> None:
-    """Also of those whose own file is as it was, and those compiled after the edit: who inlines whom is not known."""
+    """Also kernels of unchanged files and newer kernels: it is unknown which kernel inlines which."""
     os.utime(package / "inner.py", (250, 250))
     assert drop_stale_kernels(package) == 4
     assert list(package.rglob("*.nb?")) == []
@@ -78,6 +78,6 @@ def test_an_edit_of_any_module_drops_the_kernels_of_all(package: Path) -> None:
 
 
 def test_a_package_without_kernels_has_none_to_drop(tmp_path: Path) -> None:
-    """As after a fresh clone."""
+    """A fresh clone has none."""
     (tmp_path / "module.py").touch()
     assert drop_stale_kernels(tmp_path) == 0

@@ -1,4 +1,4 @@
-"""Measures: the worked numbers of Mining of Massive Datasets 3.1 and 3.5, and what every measure keeps to."""
+"""Measures: the worked numbers of Mining of Massive Datasets 3.1 and 3.5, and the laws of every measure."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_containment_is_the_share_of_the_first() -> None:
 
 @pytest.mark.parametrize("name", BAG_SIMILARITIES)
 def test_nothing_is_similar_to_the_empty_set(name: str) -> None:
-    """Not even the empty set: two empty texts are not duplicates of each other."""
+    """The empty set is not similar to itself: two empty texts are not duplicates of each other."""
     empty, full = np.empty(0, np.uint64), items("ab")
     assert [MEASURES[name].function(a, b) for a, b in ((empty, empty), (empty, full), (full, empty))] == [0, 0, 0]
 
@@ -137,7 +137,7 @@ def test_the_greater_r_the_less_the_distance(a: list[float], b: list[float]) -> 
 
 
 def test_an_r_below_one_and_vectors_of_different_shapes_are_refused() -> None:
-    """There the triangle inequality fails; value, rule, remedy."""
+    """The triangle inequality fails for such r; the message has value, rule and remedy."""
     a, b, c = (np.array(x) for x in ([0, 0], [1, 0], [1, 1]))
     with pytest.raises(ConfigError, match=r"r is 0.5, but an L_r distance needs an r of 1 or more"):
         measures.lr(a, b, 0.5)
@@ -206,7 +206,7 @@ def test_strings_of_bits_differ_in_the_places_of_the_book() -> None:
 
 
 def test_jaccard_distances_are_those_of_the_book() -> None:
-    """Exercise 3.5.4: 2/5 and 1; of empty sets among themselves none."""
+    """Exercise 3.5.4: 2/5 and 1; two empty sets have distance 0."""
     pairs = [([1, 2, 3, 4], [2, 3, 4, 5]), ([1, 2, 3], [4, 5, 6]), ([], [])]
     found = [measures.jaccard_distance(np.array(a, int), np.array(b, int)) for a, b in pairs]
     assert found == [pytest.approx(2 / 5), 1, 0]
@@ -226,7 +226,7 @@ TRIPLES = {
 @pytest.mark.parametrize("name", DISTANCES)
 @given(data=st.data())
 def test_a_distance_obeys_the_axioms(name: str, data) -> None:
-    """Not negative, nothing to itself, above nothing to another, the same both ways, no detour shorter."""
+    """It is 0 from an item to itself, above 0 to another item, symmetric, and no detour is shorter."""
     x, y, z = data.draw(TRIPLES[MEASURES[name].kind])
     between = measured(name, x, y)
     assert between == measured(name, y, x) >= 0

@@ -15,7 +15,7 @@ SETS = {"1 to 5": range(1, 6), "0 to 9": range(10), "every 7th": range(0, 70, 7)
 
 
 def linear_shares(elements: list[int], prime: int) -> np.ndarray:
-    """Under every a x + b mod p there is."""
+    """The bias over every a x + b mod p."""
     a, b = linear_family(prime)
     return first_fractions(np.array(elements, np.uint64), lambda v, s: minhash.sign_linear(v, s, a, b, prime))
 

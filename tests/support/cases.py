@@ -1,4 +1,4 @@
-"""What the laws run on: every scheme, and random streams with many near-duplicates."""
+"""The cases of the laws: every scheme, and random streams with many near-duplicates."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ CONTENT = [f"{stem}{ending}" for stem in ("rain", "göal", "marké", "tree", "в
 
 
 def prose(rng: random.Random, words: int) -> list[str]:
-    """Words, every third of them a stop word or so."""
+    """Words, of which about every third is a stop word."""
     return [rng.choice(STOPS) if rng.random() < 0.35 else rng.choice(CONTENT) for _ in range(words)]
 
 
 def edited(rng: random.Random, words: list[str], edits: int) -> list[str]:
-    """Some words replaced, dropped or put in."""
+    """Replace, drop or insert some words."""
     out = list(words)
     for _ in range(edits):
         at = rng.randrange(len(out))
@@ -73,10 +73,10 @@ def random_stream(
     jitter: float | None = None,
     lengths: tuple[int, int] = (12, 60),
 ) -> list[Document]:
-    """New stories, edited ones and, with these chances, exact copies and ids that came before; now and then no text.
+    """New stories, edited stories and, with the given probabilities, exact copies and earlier ids; a few have no text.
 
-    Stories have so many words as ``lengths`` allows. With ``jitter`` event times grow by a second a document on
-    average, and are late by at most that many seconds.
+    ``lengths`` bounds the number of words. With ``jitter`` event times grow by a second a document on average, and are
+    late by at most ``jitter`` seconds.
     """
     stories: list[list[str]] = []
     out: list[Document] = []
@@ -98,7 +98,7 @@ def random_stream(
     return out
 
 
-# Reasons that no text is refused with -> the file of tests that produces them.
+# Reasons that do not apply to texts -> the file of tests that produces them.
 SCHEME_REASONS: dict[str, str] = {
     "no_tokens": "test_json_lines.py",
     "tokens_type": "test_json_lines.py",
@@ -126,7 +126,7 @@ SCHEME_REASONS: dict[str, str] = {
 
 
 def url_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
-    """The same with a URL of every two words, their digits as letters."""
+    """As ``random_stream``, with a URL for every two words; digits become letters."""
     digits = str.maketrans("0123456789", "abcdefghij")
 
     def urls(text: str) -> str:
@@ -137,7 +137,7 @@ def url_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]
 
 
 def token_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
-    """The same words as elements, every fourth a number."""
+    """As ``random_stream``, with words as elements; every fourth element is a number."""
     out = []
     for document in random_stream(rng, size, **settings):
         words = document.text.split()
@@ -152,7 +152,7 @@ def rating_stream(rng: random.Random, size: int, **settings: Any) -> list[Docume
 
 
 def copious_stream(rng: random.Random, size: int, **settings: Any) -> list[Document]:
-    """As ``random_stream``, every other text an earlier one in capitals, with other blanks or as it was."""
+    """As ``random_stream``; every second text is an earlier text in capitals, with other blanks or unchanged."""
     out = random_stream(rng, size, **settings)
     for n, document in enumerate(out):
         if n and rng.random() < 0.5:
@@ -162,7 +162,7 @@ def copious_stream(rng: random.Random, size: int, **settings: Any) -> list[Docum
 
 
 class Case(NamedTuple):
-    """What a law runs on: the settings of a scheme, and random streams of what it compares."""
+    """A case of the laws: the settings of a scheme, and random streams of documents for it."""
 
     name: str
     settings: dict[str, Any]
@@ -204,7 +204,7 @@ RECORD_CASES = [
     Case("grid", {"scheme": "grid", "grid_squares": SQUARES, "threshold": 0.7}, print_stream),
     Case("grid of one group", {"scheme": "grid", "grid_squares": SQUARES, "grid_groups": 1}, print_stream),
 ]
-# Of the other ways to bring elements, and to measure similarity.
+# Cases of other ways to bring elements and to measure similarity.
 ELEMENT_CASES = [
     Case("tokens", {"shingles": "tokens"}, token_stream),
     Case(

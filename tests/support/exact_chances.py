@@ -1,4 +1,4 @@
-"""Chances by exact counting, in fractions and whole numbers: what the curves are held against."""
+"""Probabilities by exact counting, in fractions and whole numbers: the reference for the curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def binomial(n: int, q: float) -> npt.NDArray[np.float64]:
 
 
 def emitted_if(bands: int, rows: int, agreements_min: int) -> npt.NDArray[np.float64]:
-    """The chance that a pair with just m agreeing rows, anywhere, is emitted; by exact counting."""
+    """The probability that a pair with exactly m agreeing rows is emitted; by exact counting of their places."""
     total, ways = bands * rows, np.array([1], object)
     for _ in range(bands):
         ways = np.convolve(ways, np.array([math.comb(rows, i) for i in range(rows)], object))

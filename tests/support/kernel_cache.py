@@ -1,4 +1,4 @@
-"""Compiled kernels that a later edit has made wrong, and their removal."""
+"""Removal of compiled kernels that are older than the source."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 def drop_stale_kernels(package: Path) -> int:
-    """Delete the cached kernels of a package if one of its modules is newer than the oldest of them; how many files.
+    """Delete the cached kernels of a package if a module is newer than the oldest kernel; return how many files.
 
-    Numba compiles a kernel again only when the file that holds it changes. A kernel of one module is compiled
-    into the kernels of others (``mix64`` into every signature), whose files stay as they were: they would go on with
-    the old code, and tests of the new code would pass or fail on it.
+    Numba compiles a kernel again only if its own file changes. A kernel of one module is also compiled into kernels of
+    other modules (``mix64`` into every signature). Those files do not change, so their kernels would keep the old code,
+    and tests would run it.
     """
     modules = [path.stat().st_mtime for path in package.rglob("*.py")]
     indexes = [time for path in package.rglob("*.nbi") if (time := _written(path)) is not None]

@@ -1,8 +1,7 @@
-"""The truth the tests compare with: exact pairs of sets, exact binomial tails, and the texts of the real sets.
+"""The truth of the tests: exact pairs of sets, exact binomial tails, and the texts of the real sets.
 
-Nothing here hashes to find anything: pairs come from the sets themselves. ``all_pairs`` looks at every pair there is;
-``joined_pairs`` looks only at those that share an element of their prefixes, which loses none, and is itself compared
-with ``all_pairs`` in the tests.
+Pairs follow from the sets, without hashing. ``all_pairs`` compares every pair. ``joined_pairs`` compares only pairs
+that share an element of their prefixes, which loses no pair; a test compares its pairs with ``all_pairs``.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from stream.documents import Features
 from stream.texts.normalize import code_points
 from stream.texts.shingles import TEXT_SHINGLES
 
-# The chance that a right program fails one of the many checks against it: about five standard deviations.
+# The probability that a correct program fails one of the many checks: about five standard deviations.
 NEVER = 1e-7
 
 Hashes = npt.NDArray[np.uint64]
@@ -32,7 +31,7 @@ PairsOf = dict[tuple[int, int], float]
 
 
 def jaccard(a: Hashes, b: Hashes) -> float:
-    """Of two sorted arrays without repetitions."""
+    """The Jaccard similarity of two sorted arrays without repetitions."""
     small, large = (a, b) if len(a) < len(b) else (b, a)
     at = np.searchsorted(large, small)
     common = int((large[np.minimum(at, len(large) - 1)] == small).sum())
@@ -82,7 +81,7 @@ class Corpus(NamedTuple):
     contents: list[int]
 
     def distinct(self) -> tuple[list[Hashes], list[int]]:
-        """The set of each content, and which document came first with it."""
+        """The set of each content, and its first document."""
         first: dict[int, int] = {}
         for i, content in enumerate(self.contents):
             first.setdefault(content, i)
@@ -96,7 +95,7 @@ def shingles_of(texts: Sequence[str], config: Config) -> Features:
 
 
 def corpus(documents: Sequence[Document], config: Config) -> Corpus:
-    """Documents with their sets; those without a shingle are left out."""
+    """Documents with their sets, without documents that have no shingle."""
     values, starts = shingles_of([document.text for document in documents], config)
     bags = [np.sort(values[a:b]) for a, b in pairwise(starts)]
     kept = [i for i, bag in enumerate(bags) if len(bag)]
@@ -108,7 +107,7 @@ def corpus(documents: Sequence[Document], config: Config) -> Corpus:
 def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]:
     """The number of the content of each document that is not refused, by id; ids differ, equal contents do not.
 
-    By the content hash, of which another law says that it tells contents apart.
+    It uses the content hash; another law tests that different contents have different hashes.
     """
     signed = Signer(config).sign(documents)
     refused = {refusal.place for refusal in signed.refusals}
@@ -121,18 +120,18 @@ def contents_of(documents: Sequence[Document], config: Config) -> dict[str, int]
 
 
 def tail_below(n: int, p: float, x: int) -> float:
-    """The chance of at most x successes among n of chance p each, added up exactly."""
+    """The probability of at most x successes in n trials of probability p, summed exactly."""
     return math.fsum(_terms(n, p)[: max(x, -1) + 1])
 
 
 def tail_above(n: int, p: float, x: int) -> float:
-    """The chance of at least x successes."""
+    """The probability of at least x successes in n trials of probability p."""
     return math.fsum(_terms(n, p)[max(x, 0) :])
 
 
 @lru_cache(maxsize=4096)
 def _terms(n: int, p: float) -> tuple[float, ...]:
-    """The chance of each number of successes: both tails ask for them, and pairs of one similarity under all seeds."""
+    """The probability of each number of successes; cached, because both tails and all seeds use it."""
     return tuple(_term(n, p, m) for m in range(n + 1))
 
 
@@ -153,7 +152,7 @@ def json_lines(path: Path) -> list[Document]:
 def jglue_sentences(folder: Path) -> list[Document]:
     """The sentences of both columns of the JGLUE files, named as the truth names them."""
     out = []
-    for part in ("train", "valid"):  # the truth is of these two
+    for part in ("train", "valid"):  # the truth covers these two parts
         with (folder / "jsts-v1.3" / f"{part}-v1.3.json").open(encoding="utf-8") as lines:
             for line in lines:
                 row = json.loads(line)
@@ -171,7 +170,7 @@ def truth_of(path: Path) -> dict[frozenset[str], float]:
 def pair_of_sets(union: int, similarity: float, seed: int) -> tuple[Hashes, Hashes, float]:
     """Two random sets with ``union`` elements together and about this similarity; and the exact one.
 
-    What is not common is dealt to both in turn, so their sizes differ by at most one; neither is empty.
+    The other elements go to both sets in turn, so their sizes differ by at most one; both have elements.
     """
     rng = np.random.default_rng([seed, union])
     elements = rng.integers(0, 1 << 64, union, np.uint64)
@@ -183,7 +182,7 @@ def pair_of_sets(union: int, similarity: float, seed: int) -> tuple[Hashes, Hash
 
 
 def random_sets(rng: np.random.Generator, count: int, universe: int, size_max: int) -> list[set[int]]:
-    """Sets of numbers below ``universe``, none empty, many of them earlier ones with some dropped and others put in."""
+    """Sets of numbers below ``universe``, none empty; many are earlier sets with elements dropped and inserted."""
     sets: list[set[int]] = []
     for _ in range(count):
         if sets and rng.random() < 0.7:

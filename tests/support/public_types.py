@@ -36,7 +36,7 @@ TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind a
 
 
 def use_a_configuration() -> Config:
-    """Settings, what they resolve to, and the fingerprints."""
+    """Settings, the resolved values, and the fingerprints."""
     config = Config(threshold=0.7, recall=0.9, window_seconds=86_400, scheme="one_permutation", k=None)
     assert_type(config.threshold, float)
     assert_type(config.k, int | None)
@@ -85,7 +85,7 @@ def use_one_process(config: Config) -> list[Pair]:
 
 
 def use_the_verdicts(config: Config) -> list[Verdict]:
-    """Decisions, and what each of them says."""
+    """Decisions and their fields."""
     verdicts = Deduplicator(config).decide([Document("a", TEXT), Document("b", TEXT)])
     assert_type(verdicts, list[Verdict])
     for verdict in verdicts:

@@ -1,4 +1,4 @@
-"""Kernels that only kernels can call: a call from Python for tests, and every name that Python code reads of one."""
+"""Kernels that only kernels can call: a way to call them in tests, and the places where Python code uses them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numba
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
-# Decorators of kernels without a way in from Python, and those of all functions whose body is compiled.
+# Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
 INNER = {"inner", "raw_inner", "inlined"}
 COMPILED = INNER | {"kernel", "raw_kernel", "machine_code"}
 
 
 def from_python(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a kernel that does nothing but call ``function``."""
+    """Return a kernel that only calls ``function``."""
 
     @numba.njit
     def call(*arguments):  # type: ignore[no-untyped-def]
@@ -27,7 +27,7 @@ def from_python(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def inner_kernels() -> set[tuple[str, str]]:
-    """Module and name of every kernel without a way in from Python."""
+    """Module and name of every kernel without a Python entry point."""
     return {
         (_module(path), node.name)
         for path in (ROOT / "stream").rglob("*.py")
@@ -37,7 +37,7 @@ def inner_kernels() -> set[tuple[str, str]]:
 
 
 def python_calls() -> Iterator[str]:
-    """Where Python code calls one of them: file, line and name."""
+    """The places where Python code calls such a kernel: file, line and name."""
     inner = inner_kernels()
     for path in (path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py")):
         module = ast.parse(path.read_text(encoding="utf-8"))

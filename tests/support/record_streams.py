@@ -1,4 +1,4 @@
-"""Random streams of records and of prints, with many that are nearly the same; what the laws run those schemes on."""
+"""Random streams of records and of fingerprints with many near-duplicates, for the laws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SQUARES = 400
 
 
 def record_stream(rng: random.Random, size: int, **chances: Any) -> list[Document]:
-    """People with a name, an address and a phone; later ones are often the same with one field or two changed."""
+    """People with a name, an address and a phone; many later ones are earlier ones with one or two changed fields."""
     spoilt: list[dict[str, str]] = [{}, {"name": " "}, {"name": "\ud800"}, {"age": "7"}]
     documents = _stream(rng, size, _person, _changed_person, **chances)
     return [
@@ -24,7 +24,7 @@ def record_stream(rng: random.Random, size: int, **chances: Any) -> list[Documen
 
 
 def print_stream(rng: random.Random, size: int, **chances: Any) -> list[Document]:
-    """Prints on a grid of ``SQUARES``; later ones are often the same with some squares lost and some new."""
+    """Fingerprints on a grid of ``SQUARES``; many later ones are earlier ones with some squares lost and some new."""
     spoilt: list[list[Any]] = [[], [SQUARES], [-1, 3], ["3"]]
     documents = _stream(rng, size, _print, _changed_print, **chances)
     return [
@@ -43,9 +43,9 @@ def _stream(
     versions: float = 0.0,
     jitter: float | None = None,
 ) -> list[tuple[Document, Any]]:
-    """Documents with what is in them: new, changed and, with these chances, exact copies and ids that came before.
+    """New and changed documents and, with the given probabilities, exact copies and earlier ids.
 
-    With ``jitter`` event times grow by a second a document on average, and are late by at most that many seconds.
+    With ``jitter`` event times grow by a second a document on average, and are late by at most ``jitter`` seconds.
     """
     contents: list[Any] = []
     out: list[tuple[Document, Any]] = []

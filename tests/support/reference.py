@@ -1,6 +1,6 @@
 """Hashing, shingles, signatures, sketches and keys in plain Python integers, written from their definitions.
 
-The kernels must give the same numbers. Nothing is imported from ``stream``: what stands here is the format.
+The kernels must give the same numbers. This file imports no part of ``stream``: it defines the format.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def polynomial(units: Iterable[int], start: int = 0) -> int:
 
 
 def kgrams(units: Sequence[int], k: int) -> list[int]:
-    """The mixed polynomial of every k consecutive units; of all of them where there are fewer."""
+    """The mixed polynomial of every k consecutive units; of all units if there are fewer than k."""
     k = min(k, len(units))
     return [mix64(polynomial(units[i : i + k])) for i in range(len(units) - k + 1)] if k else []
 
@@ -119,7 +119,7 @@ def content(bag: Sequence[int]) -> tuple[int, int]:
 
 
 def order_values(tokens: Iterable[int], known: Sequence[int]) -> list[int]:
-    """Half of the hash of an unknown token; of a known one the top bit and its rank, spread over the bits below."""
+    """Half of the hash of an unknown token; for a known token the top bit and its rank, spread over the lower bits."""
     spread = 63 - max(len(known) - 1, 0).bit_length()
     return [1 << 63 | known.index(token) << spread if token in known else token >> 1 for token in tokens]
 

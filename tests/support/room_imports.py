@@ -1,4 +1,4 @@
-"""The rooms of ``docs/rooms.txt``, the modules that are in them, and the imports between them."""
+"""The rooms of ``docs/rooms.txt``, the modules of each room, and the imports between rooms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MODULES = {name for name in FILES if not name.endswith(".__init__")}
 
 
 def room_of(module: str) -> str | None:
-    """The room with the longest name that a module is in; the modules ``__init__`` of folders above rooms have none."""
+    """The room of a module, the one with the longest name; ``__init__`` of a folder above rooms has no room."""
     found = [
         (len(place), room.name)
         for room in ROOMS

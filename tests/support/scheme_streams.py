@@ -1,4 +1,4 @@
-"""A stream for each scheme, and the settings that it is compared with; what a document brings, as it stands in JSON."""
+"""A stream and settings for each scheme, and the JSON form of a document's values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cases import CASES, PARTIAL, SKETCHED, long_stream, rating_stream, token_st
 from stream import Config, Deduplicator, Document
 from stream.schemes import SCHEMES
 
-# Of the schemes of other things than sets each of their cases; and those of sets that have most of their own.
+# All cases of schemes that do not compare sets; and the schemes of sets with the most code of their own.
 OTHERS = set(SCHEMES) - {*SKETCHED, *PARTIAL}
 ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
     **{name: (case.stream, case.settings) for name, case in CASES.items() if case.settings.get("scheme") in OTHERS},
@@ -26,7 +26,7 @@ ROWS: dict[str, tuple[Any, dict[str, Any]]] = {
 
 
 def usable(documents: list[Document], settings: Config) -> list[Document]:
-    """Those that are not refused, with times that all differ."""
+    """The documents that are not refused, with distinct times."""
     dedup = Deduplicator(settings)
     dedup.process(documents)
     refused = {refusal.place for refusal in dedup.refusals}
@@ -35,7 +35,7 @@ def usable(documents: list[Document], settings: Config) -> list[Document]:
 
 
 def brought(document: Document) -> dict[str, Any]:
-    """What a document brings in addition to id and text, as it stands in JSON."""
+    """The JSON form of a document's values other than id and text."""
     if document.vector is not None:
         vector = np.asarray(document.vector)
         packed = vector.dtype == np.uint8  # bits

@@ -1,6 +1,6 @@
-"""The meaning of the table as brute force over a list, random streams for both, and walks of the arrays.
+"""A model of the table by brute force over a list, random streams for model and table, and walks of the arrays.
 
-Seeds are parameters of the tests that use them, so that the name of a failed test says its seed.
+Seeds are parameters of the tests, so that the name of a failed test contains its seed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ OPEN = Limits(
     window=int(NO_WINDOW), lateness=0, items=NO_LIMIT, bytes=NO_LIMIT, bucket_candidates=NO_LIMIT,
     probe_candidates=NO_LIMIT, by_content=True, admit_ratio=0.0,
 )  # fmt: skip
-# Where the 32-bit numbers of postings and slots begin again; postings start with a group of 32.
+# Starts near which the 32-bit numbers of postings and slots wrap; postings start with a group of 32.
 WRAP = {POSTING_END: 2**32 - 992, SLOT_END: 2**32 - 300, OLDEST: 2**32 - 300, BYTE_END: 2**32 - 700}
 
 
 class Item(NamedTuple):
-    """What the tests add: the first key is the content, the second the id; the others are bucket keys."""
+    """An item of the tests: the first key is the content, the second the id; the others are bucket keys."""
 
     id: str
     content: int
@@ -77,7 +77,7 @@ def payload_of(x: Item, key: int) -> tuple[int, int]:
 
 
 def batch(items: list[Item], *, ragged: bool = False, payloads: bool = False) -> Items:
-    """The items as columns, with or without what only some schemes have."""
+    """The items as columns, with or without the columns that only some schemes have."""
     parts = [ragged_of(x) if ragged else b"" for x in items]
     bounds = [payload_of(x, key) for x in items for key in x.keys] if payloads else []
     ids = [x.id.encode() for x in items]
@@ -101,7 +101,7 @@ def listed(found: Candidates) -> list[tuple[int, int, bool]]:
 
 
 def in_slices(table: BandTable, items: Items, candidates_max: int, probe: bool, add: bool) -> Candidates:
-    """One batch in slices; each but the last one stops at the item that brings it to ``candidates_max``."""
+    """One batch in slices; each slice except the last ends at the item that brings it to ``candidates_max``."""
     found, first = [], 0
     while first < len(items.times) or not found:
         found.append(table.probe_add(items, probe=probe, add=add, first=first, candidates_max=candidates_max))
@@ -265,7 +265,7 @@ def chain(table: BandTable, key: int) -> Iterator[int]:
 
 
 def hidden_in(table: BandTable, postings: Iterable[int]) -> int:
-    """How many of some postings belong to slots that a newer copy has superseded."""
+    """How many of these postings belong to slots that a newer copy has superseded."""
     places = [_slot_place(table._store, int(_slot_of(table._store, p, table._base))) for p in postings]
     return sum(bool(table._store.flags[place] & SUPERSEDED) for place in places)
 
@@ -307,7 +307,7 @@ def check_answers(table: BandTable, model: Model) -> None:
 
 @dataclass
 class World:
-    """Random items of one seed: few contents, few ids, few buckets, and one habit of time."""
+    """Random items of one seed: few contents, few ids, few buckets, and one pattern of times."""
 
     rng: random.Random
     one_key_space: bool = False
@@ -358,7 +358,7 @@ def random_limits(rng: random.Random) -> Limits:
 
 
 def jump(table: BandTable, state: dict[int, int]) -> None:
-    """Go on with other numbers in a table that nothing is left in."""
+    """Continue with other numbers in an empty table."""
     for place, number in state.items():
         table._store.state[place] = number
     for pages, place in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
@@ -367,7 +367,7 @@ def jump(table: BandTable, state: dict[int, int]) -> None:
 
 
 def run_random(table: BandTable, model: Model, world: World, steps: int, hidden_may_remain: bool) -> Model:
-    """Steps of random operations on both, equal in their answers after each; returns the model as it then is."""
+    """Run steps of random operations on table and model, compare them after each step, return the model."""
     rng = world.rng
     kinds = {"ragged": model.ragged, "payloads": model.limits.admit_ratio > 0}
     for _ in range(steps):

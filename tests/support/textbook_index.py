@@ -1,7 +1,8 @@
-"""The exact index as the textbook has it, with position and suffix length in the key, in plain Python and fractions.
+"""The exact index of the textbook, with position and suffix length in the key, in plain Python and fractions.
 
-The library stores them next to the key. Both must make the same candidates. Positions i and j count from 1, and suffix
-lengths p and q count what follows a symbol, as in Mining of Massive Datasets, 3.9.4 to 3.9.6.
+The library stores position and suffix length next to the key. Both must make the same candidates. Positions i and j
+count from 1, and suffix lengths p and q count the symbols after a symbol, as in Mining of Massive Datasets, 3.9.4 to
+3.9.6.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def suffix_marks(length: int, ratio: Fraction) -> set[tuple[int, int, int]]:
 
 
 def candidates(strings: Sequence[Sequence[int]], ratio: Fraction) -> set[tuple[int, int]]:
-    """Pairs (older, newer) that meet when each string is sought, then added, in the order given."""
+    """Candidate pairs (older, newer) if each string is looked up and then added, in the given order."""
     index: dict[tuple[int, int, int], list[int]] = {}
     met = set()
     for newer, string in enumerate(strings):

@@ -16,7 +16,7 @@ NORM_MAX = 2.0
 
 
 class Kind(NamedTuple):
-    """How vectors of a measure are drawn: new ones, ones near another, ones that are refused."""
+    """How vectors of a measure are drawn: new vectors, vectors near another one, and refused vectors."""
 
     fresh: Callable[[np.random.Generator], Any]
     near: Callable[[np.random.Generator, Any], Any]
@@ -25,7 +25,7 @@ class Kind(NamedTuple):
 
 
 def _long(rng: np.random.Generator, x: Any) -> Any:
-    """Scaled to a length a little below the greatest."""
+    """Scale a vector to a length a little below the greatest."""
     return (x * rng.uniform(0.93, 1.0) * NORM_MAX / np.linalg.norm(x)).astype(np.float32)
 
 
@@ -80,7 +80,7 @@ KINDS: dict[str, Kind] = {
 
 
 def vector_stream(measure: str) -> Callable[..., list[Document]]:
-    """Streams as ``random_stream`` makes them of texts: new vectors, near ones, copies, ids that came before."""
+    """Streams like ``random_stream`` for texts: new vectors, near vectors, copies, earlier ids."""
     kind = KINDS[measure]
 
     def stream(

@@ -1,4 +1,4 @@
-"""The rule of verdicts over lists, as slow and plain as it can be written: what the kernel must equal."""
+"""The rule of verdicts over lists, slow and plain: the kernel must give the same verdicts."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Arrival:
 
 
 def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
-    """What is committed in ``arrivals``, in order."""
+    """The committed records of ``arrivals``, in order."""
     out = []
     for record in records:
         rows = decode_arrivals(record.value or b"", config.signing_fingerprint)
@@ -41,7 +41,7 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
 def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config) -> dict[int, list[tuple[int, float]]]:
     """The committed pairs: number of the later arrival -> number of the earlier one, and the similarity.
 
-    A pair is one of contents: it counts for the copies of its documents that the matcher had not passed before.
+    A pair joins two contents: it counts for all copies of its documents that the matcher had not processed before.
     """
     number = {arrival.place: i for i, arrival in enumerate(arrivals)}
     of_content = defaultdict(list)
@@ -68,7 +68,7 @@ def pairs_of(records: Sequence[Record], arrivals: list[Arrival], config: Config)
                 if arrivals[x].content == arrivals[y].content:
                     continue
                 for copy in of_content[arrivals[x].content]:
-                    # From the step that decides both on, the pair is used up.
+                    # A pair counts only until the step that decides both documents.
                     if copy == x or copy > later or passed_at(bands, arrivals[copy].place) < offset:
                         continue
                     known = [i for i in of_content[arrivals[y].content] if i < copy]
