@@ -65,7 +65,7 @@ def test_a_partition_that_was_away_begins_again():
 
 
 def test_a_partition_that_waits_too_long_is_reported_the_second_time_as_such():
-    """The first limit reports a late partition, the second restarts the worker; the same time again ends the process."""
+    """The first limit reports it as late, the second restarts the worker; the same time again ends the process."""
     waits = Waits(10, 30)
     assert waits.look({1, 2}, {0}, 0.0) is None
     assert (waits.look({1}, {0, 2}, 11.0), waits.late) == (None, (1,))
