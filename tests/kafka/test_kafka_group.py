@@ -17,6 +17,7 @@ from kafka_steps import (
 
 from workers.transport.protocol import (
     Committed,
+    Consumer,
     FencedError,
 )
 
@@ -85,6 +86,43 @@ def test_added_partitions_are_read_after_the_leader_was_restarted(harnesses: Mak
     harness.wait_until(lambda: owns(2), "its successor has them")
     harness.add_partitions(topic, 2)
     harness.wait_until(lambda: owns(4), "it has the added ones too")
+
+
+def test_a_partition_that_moves_while_its_owner_restarts_finds_an_owner(harnesses: MakeHarness) -> None:
+    """An owner gives a partition up and calls for the join that assigns it; a restart in between loses that call."""
+    harness = harnesses()
+    transport, topic, group = harness.transport(), harness.make_topic(2), harness.name("group")
+    older = transport.consumer(topic, group, "older")
+    harness.wait_until(lambda: len(older.poll(0.1, 10).assigned) == 2, "the first one has both partitions")
+    newer = transport.consumer(topic, group, "newer")
+    owned: set[int] = set()
+
+    def turn(member: Consumer, seconds: float) -> None:
+        polled = member.poll(seconds, 10)
+        owned.difference_update(polled.revoked)
+        owned.update(polled.assigned)
+
+    polling = threading.Event()
+
+    def poll_newer() -> None:
+        while not polling.is_set():
+            turn(newer, 0.1)
+
+    joining = threading.Thread(target=poll_newer)
+    joining.start()
+    harness.wait_until(lambda: older.poll(0.0, 10).is_joining, "the group rebalances")
+    harness.wait_until(lambda: transport.admin.owned(group, topic) == 1, "one is given up")
+    harness.kill(older)
+    polling.set()
+    joining.join(10)
+    successor = transport.consumer(topic, group, "older")
+
+    def is_whole() -> bool:
+        for member in (newer, successor):
+            turn(member, 0.1)
+        return owned == {0, 1}
+
+    harness.wait_until(is_whole, "each partition has an owner")
 
 
 def test_members_that_are_mostly_busy_settle(harnesses: MakeHarness) -> None:

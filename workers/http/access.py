@@ -1,7 +1,8 @@
-"""Who may ask: a token where others reach the address, and a host that is this machine where there is none.
+"""Access control: a token if other machines reach the address; without a token, a check of the header ``Host``.
 
-A page in a browser can send requests to this machine under a name of its own (DNS rebinding). So without a token the
-header ``Host`` must be an address or ``localhost``. ``/healthz`` and ``/readyz`` need no token: probes have none.
+A web page in a browser can send requests to this machine under the page's own host name (DNS rebinding). So without a
+token the header ``Host`` must be an address or ``localhost``. ``/healthz`` and ``/readyz`` need no token, because
+probes have none.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Access:
 
 
 def _holds(header: bytes, token: bytes) -> bool:
-    """Whether a header has the token; the time that this takes does not depend on where they differ."""
+    """Whether a header has the token, compared in constant time."""
     scheme, _, given = header.partition(b" ")
     return scheme.lower() == b"bearer" and hmac.compare_digest(given.strip(), token)
 

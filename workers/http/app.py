@@ -35,9 +35,9 @@ from workers.store.keeper import Answer
 from workers.store.log import StoreFull
 from workers.store.reading import ORDERS, Reader
 
-# Steps of a batch that wait for the writer at a time.
+# Maximum steps of a batch that wait for the writer at the same time.
 _AHEAD = 4
-# How long a batch waits before it asks a busy writer again.
+# The wait of a batch before it submits to a busy writer again.
 _BUSY_SECONDS = 0.05
 _LIMIT, _LIMIT_MAX = 50, 1000
 
@@ -89,7 +89,7 @@ def application(
 
 
 def _answer(service: Service, functions: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
-    """A path: its methods, and the problems that they raise."""
+    """Make the endpoint of a path from its methods, and convert their errors to problems."""
 
     async def answer(request: Request) -> Response:
         try:
@@ -152,7 +152,8 @@ async def check_batch(service: Service, request: Request) -> Response:
 
 
 async def _batch(service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
-    """The lines of the answer: groups of documents are decided one after the other, some ahead of the reader."""
+    """Yield the lines of the answer. Groups of documents are decided in order, up to ``_AHEAD`` groups before the
+    client reads."""
     pending: deque[tuple[list[Document | str], Any]] = deque()
     for group in _groups(service, lines):
         while len(pending) >= _AHEAD:
@@ -165,7 +166,7 @@ async def _batch(service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
 
 
 def _groups(service: Service, lines: list[bytes]) -> list[list[Document | str]]:
-    """Decoded lines, as many together as a step takes."""
+    """Decode lines and group them by the size of a step."""
     groups: list[list[Document | str]] = [[]]
     characters = 0
     for line in lines:
@@ -180,7 +181,7 @@ def _groups(service: Service, lines: list[bytes]) -> list[list[Document | str]]:
 
 
 async def _submitted(service: Service, documents: list[Document]) -> Any:
-    """The future of a group, or the reason why there is none."""
+    """Return the future of a group, or the reason of its refusal."""
     while True:
         try:
             return asyncio.wrap_future(service.writer.check(documents, batch=True))
@@ -191,7 +192,7 @@ async def _submitted(service: Service, documents: list[Document]) -> Any:
 
 
 async def _answered(service: Service, group: list[Document | str], future: Any) -> bytes:
-    """The lines of a group. If the store fails, each of its documents gets a line that says so."""
+    """Return the lines of a group. If the store fails, each document of the group gets a line with the error."""
     answers: list[Answer] = []
     failed = future if isinstance(future, str) else None
     if failed is None and future is not None:
@@ -216,7 +217,7 @@ async def _answered(service: Service, group: list[Document | str], future: Any) 
 
 
 def answer_values(answer: Answer) -> dict[str, Any]:
-    """An answer as JSON has it; one that was only looked up has no verdict."""
+    """Return an answer as JSON values; the answer of a lookup has no verdict."""
     pairs = [
         {"id": pair.older, "similarity": round(pair.similarity, 4), "buckets": pair.buckets} for pair in answer.pairs
     ]
@@ -238,7 +239,7 @@ def answer_values(answer: Answer) -> dict[str, Any]:
 
 
 def _path_of(request: Request) -> list[str]:
-    """The parts of the path after ``/v1/documents/``, decoded one by one: an id may hold an encoded slash."""
+    """Return the parts of the path after ``/v1/documents/``, decoded one by one: an id may hold an encoded slash."""
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.decode("latin-1").partition("?")[0].removeprefix("/v1/documents/").split("/")
     try:
@@ -264,7 +265,7 @@ async def document(service: Service, request: Request) -> Response:
 
 
 async def remove(service: Service, request: Request) -> Response:
-    """``DELETE /v1/documents/{id}``: all versions are gone."""
+    """``DELETE /v1/documents/{id}``: removes all versions."""
     id_, *rest = _path_of(request)
     if rest:
         raise Refused("not_found")
@@ -275,7 +276,7 @@ async def remove(service: Service, request: Request) -> Response:
 
 
 async def clusters(service: Service, request: Request) -> Response:
-    """``GET /v1/clusters``: the largest, or those that grew last."""
+    """``GET /v1/clusters``: the largest clusters, or the clusters that grew last."""
     order = choice(request, "sort", tuple(ORDERS), "size")
     limit = number(request, "limit", 1, _LIMIT_MAX, _LIMIT)
     least = number(request, "size_min", 1, 10**9, 2)
@@ -283,7 +284,7 @@ async def clusters(service: Service, request: Request) -> Response:
 
 
 async def cluster(service: Service, request: Request) -> Response:
-    """``GET /v1/clusters/{cluster}``: its members."""
+    """``GET /v1/clusters/{cluster}``: a cluster with its members."""
     number_ = request.path_params["number"]
     found = await run_in_threadpool(service.reader.cluster, number_) if number_ < 1 << 63 else None
     if found is None:
@@ -303,7 +304,8 @@ async def why(service: Service, request: Request) -> Response:
 
 
 async def healthy(service: Service, request: Request) -> Response:
-    """``GET /healthz`` and ``GET /readyz``, which say the same: the address opens after the window is restored."""
+    """``GET /healthz`` and ``GET /readyz``. Both have the same answer: the address opens after the window is
+    restored."""
     return json_response({"status": "ok"}) if service.writer.alive else problem("ended")
 
 
@@ -319,6 +321,6 @@ async def described(service: Service, request: Request) -> Response:
 
 @cache
 def openapi() -> bytes:
-    """The description of the requests, as a file of the package has it."""
+    """Return the description of the requests, a file of the package."""
     text = Path(__file__).with_name("openapi.json").read_text(encoding="utf-8")
     return json.dumps(json.loads(text), separators=(",", ":")).encode()

@@ -18,7 +18,7 @@ JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")
 
 
 class Refused(Exception):
-    """A request that is answered with a problem; ``reason`` is a key of the reasons, ``field`` what it is about."""
+    """A request that gets a problem as its answer; ``reason`` is a key of the reasons, ``field`` the refused field."""
 
     def __init__(self, reason: str, field: str | None = None, detail: str | None = None) -> None:
         super().__init__(reason)
@@ -26,14 +26,14 @@ class Refused(Exception):
 
 
 class Decoding(NamedTuple):
-    """How a line becomes a document: the names of the fields, how far ahead a time may lie, and the clock."""
+    """Decodes a line to a document: the names of the fields, how far ahead a time may lie, and the clock."""
 
     fields: Fields
     ahead_seconds: float
     now: Callable[[], float]
 
     def document(self, line: bytes) -> Document | str:
-        """The document of a line, with a time; or the reason why it is none."""
+        """Return the document of a line, with a time; or the reason of its refusal."""
         document = decode_document(line, self.fields)
         if isinstance(document, str):
             return document
@@ -46,12 +46,12 @@ class Decoding(NamedTuple):
 
 
 def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
-    """How the service decodes, by its settings."""
+    """Return the decoding that the settings of the service describe."""
     return Decoding(fields_of(settings), settings.ahead_seconds, now)
 
 
 async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:
-    """The body of a request. Raises ``Refused`` if it has another type, is too large, or takes too long."""
+    """Return the body of a request. Raises ``Refused`` if it has another type, is too large, or takes too long."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in types:
         raise Refused("content_type", "Content-Type", f"it is {given or 'missing'}; set it to {' or '.join(types)}")

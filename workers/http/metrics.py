@@ -12,7 +12,7 @@ _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 
 
 class ServiceMetrics:
-    """Counters of answers, and gauges of the window that are read when they are asked for."""
+    """Counters of answers, and gauges of the window that are read at each scrape."""
 
     def __init__(self, waiting: Callable[[], float], documents: Callable[[], float]) -> None:
         self.registry = CollectorRegistry()

@@ -36,7 +36,7 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
 
 
 def problem(reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None) -> Response:
-    """The response for a reason of the service or of the library (``REASONS``)."""
+    """Return the response for a reason of the service or of the library (``REASONS``)."""
     values = problem_values(reason, status=status, field=field, detail=detail)
     headers = {"Retry-After": "1"} if values["status"] in (429, 503) else {}
     if values["status"] == 401:
@@ -47,7 +47,7 @@ def problem(reason: str, *, status: int | None = None, field: str | None = None,
 def problem_values(
     reason: str, *, status: int | None = None, field: str | None = None, detail: str | None = None
 ) -> dict[str, Any]:
-    """The members of a problem: what it is, the rule, the remedy, the field."""
+    """Return the members of a problem: its type, the rule, the remedy, the field."""
     if reason in SERVICE_REASONS:
         own, rule, remedy = SERVICE_REASONS[reason]
     else:
@@ -63,7 +63,7 @@ def problem_values(
 
 
 def field_of(reason: str, fields: Fields) -> str | None:
-    """The field of a document that a reason is about, as the request names it."""
+    """Return the field of a document that a reason is about, by its name in the request."""
     begins = reason.partition("_")[0]
     named = {"text": fields.text, "id": fields.id, "timestamp": fields.timestamp, "vector": fields.vector}
     named |= {"tokens": fields.tokens, "token": fields.tokens, "rating": fields.tokens, "square": fields.tokens}
@@ -73,7 +73,7 @@ def field_of(reason: str, fields: Fields) -> str | None:
 
 
 def json_response(value: Any, status: int = 200) -> Response:
-    """A value as JSON, without characters that a terminal obeys or that turn the direction of text."""
+    """Return a value as JSON, without control characters of terminals or of text direction."""
     return Response(json_line(value), status, media_type="application/json")
 
 
@@ -83,5 +83,5 @@ def json_line(value: Any) -> bytes:
 
 
 def shown(id_: str) -> str:
-    """An id as JSON can carry it: a refused one may hold a lone surrogate."""
+    """Return an id in a form valid in JSON: a refused id may hold a lone surrogate."""
     return id_.encode("utf-8", "backslashreplace").decode()

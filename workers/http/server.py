@@ -1,7 +1,7 @@
-"""The life of the service: the address is opened when the window is restored, and closed before the writer ends.
+"""Start and stop of the service: the address opens after the window is restored, and closes before the writer ends.
 
-The order of a stop, by a signal or because the writer broke: no new connections, the open requests are answered (for at
-most ``_GRACE_SECONDS``), the writer finishes what waits, the log closes.
+A stop by a signal, or because the writer broke, has this order: no new connections are accepted, open requests are
+answered (for at most ``_GRACE_SECONDS``), the writer finishes waiting work, the log closes.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from workers.store.log import Log
 from workers.store.reading import Reader
 
 _GRACE_SECONDS = 10
-# A connection that is idle after a request is closed.
+# An idle connection is closed after this time.
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
 _BACKLOG = 1024
-# Requests at a time; beyond them clients get 503.
+# Maximum concurrent requests; further clients get 503.
 _CONCURRENCY_MAX = 1000
 _WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
 
 
 class _Server(uvicorn.Server):
-    """A server whose signals are those of this process."""
+    """A server that installs no signal handlers."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Install none: ``_serve`` has."""
+        """Install no handlers: ``_serve`` has installed them."""
         yield
 
 
@@ -53,7 +53,7 @@ def serve(settings: ServeSettings, state: str) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
 
     Returns:
-        How it ended: by which signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
+        The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
     token = settings.access_token()
     address = bound(settings.host, settings.port)
@@ -146,10 +146,10 @@ def _announce(settings: ServeSettings, address: socket.socket) -> None:
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """A socket that listens. Raises ``Failure``.
+    """Return a listening socket. Raises ``Failure``.
 
-    Its protocol is named: asyncio sends without delay (``TCP_NODELAY``) only then, and else each response of two parts
-    would wait 40 ms for an acknowledgement.
+    The socket names its protocol, because only then asyncio sets ``TCP_NODELAY``. Without it, each response of two
+    parts would wait 40 ms for an acknowledgement.
     """
     try:
         family, _, _, _, where = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]

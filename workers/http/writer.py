@@ -1,12 +1,12 @@
-"""The one writer: a thread that owns the window and processes whatever arrived while its previous step ran.
+"""The writer: one thread owns the window. Each step processes the work that arrived during the previous step.
 
-Theory of operation. Requests put work into two queues, single documents before lines of batches, and wait for its
-future. The thread takes what is there, at most ``STEP_DOCUMENTS`` documents or ``STEP_CHARACTERS`` of text, decides it
-as one step, and then answers all of it. There is no timer: an idle writer begins at once, a busy one gathers. Work that
-is no check (a removal, a look) is a step of its own, in its turn.
+Theory of operation. Requests put work into two queues and wait for its future. Single documents have priority over
+lines of batches. The thread removes at most ``STEP_DOCUMENTS`` documents or ``STEP_CHARACTERS`` of text from the
+queues, decides them as one step, and then answers all of them. There is no timer: an idle writer begins at once, and
+the queues of a busy writer grow. Other work than a check (a removal, a lookup) is a separate step, in queue order.
 
-Documents wait up to a limit; beyond it a submission raises ``Busy``. When an error leaves the outcome of a step
-unknown, no work is accepted any more, every request that waits gets ``Broken``, and the process ends.
+The number of waiting documents has a limit; beyond it, a submission raises ``Busy``. When an error leaves the outcome
+of a step unknown, the writer accepts no more work, every waiting request gets ``Broken``, and the process ends.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from stream.documents import Document
 from workers.store.keeper import Answer, Keeper
 from workers.store.log import StoreFull
 
-# A step as large as this costs about as much as its COMMIT; a larger one would make single documents wait.
+# A step of this size costs about as much as its COMMIT. In a larger step, single documents would wait.
 STEP_DOCUMENTS = 64
 STEP_CHARACTERS = 256 << 10
 
 
 class Busy(Exception):
-    """So many documents wait that no more are taken."""
+    """The queues are full."""
 
 
 class Broken(Exception):
@@ -36,7 +36,7 @@ class Broken(Exception):
 
 
 class _Work(NamedTuple):
-    """Documents to decide, or a function of the keeper; and the future of the answer."""
+    """Documents to decide, or a function to call with the keeper; and the future of the answer."""
 
     documents: list[Document]
     call: Callable[[Keeper], Any] | None
@@ -52,10 +52,10 @@ class Writer:
     """The thread and its queues.
 
     Args:
-        keeper: the window; nothing else may use it until ``stop`` returns.
-        documents_max: documents that wait at most.
-        on_broken: called once, on the thread, when the writer ends because of an error.
-        on_step: called after each step with the answers, on the thread.
+        keeper: the window; no other thread may use it until ``stop`` returns.
+        documents_max: maximum number of waiting documents.
+        on_broken: called once, on the writer's thread, when the writer ends because of an error.
+        on_step: called with the answers after each step, on the writer's thread.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class Writer:
         self._thread.start()
 
     def check(self, documents: list[Document], *, batch: bool = False) -> Future[list[Answer]]:
-        """Decide and add documents, at most ``STEP_DOCUMENTS``; of a batch after all single ones. Raises ``Busy``."""
+        """Decide and add at most ``STEP_DOCUMENTS`` documents; ``batch`` queues them after all single ones. Raises
+        ``Busy``."""
         return self._submit(_Work(documents, None, Future()), batch)
 
     def call(self, function: Callable[[Keeper], Any], *, batch: bool = False) -> Future[Any]:
@@ -95,7 +96,7 @@ class Writer:
         return work.future
 
     def stop(self) -> None:
-        """Finish what waits, and end the thread."""
+        """Finish the waiting work, and end the thread."""
         with self._changed:
             self._stopping = True
             self._changed.notify()
@@ -103,7 +104,7 @@ class Writer:
 
     @property
     def alive(self) -> bool:
-        """Whether the writer takes work."""
+        """Whether the writer accepts work."""
         return self._thread.is_alive() and self.error is None
 
     def _run(self) -> None:
@@ -117,7 +118,7 @@ class Writer:
                 return
 
     def _take(self) -> list[_Work]:
-        """The work of the next step; nothing once the writer has stopped and all is done."""
+        """Return the work of the next step; empty when the writer has stopped and the queues are empty."""
         with self._changed:
             while not any(self._queues) and not self._stopping:
                 self._changed.wait()

@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt: longer each time, up to a limit, and not all processes at once."""
+"""The wait before the next attempt: it grows up to a limit, and differs between processes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _DOUBLINGS_MAX = 30
 def backoff_seconds(attempt: int, name: str) -> float:
     """Return the seconds before attempt number ``attempt`` (from 1) of ``name``.
 
-    The limit doubles with each attempt. The result lies between half the limit and the limit; where exactly follows
-    from name and attempt alone, so a run can be repeated.
+    The limit doubles with each attempt. The result lies between half the limit and the limit. It is a deterministic
+    function of name and attempt, so runs are repeatable.
 
     >>> [round(backoff_seconds(attempt, "sign-0"), 2) for attempt in (1, 2, 3)]
     [0.42, 0.79, 1.19]

@@ -1,8 +1,7 @@
-"""Watches the compiler: a first run says what it waits for, and the time is not counted as reading.
+"""Watches the compiler: a first run reports the compilation, and its time does not count as reading.
 
-The kernels of the library are compiled when they are first called, and kept on disk: a second run loads them. The
-compiler reports the beginning and the end of each function, on whatever thread calls it; one may be compiled inside of
-another.
+The kernels of the library are compiled when they are first called, and stored on disk: a second run loads them. The
+compiler reports the beginning and the end of each function, on the thread that calls it. Compilations may be nested.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from numba.core import event
 _EVENT = "numba:compile"
 # Functions after which the progress is reported again.
 _STEP_FUNCTIONS = 10
-# Functions that this process compiles for the default scheme, counted once: how far the compiler is, about. A second
-# process compiles those of the table (``table_compiler``).
+# The usual number of functions that this process compiles for the default scheme, for the progress report. A second
+# process compiles the functions of the table (``table_compiler``).
 _FUNCTIONS_USUAL = 28
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
@@ -27,7 +26,8 @@ _unregister: Callable[[str, event.Listener], None] = event.unregister
 
 
 class Compiling(event.Listener):
-    """Counts compiled functions, as a context; ``seconds`` is the time in which at least one was compiled."""
+    """Counts compiled functions, as a context manager; ``seconds`` is the time in which at least one was in
+    compilation."""
 
     def __init__(self, say: Callable[[str], None], now: Callable[[], float] = time.monotonic) -> None:
         self.functions = 0
@@ -46,7 +46,8 @@ class Compiling(event.Listener):
 
     @contextmanager
     def waiting(self) -> Iterator[None]:
-        """Count the time of a block as compilation: another process compiles meanwhile, and threads of this one may."""
+        """Count the time of a block as compilation: another process compiles during the block, and so may threads of
+        this one."""
         self._begin()
         try:
             yield
@@ -54,12 +55,12 @@ class Compiling(event.Listener):
             self._end()
 
     def on_start(self, event: Any) -> None:
-        """A function begins to be compiled."""
+        """Handle the beginning of a compilation."""
         if self._begin() and not self.functions:
             self._say("compiling for this machine, once: about 10 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
-        """A function is compiled."""
+        """Handle the end of a compilation."""
         with self._lock:
             self.functions += 1
             functions = self.functions
@@ -68,7 +69,7 @@ class Compiling(event.Listener):
         self._end()
 
     def _begin(self) -> bool:
-        """Note that one more function, or wait, is in progress; returns whether it is the only one."""
+        """Count one more function or wait in progress; returns whether it is the only one."""
         with self._lock:
             self._depth += 1
             if self._depth == 1:

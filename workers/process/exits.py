@@ -1,4 +1,4 @@
-"""How a process ends: the exit codes, by name, and the errors that lead to them."""
+"""The ends of a process: the exit codes, by name, and the errors that lead to them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The exit codes of every command. ``MEANINGS`` says what each tells."""
+    """The exit codes of every command; ``MEANINGS`` explains each."""
 
     SUCCESS = 0
     BROKEN = 1
@@ -48,7 +48,7 @@ MEANINGS: dict[Exit, str] = {
 }
 
 
-# How a process ends, by the signal that stopped it (0: none).
+# Signal that stopped the process (0: none) -> exit code.
 EXIT_OF_SIGNAL: dict[int, Exit] = {
     0: Exit.SUCCESS,
     signal.SIGINT: Exit.INTERRUPTED,
@@ -57,7 +57,7 @@ EXIT_OF_SIGNAL: dict[int, Exit] = {
 
 
 class Failure(Exception):
-    """What ends a process on purpose: one sentence, and the exit code."""
+    """An intended end of the process: one sentence, and the exit code."""
 
     def __init__(self, code: Exit, sentence: str) -> None:
         super().__init__(sentence)
@@ -65,16 +65,16 @@ class Failure(Exception):
 
 
 def input_failure(what: str, error: OSError) -> Failure:
-    """The failure for an input that cannot be opened."""
+    """Return the failure for an input that cannot be opened."""
     return Failure(Exit.INPUT, f"cannot read {what}: {error.strerror or error}")
 
 
 def output_failure(what: str, error: OSError) -> Failure:
-    """The failure for an output that cannot be written."""
+    """Return the failure for an output that cannot be written."""
     return Failure(Exit.OUTPUT, f"cannot write {what}: {error.strerror or error}")
 
 
 def exit_codes_help() -> str:
-    """The exit codes for the help, a paragraph each."""
+    """Return the exit codes for the help, a paragraph each."""
     rows = [f"{code.value} {code.name.lower()}: {meaning}" for code, meaning in MEANINGS.items()]
     return "\n\n".join(["Exit codes:", *rows])

@@ -1,7 +1,7 @@
-"""A folder for compiled code where neither the installation nor the home of the user can be written.
+"""A folder for compiled code if neither the installation nor the user's home is writable.
 
-Called before anything imports ``stream``: the compiler looks for its folder when a kernel is declared. What it keeps is
-loaded as code, so the folder must belong to this user alone.
+It must be called before the first import of ``stream``: the compiler chooses its folder when a kernel is declared. The
+files are loaded as code, so the folder must belong to this user alone.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ _VARIABLE = "NUMBA_CACHE_DIR"
 
 
 def ensure_kernel_cache() -> None:
-    """Name a private folder in the system's temporary folder, with one warning, if the usual ones cannot be written."""
+    """If the usual folders are not writable, choose a private folder in the system's temporary folder, with one
+    warning."""
     package = Path(__file__).parents[2] / "stream" / "kernels" / "__pycache__"
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()) / "numba"
     if os.environ.get(_VARIABLE) or _writable(package) or _writable(home):
@@ -39,7 +40,7 @@ def ensure_kernel_cache() -> None:
 
 
 def is_kept(kernel: Any) -> bool | None:
-    """Return whether a compiled version of a kernel is on disk, maybe an old one; ``None`` if none can be kept."""
+    """Return whether a compiled version of a kernel, possibly old, is on disk; ``None`` if none can be stored."""
     if kernel.stats.cache_path is None:
         return None
     name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__qualname__}"

@@ -1,7 +1,7 @@
-"""The log of a worker on standard error: a line an event, as text or as JSON.
+"""The log of a worker on standard error: one line for each event, as text or as JSON.
 
 Text is ``2026-03-04 06:00:00,000 INFO sentence``. JSON has ``time`` (ISO 8601, UTC), ``level``, ``message``, the
-``worker`` that says it, and ``traceback`` where there is one. Both escape what a terminal obeys.
+``worker`` that writes it, and an optional ``traceback``. Both escape control characters of terminals.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _Json(logging.Formatter):
 
 
 def start_log(log_format: str, worker: str) -> None:
-    """Write the log of this process to standard error from now on, in place of an earlier log.
+    """Write the log of this process to standard error, in place of an earlier log.
 
     Args:
         log_format: ``json``; anything else is text.

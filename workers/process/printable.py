@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def printable(text: str) -> str:
-    """The text with escapes for what a terminal obeys or what changes the direction of text; line feeds stay.
+    """Return the text with control characters of terminals and of text direction escaped; line feeds stay.
 
     >>> printable("a\\x9b2J \\u202e é")
     'a\\\\x9b2J \\\\u202e é'

@@ -1,9 +1,10 @@
-"""Stopping: a first signal ends the reading, and everything read so far is answered; a second one ends at once.
+"""Stopping: a first signal ends the reading, and the input read so far is answered; a second signal ends the process at
+once.
 
 States: running, stopping (``signal`` is set). Only the handler changes the state. While the process waits for input,
-the handler interrupts the wait, which then looks like the end of the input. At any other moment it only sets
-``signal``, so that no step of the table and no line of output is interrupted. In the state stopping, another signal
-raises ``KeyboardInterrupt``. Before a ``Stop`` is installed nothing has begun, and ``leave_at_once`` serves.
+the handler interrupts the wait, which then looks like the end of the input. At any other moment the handler only sets
+``signal``, so it interrupts no step of the table and no line of output. In the state stopping, another signal raises
+``KeyboardInterrupt``. Before a ``Stop`` is installed, ``leave_at_once`` handles signals.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 def leave_at_once() -> None:
-    """Let a signal end the process with success until a ``Stop`` is installed: nothing has begun."""
+    """Until a ``Stop`` is installed, end the process with success at a signal: there is no work to finish."""
     _take_over(lambda number, frame: os._exit(0))
 
 
 def leave(code: int) -> NoReturn:
-    """End the process now: everything is closed, and what was written is flushed.
+    """End the process now. The caller has closed and flushed all files.
 
     The interpreter's own end waits for threads of libraries, and a worker that has stopped could hang in it.
     """
@@ -36,7 +37,7 @@ def leave(code: int) -> NoReturn:
         if sys.stdout is not None:
             sys.stdout.flush()
     except BrokenPipeError:
-        pass  # the reader has what it wants
+        pass  # the reader has closed the pipe
     except (OSError, ValueError) as error:
         sys.stderr.write(f"neardup: cannot write to standard output: {error}\n")
         code = code or Exit.OUTPUT
@@ -73,7 +74,7 @@ class Stop:
             self._waiting = False
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until a signal comes, ``seconds`` at most."""
+        """Sleep until a signal arrives, at most ``seconds``."""
         try:
             self._waiting = True
             if not self.signal:

@@ -1,8 +1,9 @@
 """A second process that compiles the kernels of the table while this one compiles those that sign.
 
-The compiler uses one core, and a first run waits for it. Signing and the table take about as long as each other, so
-the second process halves the wait. Both keep what they compile in the same folder: ``wait`` returns when the second
-process has ended, and this one then loads what it wrote. If the second process fails, this one compiles everything.
+The compiler uses one core, and a first run waits for it. The kernels of signing and of the table take about the same
+time, so the second process halves the wait. Both processes store compiled kernels in the same folder. ``wait`` returns
+when the second process has ended, and this process then loads its kernels. If the second process fails, this process
+compiles all kernels.
 
 The kernels of the table have the same types for every scheme, so the second process needs no settings.
 """
@@ -27,7 +28,7 @@ from workers.process.kernel_cache import is_kept
 
 
 class TableCompiler:
-    """The second process, as a context. It starts only on a first run, and where there is a second core."""
+    """The second process, as a context manager. It starts only on a first run, and only with a second core."""
 
     def __init__(self, compiling: Compiling) -> None:
         self._compiling = compiling
@@ -40,7 +41,7 @@ class TableCompiler:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                start_new_session=True,  # Ctrl-C reaches this process alone, which ends the other
+                start_new_session=True,  # Ctrl-C reaches only this process, which ends the other
             )
         return self
 
@@ -60,7 +61,7 @@ class TableCompiler:
 
 
 def compile_table() -> None:
-    """Call the kernels of the table, with arguments of the types that they always have."""
+    """Call the kernels of the table with arguments of their usual types."""
     config = Config()
     table = Matcher(config).table
     evidence = fixed_evidence(np.zeros((1, config.plan.width), np.uint8))

@@ -1,8 +1,8 @@
-"""Ends a process that neither works nor fails: a call does not return, a partition does not advance or never begins.
+"""Ends a process that hangs: a call does not return, or a partition does not advance or never begins.
 
 The client's transaction calls have no timeouts, and a stalled partition looks like an idle one. So a separate thread
-checks once a second whether a guarded block has exceeded its limit, and then ends the process without any clean-up. The
-workers survive that at any moment, as they survive every crash. Nothing is guarded between two turns of the loop.
+checks once a second whether a guarded block has exceeded its limit, and then ends the process without any clean-up.
+Workers tolerate this end at any moment, like any crash. There is no guard between two turns of the loop.
 """
 
 from __future__ import annotations
@@ -123,10 +123,11 @@ class Waits:
         self.usual_seconds, self.seconds_max = usual_seconds, seconds_max
         self.late: tuple[int, ...] = ()  # longer than usual, at the last look
         self._since: dict[int, float] = {}
-        self._before: set[int] = set()  # waited too long before the last restart
+        self._before: set[int] = set()  # partitions that waited too long before the last restart
 
     def look(self, waiting: Collection[int], begun: Collection[int], now: float) -> Wait | None:
-        """Return the partition that has waited longest, if that is too long; those of ``begun`` no longer wait."""
+        """Return the partition that has waited longest, if its wait is too long; partitions of ``begun`` no longer
+        wait."""
         self._before.difference_update(begun)
         self._since = {partition: self._since.get(partition, now) for partition in waiting}
         self.late = tuple(sorted(p for p, since in self._since.items() if now - since > self.usual_seconds))
@@ -138,5 +139,5 @@ class Waits:
         return Wait(partition, now - self._since[partition], again)
 
     def forget(self) -> None:
-        """Restart the count after an outage or a restart; partitions that have waited too long stay noted."""
+        """Restart the count after an outage or a restart; the record of partitions that waited too long stays."""
         self._since, self.late = {}, ()

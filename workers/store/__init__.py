@@ -1,1 +1,1 @@
-"""What the service keeps on disk: the log of its window in SQLite, and the deduplicator that writes it."""
+"""The state of the service on disk: the log of its window in SQLite, and the deduplicator that writes it."""

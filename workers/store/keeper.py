@@ -1,15 +1,16 @@
-"""A deduplicator whose window is on disk: each step is in the log before it is answered.
+"""A deduplicator whose window is on disk: each step is committed to the log before its answers are sent.
 
-The order of a step:
+The parts of a step, in order:
 
-1. The step of the table and of the decisions. *A crash loses nothing that was answered.*
+1. The step of the table and of the decisions opens. *A crash loses no answered document.*
 2. The rows go to the log, and COMMIT. *If the disk is full, 1 is undone and the caller gets an error. On any other
-   error the outcome is unknown, so the process ends, and the next one begins with what the log holds.*
-3. The step of the table closes. *A crash loses memory only.*
-4. The answers. *A crash loses answers: the same documents sent again get the same ones, with* ``repeated``.
+   error the outcome is unknown: the process ends, and the next process restores the log.*
+3. The step of the table closes. *A crash loses only memory.*
+4. The answers are sent. *A crash loses answers. The same documents, sent again, get the same answers, with*
+   ``repeated``.
 
-At start the log is replayed: the documents are added to the table as they were signed, the decisions as they were made.
-So the answers after a restart are those of a process that never stopped.
+At start the log is replayed: the signed documents are added to the table, and the stored decisions are applied. So the
+answers after a restart equal the answers of a process that never stopped.
 """
 
 from __future__ import annotations
@@ -37,10 +38,10 @@ from workers.store.log import Log, Row, StoreFull, is_full
 
 
 class Answer(NamedTuple):
-    """What is answered about one document: why it was refused (a key of ``REASONS``), or its verdict and its pairs.
+    """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
 
-    ``status`` is ``original`` or ``duplicate``; ``repeated`` says that it is that of an earlier version with the same
-    content. ``pairs`` are the earlier documents that it is near, with similarity and common buckets.
+    ``status`` is ``original`` or ``duplicate``. With ``repeated``, it is the status of an earlier version with the same
+    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets.
     """
 
     id: str
@@ -61,7 +62,7 @@ class Keeper:
 
     Args:
         config: the settings of the window.
-        log: where it is kept; replayed here.
+        log: the log of the window; the constructor replays it.
         keep_texts: store the texts, for ``why``.
     """
 
@@ -74,10 +75,10 @@ class Keeper:
     # Changes
 
     def check(self, documents: Sequence[Document]) -> list[Answer]:
-        """Decide documents and add them, as one step. All of them must have a time.
+        """Decide documents and add them as one step. Each document must have a time.
 
         Raises:
-            StoreFull: nothing was added.
+            StoreFull: the disk is full; no document was added.
             sqlite3.Error: the outcome is unknown; the process must end.
         """
         signed = self.signer.sign(documents)
@@ -90,7 +91,8 @@ class Keeper:
         ]
 
     def remove(self, id_: str) -> int:
-        """Remove every version of an id and erase it from the log; returns how many there were. Raises as ``check``."""
+        """Remove every version of an id and erase the id from the log; returns the number of versions. Raises as
+        ``check``."""
         id_bytes = id_.encode("utf-8", "surrogatepass")
         with self._step():
             count = self._decider.remove(id_bytes)
@@ -103,9 +105,9 @@ class Keeper:
     # Looks
 
     def probe(self, documents: Sequence[Document]) -> list[Answer]:
-        """The pairs of each document, without adding it."""
+        """Return the pairs of each document, without adding it."""
         answers = []
-        for document in documents:  # one after the other: they must not meet each other
+        for document in documents:  # one by one: they must not be paired with each other
             signed = self.signer.sign([document])
             if signed.refusals:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
@@ -115,21 +117,22 @@ class Keeper:
         return answers
 
     def near(self, id_: str) -> tuple[Pair, ...] | None:
-        """What is near the latest version of an id, also what came after it; ``None`` if it is not in the window."""
+        """Return the pairs of the latest version of an id, with earlier and later documents; ``None`` if it is not in
+        the window."""
         stored = self.log.latest(id_.encode("utf-8", "surrogatepass"))
         if stored is None:
             return None
         return _newest(id_, self.matcher.match(self._batch([stored[0]]), add=False).pairs())
 
     def why(self, a: str, b: str) -> Explanation:
-        """Why two ids are a pair, or why not; with the passages of their texts if these are kept."""
+        """Explain why two ids are a pair or not; with passages of their texts if texts are stored."""
         found = explain(self.matcher, self.signer, a, b)
         stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
         texts = [one[1] for one in stored if one is not None and one[1] is not None]
         return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
 
     def counts(self) -> dict[str, int]:
-        """Documents and bytes of the window, and the counters of the table."""
+        """Return documents and bytes of the window, and the counters of the table."""
         table = self.matcher.table
         used, allocated = table.memory_bytes()
         sizes = {"documents": table.documents, "bytes_used": used, "bytes_allocated": allocated}
@@ -139,7 +142,7 @@ class Keeper:
 
     @contextmanager
     def _step(self) -> Iterator[None]:
-        """A step of the table, the decisions and the log: all of them have it, or none."""
+        """Run a step of the table, the decisions and the log atomically."""
         with self._decider.step():
             self.log.begin()
             try:
@@ -176,7 +179,7 @@ class Keeper:
         return answers
 
     def _rows(self, batch: Batch, verdicts: Any, first_place: int) -> list[Row]:
-        """What the log stores of a batch. An unchanged version has the answer of the one before it."""
+        """Return the rows of a batch for the log. An unchanged version has the answer of the version before."""
         has = verdicts.originals >= 0
         places = np.full(batch.size, -1)
         places[has] = self._decider.decisions.places(verdicts.originals[has])
@@ -217,7 +220,7 @@ class Keeper:
         return None if row is None else (row.said, row.related)
 
     def _batch(self, rows: Sequence[Row]) -> Batch:
-        """Rows of the log as a signed batch."""
+        """Convert rows of the log to a signed batch."""
         width = self.config.plan.width
         fixed = np.frombuffer(b"".join(row.evidence[:width] for row in rows), np.uint8).reshape(len(rows), width)
         ragged = np.frombuffer(b"".join(row.evidence[width:] for row in rows), np.uint8)
@@ -267,7 +270,7 @@ class Keeper:
 
 
 def _removals(ids: list[bytes]) -> Arrivals:
-    """The removals of ids as arrivals."""
+    """Return the removals of ids as arrivals."""
     count = len(ids)
     hashes = id_hashes(*id_columns(ids)) if ids else np.empty(0, np.uint64)
     return Arrivals(
@@ -280,7 +283,7 @@ def _removals(ids: list[bytes]) -> Arrivals:
 
 
 def _newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs of one document, the most similar first; the document itself stands as the newer one."""
+    """Return the pairs of one document, the most similar first, with the document as the newer one."""
     turned = [
         Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
     ]

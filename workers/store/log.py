@@ -1,18 +1,17 @@
-"""The log of a window in SQLite: what a restart needs to hold the same table and the same decisions.
+"""The log of a window in SQLite: a restart restores the table and the decisions from it.
 
-Theory of operation. A row is a document that was decided, at its *place*: its number in order of arrival. Places have
-no holes, because a refused document gets none. One process writes (``lock``), on one connection; readers have their
-own and see the last commit. Every change belongs to a transaction:
+Theory of operation. A row is a decided document. Its *place* is its number in order of arrival. Places have no holes,
+because refused documents have no place. One process writes (``lock``), on one connection. Readers have their own
+connections and see the last commit. Every change belongs to a transaction:
 
-- ``append`` adds rows at the end, ``drop`` removes rows from the old end, as the table drops the documents;
-- ``erase`` takes id, text and answer out of the rows of an id at once. What the table needs of a removed document
-  stays: its time, its evidence, and the numbers of its decision. A random name stands in place of the id, the same for
-  all versions that were removed together;
+- ``append`` adds rows at the end; ``drop`` removes rows from the old end, when the table drops their documents;
+- ``erase`` removes id, text and answer from all rows of an id. The data that the table needs stays: time, evidence, and
+  the numbers of the decision. A random name replaces the id, the same name for all versions that are removed together;
 - ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
   Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
   unknown, and the process must end.
 
-Triggers keep one row for each cluster: its size, and when its first and last documents came.
+Triggers keep one row for each cluster: its size, and the times of its first and last documents.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from typing import IO, Any, NamedTuple
 from workers.process.exits import Exit, Failure
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
-# Version of the tables; another one is refused.
+# Version of the tables; any other version is refused.
 _VERSION = 1
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -65,9 +64,9 @@ END;
 class Row(NamedTuple):
     """One document as it is stored.
 
-    ``status`` is the verdict of the library and ``said`` the one that was answered, as numbers of ``STATUSES``;
-    ``original`` is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part and then the
-    ragged one. ``time`` is in microseconds.
+    ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
+    is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
+    ``time`` is in microseconds.
     """
 
     place: int
@@ -96,8 +95,8 @@ class Log:
     """The log in a folder, opened by its only writer.
 
     Args:
-        folder: is made if it does not exist, for this user alone.
-        fingerprints: what signed documents and verdicts depend on; a folder that was made with others is refused.
+        folder: created for this user alone if it does not exist.
+        fingerprints: of the configuration of signing and verdicts; a folder with other fingerprints is refused.
         durability: a key of ``DURABILITIES``.
 
     Raises:
@@ -115,7 +114,7 @@ class Log:
         try:
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
-            self._writer.execute("PRAGMA secure_delete = ON")  # what is erased is overwritten
+            self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._prepare(fingerprints)
         except sqlite3.Error as error:
             self.close()
@@ -142,7 +141,8 @@ class Log:
                 )
 
     def meta(self) -> dict[str, Any]:
-        """What is stored once: fingerprints, ``places`` (how many were given), ``stream_time`` (microseconds)."""
+        """Values that are stored once: fingerprints, ``places`` (the number of assigned places), ``stream_time``
+        (microseconds)."""
         return dict(self._writer.execute("SELECT name, value FROM meta").fetchall())
 
     # Writing
@@ -152,7 +152,7 @@ class Log:
         self._writer.execute("BEGIN IMMEDIATE")
 
     def append(self, rows: Iterable[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
-        """Add rows and texts (with their places), and note how many places were given and the stream time."""
+        """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
         marks = ", ".join("?" * len(Row._fields))
         self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
         self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
@@ -165,7 +165,7 @@ class Log:
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 
     def erase(self, id_: bytes) -> None:
-        """Take id, text and answer out of every row of an id."""
+        """Remove id, text and answer from every row of an id."""
         name = b"\0" + secrets.token_hex(16).encode()
         self._writer.execute("DELETE FROM texts WHERE place IN (SELECT place FROM documents WHERE id = ?)", (id_,))
         self._writer.execute("UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ?", (name, id_))
@@ -180,29 +180,29 @@ class Log:
             raise StoreFull(str(error)) from error
 
     def checkpoint(self) -> None:
-        """Move all changes to the database and empty the file of changes, which holds what was erased until then."""
+        """Move all changes to the database and empty the file of changes, which otherwise still holds erased data."""
         self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rollback(self) -> None:
-        """Close the transaction as if it had never been opened; SQLite has closed it already after some errors."""
+        """Undo the transaction; after some errors SQLite has already done so."""
         if self._writer.in_transaction:
             self._writer.execute("ROLLBACK")
 
     # Reading by the writer
 
     def row(self, place: int) -> Row | None:
-        """The row at a place, also one of the open transaction."""
+        """Return the row at a place, including rows of the open transaction."""
         found = self._writer.execute(f"SELECT {_FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
         return Row(*found) if found else None
 
     def latest(self, id_: bytes) -> tuple[Row, str | None] | None:
-        """The latest row of an id, with its text if texts are kept."""
+        """Return the latest row of an id, with its text if texts are stored."""
         query = f"SELECT {_FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
         found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
         return (Row(*found[:-1]), found[-1]) if found else None
 
     def rows(self) -> Iterator[list[Row]]:
-        """All rows in order, some thousand at a time."""
+        """Yield all rows in order, some thousand at a time."""
         cursor = self._writer.execute(f"SELECT {_FIELDS} FROM documents ORDER BY place")
         while found := cursor.fetchmany(4096):
             yield [Row(*values) for values in found]
@@ -231,7 +231,7 @@ def _unusable(folder: Path, error: Exception) -> Failure:
 
 
 def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, one after the other: ``executescript`` would commit each."""
+    """Yield the statements of a script one by one: ``executescript`` would commit each."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -241,7 +241,7 @@ def _statements(script: str) -> Iterator[str]:
 
 
 def _locked(folder: Path) -> IO[str]:
-    """The lock of a folder. The system gives it back when the process ends, however it ends."""
+    """Lock a folder. The system releases the lock whenever the process ends."""
     file = (folder / "lock").open("a+")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What readers ask of the log, on connections of their own: they see the last commit and never wait for the writer."""
+"""Queries of the log on separate connections: readers see the last commit and never wait for the writer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream.batches import MICROSECONDS
 from stream.verdicts.rule import STATUSES
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
-# Members of a cluster that are listed.
+# Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,
@@ -37,19 +37,20 @@ class Reader:
             connection.close()
 
     def document(self, id_: bytes) -> list[dict[str, Any]]:
-        """The versions of an id in the window, the latest first; none if there is no such id."""
+        """Return the versions of an id in the window, the latest first; empty for an unknown id."""
         with self._connected() as connection:
             rows = connection.execute(f"{_ANSWER} WHERE d.id = ? ORDER BY d.place DESC", (id_,))
             return [version(row) for row in rows]
 
     def clusters(self, order: str, limit: int, size_min: int) -> list[dict[str, Any]]:
-        """The clusters of at least ``size_min`` documents, in an order of ``ORDERS``."""
+        """Return the clusters of at least ``size_min`` documents, in an order of ``ORDERS``."""
         with self._connected() as connection:
             query = f"SELECT * FROM clusters WHERE size >= ? ORDER BY {ORDERS[order]} LIMIT ?"
             return [_cluster(connection, row) for row in connection.execute(query, (size_min, limit)).fetchall()]
 
     def cluster(self, number: int) -> dict[str, Any] | None:
-        """One cluster with its members, the first ``MEMBERS_MAX`` in order of arrival; ``None`` if it is not there."""
+        """Return a cluster with its first ``MEMBERS_MAX`` members in order of arrival; ``None`` if it does not
+        exist."""
         with self._connected() as connection:
             row = connection.execute("SELECT * FROM clusters WHERE cluster = ?", (number,)).fetchone()
             if row is None:
@@ -64,7 +65,7 @@ class Reader:
             }
 
     def texts(self, ids: list[bytes]) -> list[str | None]:
-        """The texts of the latest versions of ids, ``None`` where none is kept."""
+        """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
         query = "SELECT text FROM texts WHERE place = (SELECT max(place) FROM documents WHERE id = ?)"
         with self._connected() as connection:
             found = [connection.execute(query, (id_,)).fetchone() for id_ in ids]
@@ -72,7 +73,7 @@ class Reader:
 
 
 def version(row: sqlite3.Row) -> dict[str, Any]:
-    """The verdict of one document as readers see it."""
+    """Return the verdict of one document in the form of the answers."""
     original = row["original_id"]
     return {
         "id": row["id"].decode(),

@@ -1,7 +1,7 @@
-"""The messages of ``arrivals``: what came in ``documents``, in the order that decides. Signers write, linkers read.
+"""The messages of ``arrivals``: the records of ``documents`` in the order of decisions. Signers write, linkers read.
 
-A row is a record of ``documents``: a document, the removal of an id, or what was refused. The order of the rows in the
-log of the one partition is the order of arrival, and within a partition of ``documents`` it is that of the offsets.
+A row is a record of ``documents``: a document, the removal of an id, or a refusal. The topic has one partition, and the
+order of its rows is the order of arrival. Within a partition of ``documents``, this is the order of offsets.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUA"
 _DTYPES = ("<i8", "u1", "<i8", "<u8", "<u2", "u1")
-# Rows of a message at most; with ids of the default limit it stays well below the megabyte that brokers accept.
+# Maximum rows of a message. With ids of the default limit, a message stays well below one megabyte, the limit of
+# brokers.
 _ROWS_MAX = 1 << 13
 _ID_BYTES_MAX = 256 << 10
 
@@ -26,10 +27,10 @@ _ID_BYTES_MAX = 256 << 10
 class ArrivalRows(NamedTuple):
     """n arrivals as columns.
 
-    ``places`` (``int64[n]``); ``kinds`` (``uint8[n]``) are those of ``stream.verdicts.rule``; ``times`` (``int64[n]``)
-    are event times in microseconds, ``NO_TIME`` unless it is a document; ``contents`` (``uint64[n]``) hashes of what is
-    compared; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at ``id_starts[i]:id_starts[i + 1]``; a refused one
-    has none.
+    ``places`` (``int64[n]``); ``kinds`` (``uint8[n]``) are the kinds of ``stream.verdicts.rule``; ``times``
+    (``int64[n]``) are event times in microseconds, ``NO_TIME`` for other kinds than documents; ``contents``
+    (``uint64[n]``) are hashes of the compared content; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at
+    ``id_starts[i]:id_starts[i + 1]``; a refusal has no id.
     """
 
     places: npt.NDArray[np.int64]
@@ -46,7 +47,7 @@ class ArrivalRows(NamedTuple):
 
 
 def encode_arrivals(rows: ArrivalRows, fingerprint: str) -> Iterator[bytes]:
-    """Return the messages that hold these rows: one, or several if it would be too long."""
+    """Return the messages that hold these rows: one, or several if one would be too long."""
     parts = np.maximum(np.arange(len(rows.places)) // _ROWS_MAX, rows.id_starts[1:] // _ID_BYTES_MAX)
     for part in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
         places, kinds, times, contents, ids, starts = rows.select(part)

@@ -1,7 +1,7 @@
 """Messages of columns: the form of ``arrivals`` and ``links``. Decoding makes no Python object for a row.
 
 Layout, little-endian: magic 4 bytes, version u8, flags u8 (none is defined: 0), number of columns u16, signing
-fingerprint 16 bytes, bytes of each column u64; then the columns, each filled up to a multiple of eight bytes.
+fingerprint 16 bytes, bytes of each column u64; then the columns, each padded to a multiple of eight bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def encode_columns(magic: bytes, columns: Sequence[npt.NDArray[Any]], fingerprin
 
 
 def decode_columns(data: bytes, magic: bytes, dtypes: Sequence[str], fingerprint: str) -> list[npt.NDArray[Any]]:
-    """Return the columns of a message, of these types, as views of ``data``; raises ``WireError``."""
+    """Return the columns of a message, with the given types, as views of ``data``; raises ``WireError``."""
     count = len(dtypes)
     begin = _HEADER.size + 8 * count
     if len(data) < begin:

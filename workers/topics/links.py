@@ -1,8 +1,8 @@
-"""The messages of ``links``: pairs by place, and how far a partition of ``bands`` has come. Matchers write,
-linkers read.
+"""The messages of ``links``: pairs by place, and the progress of a partition of ``bands``. Matchers write, linkers
+read.
 
-Partition p holds what the owner of partition p of ``bands`` found. Progress stands behind the pairs of the documents
-that it covers: a reader that finds offsets up to ``end`` processed has read their pairs of this partition.
+Partition p holds the pairs of the owner of partition p of ``bands``. Progress comes after the pairs of the documents
+that it covers. So a reader that reads progress up to ``end`` has read all pairs of these documents in this partition.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUL"
 _DTYPES = ("<i8", "<i8", "<i8", "<u8", "<u8", "<u2")
-# Pairs of a message at most: 510 kB.
+# Maximum pairs of a message: 510 kB.
 _PAIRS_MAX = 15_000
-# Similarities travel and count in steps of 1 / 10,000, the precision of ``candidates``.
+# Similarities are stored and compared in steps of 1 / 10,000, the precision of ``candidates``.
 SIMILARITY_STEPS = 10_000
 
 
 class Links(NamedTuple):
-    """m pairs as columns, in no orientation: two places (``int64[m]``), hashes of the two contents (``uint64[m]``), the
-    halves that ``arrivals`` has as well, and similarities in steps (``uint16[m]``)."""
+    """m pairs as columns, without orientation: two places (``int64[m]``), hashes of the two contents (``uint64[m]``,
+    the same half as in ``arrivals``), and similarities in steps (``uint16[m]``)."""
 
     ones: npt.NDArray[np.int64]
     others: npt.NDArray[np.int64]
@@ -35,7 +35,7 @@ class Links(NamedTuple):
     similarities: npt.NDArray[np.uint16]
 
     def at(self, rows: npt.NDArray[np.generic]) -> Links:
-        """Return some pairs: their numbers, or which of all."""
+        """Return a selection of pairs, by index or by mask."""
         ones, others, one_contents, other_contents, similarities = self
         return Links(ones[rows], others[rows], one_contents[rows], other_contents[rows], similarities[rows])
 
@@ -53,7 +53,7 @@ NO_LINKS = Links(_NO_PLACES, _NO_PLACES, _NO_CONTENTS, _NO_CONTENTS, np.empty(0,
 
 
 def join_links(parts: list[Links]) -> Links:
-    """Return the pairs of several ``Links`` one after the other."""
+    """Concatenate the pairs of several ``Links``."""
     if len(parts) == 1:
         return parts[0]
     ones, others, one_contents, other_contents, similarities = zip(NO_LINKS, *parts, strict=True)
@@ -69,7 +69,7 @@ def similarity_steps(similarities: npt.NDArray[np.float64]) -> npt.NDArray[np.ui
 
 
 def encode_links(message: LinkMessage, fingerprint: str) -> Iterator[bytes]:
-    """Return the messages that hold it: none if it is empty, or several, of which the last one has the progress."""
+    """Return the messages that hold this content: none if it is empty, or several; the last one has the progress."""
     links, progress = message
     if not len(links.ones) and not len(progress):
         return

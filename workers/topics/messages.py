@@ -1,9 +1,8 @@
-"""The messages of all topics but ``bands``, whose message is in ``stream.bands_message``.
+"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``stream.bands_message`` has that of ``bands``.
 
 ``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
-documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic
-for each configuration of signing and number of partitions. ``candidates``: pairs and removal notices out, keyed by the
-newer id.
+documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic for each
+configuration of signing and number of partitions. ``candidates``: pairs and removal notices, keyed by the newer id.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from stream.json_lines import SIMILARITY_DIGITS
 from stream.pair_rule import Matches
 from workers.transport.protocol import Record
 
-# A dead letter has at most this much of the document; its origin names the offset of the whole document.
+# Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.
 DEAD_BYTES_MAX = 128 << 10
-# And this much of its key, which is also the key of the letter: a record may be all key, and the letter must fit.
+# Maximum bytes of its key, which is also the key of the dead letter: a record may consist of a large key.
 DEAD_KEY_BYTES_MAX = 64 << 10
-# Why a document did not come out of its batch, in addition to the reasons of the library.
+# Reasons of refused batches, in addition to the reasons of the library.
 BATCH_REASONS = {"batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max"}
 _REASONS = {**REASONS, **BATCH_REASONS}
 _MICROSECONDS = 1e6

@@ -32,12 +32,12 @@ class Topics(NamedTuple):
 
 
 def generation(signing_fingerprint: str, partitions: int) -> str:
-    """Return the name of everything that decides a key and its partition: 12 hexadecimal digits."""
+    """Return the name of a generation: 12 hexadecimal digits of all settings that decide a key and its partition."""
     return mmh3.mmh3_x64_128_digest(f"{signing_fingerprint}/{partitions}".encode()).hex()[:12]
 
 
 def topic_names(prefix: str, signing_fingerprint: str, partitions: int) -> Topics:
-    """Return the topics of a prefix; those that depend on the generation have it in their names."""
+    """Return the topics of a prefix; topics that depend on the generation have it in their names."""
     made = generation(signing_fingerprint, partitions)
     bands, arrivals, links, verdicts, clusters = (
         f"{prefix}{name}-{made}" for name in ("bands", "arrivals", "links", "verdicts", "clusters")

@@ -1,7 +1,7 @@
 """Places: the name of one version of one document, its partition and offset in ``documents``, as one number.
 
-A place is an ``int64``: the offset in the lower 48 bits, the partition above it. ``NO_PLACE`` is that of a document
-that was signed before places travelled. In text a place is ``partition-offset``.
+A place is an ``int64``: the offset in the lower 48 bits, the partition above it. ``NO_PLACE`` marks a document that was
+signed before messages carried places. In text a place is ``partition-offset``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""How many copies of each record exist: what new topics are made with, and what is wrong with those that exist.
+"""Replication: the settings of new topics, and a check of existing topics.
 
-A write is committed when ``min.insync.replicas`` nodes have it. So what is committed survives the loss of a node only
-if that number is at least two; and writes go on without a node only if there are more replicas than that.
+A write is committed when ``min.insync.replicas`` nodes have it. So a committed write survives the loss of a node only
+if ``min.insync.replicas`` is at least two. Writes continue without a node only if there are more replicas than
+``min.insync.replicas``.
 """
 
 from __future__ import annotations
@@ -16,25 +17,25 @@ REPLICAS_KEY, IN_SYNC_KEY = "replication.factor", "min.insync.replicas"
 # With three replicas and two in sync, one node may be lost or restarted at a time.
 _REPLICAS_WANTED = 3
 _SAFE_MIN = 2
-_CHOSEN = -1  # of a setting: chosen here
+_CHOSEN = -1  # a setting with this value is chosen here
 
 
 def replicas_wanted(settings: StreamSettings, nodes: int) -> int:
-    """Replicas of a new topic: as set, else three, or as many as there are nodes."""
+    """Return the replicas of a new topic: the setting, else three, or the number of nodes if it is lower."""
     if settings.replication_factor != _CHOSEN:
         return settings.replication_factor
     return min(_REPLICAS_WANTED, nodes)
 
 
 def in_sync_wanted(settings: StreamSettings, nodes: int) -> int:
-    """Replicas that must have a write of a new topic: as set, else two, or one where there is one replica."""
+    """Return ``min.insync.replicas`` of a new topic: the setting, else two, or one if there is one replica."""
     if settings.min_insync_replicas != _CHOSEN:
         return settings.min_insync_replicas
     return min(_SAFE_MIN, replicas_wanted(settings, nodes))
 
 
 def judge_replication(replication: Replication, configs: Mapping[str, str], *, allow_single: bool) -> list[Finding]:
-    """Replicas and ``min.insync.replicas`` of a topic, and what is wrong with them.
+    """Check the replicas and ``min.insync.replicas`` of a topic.
 
     Too few are a problem on a cluster of several nodes, and a warning on one node, or with ``allow_single``.
     """

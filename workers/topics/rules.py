@@ -1,8 +1,8 @@
-"""Rules for topics: how each is created, and which settings would lose live state.
+"""Rules for topics: their settings at creation, and the settings that would lose live state.
 
-The log of ``bands`` is the state of the matchers. So only the matchers may remove records from it: they trim it up to
-the committed beginning of their windows. Existing topics are never altered here, only judged: by ``neardup topics``,
-and by every worker at its start, for the topics that its role reads and writes.
+The log of ``bands`` is the state of the matchers. So only the matchers may remove records from the log: they trim it up
+to the committed beginning of their windows. This module never alters existing topics. ``neardup topics`` judges them,
+and so does every worker at its start, for the topics that its role reads and writes.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of
 
 _MILLISECONDS = 1000
-# A message that cannot be compressed grows a little, and its batch has a header.
+# An incompressible message grows a little, and its batch has a header.
 _ROOM_FRACTION = 0.05
-# Kafka deletes whole segments; segments smaller than its default of 1 GB free the disk sooner.
+# Kafka deletes whole segments, so segments below the default of 1 GB free the disk earlier.
 _BANDS_SEGMENT_BYTES = 128 << 20
-# The clock of a producer may be ahead by this; signers compare event times with the time of the message.
+# The clock of a producer may be ahead by this time. Signers compare event times with the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
-# Signers renew the claims on their partitions each second, and a live stream must not wait for that.
+# Signers renew their claims each second, and a live stream must not wait for a renewal.
 LATENESS_SECONDS_MIN = 60.0
 
 
 class Rule(NamedTuple):
-    """A setting of a topic, when it is safe, and the effect of an unsafe value."""
+    """A setting of a topic, a test of safe values, and the effect of an unsafe value."""
 
     key: str
     is_safe: Callable[[str], bool]
@@ -37,13 +37,13 @@ class TopicPlan(NamedTuple):
 
     name: str
     partitions: int
-    partitions_problem: Callable[[int], str]  # what is wrong with a number of partitions; empty if nothing is
+    partitions_problem: Callable[[int], str]  # the problem with a number of partitions; empty if there is none
     configs: Mapping[str, str]
     rules: tuple[Rule, ...]
 
 
 class Finding(NamedTuple):
-    """A setting of an existing topic: its value, a problem (or nothing), and a recommended change (or nothing)."""
+    """A setting of an existing topic: its value, a problem (or empty), and a recommended change (or empty)."""
 
     key: str
     value: str
@@ -58,7 +58,7 @@ def bands_milliseconds_min(settings: StreamSettings) -> int:
 
 
 def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
-    """Return the topics of a deployment, in the order of their creation; those of verdicts only where they are on."""
+    """Return the topics of a deployment, in the order of their creation; topics of verdicts only if verdicts are on."""
     topics = names_of(settings).topics
     deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
     size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
@@ -113,7 +113,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     ]  # fmt: skip
 
 
-# Shown instead of a value that the broker does not have, or that this user may not see.
+# Shown in place of a value that the broker does not have or does not show to this user.
 UNSEEN = "not to be seen"
 
 
@@ -167,7 +167,8 @@ def _exactly(wanted: int, why: str = "keys are spread over as many") -> Callable
 
 
 def _aligned(lateness_seconds: float) -> Callable[[int], str]:
-    """Signers keep several partitions within half of the lateness of each other, in which their own delays must fit."""
+    """Signers keep partitions within half of the lateness of each other. The delays of the signers must fit in this
+    time."""
     problem = (
         f"must be 1 while lateness_seconds is {lateness_seconds:g}: several partitions are not read in one order of "
         f"time; set lateness_seconds to {LATENESS_SECONDS_MIN:g} or more for all workers"

@@ -1,13 +1,13 @@
 """The messages of ``verdicts``: a line of JSON for each record of ``documents``, in the same partition, in order.
 
-A record holds a *run* of verdicts: JSON Lines, and as its key ``first-next``, the offset of the first verdict and that
-after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
+A record holds a *run* of verdicts as JSON Lines. Its key is ``first-next``: the offset of the first verdict, and the
+offset after the last. Readers join by offset: control records leave gaps between the offsets of ``documents``.
 
 Fields of a line: ``offset``; ``id`` (absent where a refused record has none); ``status``; ``duplicate_of`` and
-``original`` (id and place of the original, where it is in the window); ``similarity`` to it; ``cluster`` (the place of
-its original); ``related`` (a cluster), ``previous`` (the place of the version before); ``timestamp`` (seconds);
-``content`` (a hash of what was compared); ``arrival`` (the number of the verdict over all partitions); ``incomplete``
-(true where ``--allow-gap`` went on without all pairs). A field without a value is absent.
+``original`` (id and place of the original, if it is in the window); ``similarity`` to the original; ``cluster`` (the
+place of the original); ``related`` (a cluster), ``previous`` (the place of the version before); ``timestamp``
+(seconds); ``content`` (a hash of what was compared); ``arrival`` (the number of the verdict over all partitions);
+``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a value is absent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.places import offsets_of, parse_place, partitions_of, place_name
 
-# Bytes of a run at most, about: the size at which messages of bands are split as well.
+# Approximate maximum bytes of a run: messages of ``bands`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10
 _MICROSECONDS = 1e6
 _KINDS = {"removed": REMOVAL, "refused": REFUSAL}
@@ -58,7 +58,7 @@ class Run(NamedTuple):
 
 
 def encode_runs(decision: Decision) -> Iterator[Run]:
-    """Return the records of a step: one for each partition, or several where it would be too long."""
+    """Return the records of a step: one for each partition, or several if one would be too long."""
     lines = [orjson.dumps(fields, option=orjson.OPT_APPEND_NEWLINE) for fields in _fields(decision)]
     partitions, offsets = partitions_of(decision.rows.places), offsets_of(decision.rows.places)
     for partition in np.unique(partitions).tolist():
@@ -123,10 +123,10 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
 
 
 class DecidedRows(NamedTuple):
-    """n verdicts as columns, read back: the arrivals, and what was decided of each.
+    """n verdicts as columns, read back from the topic: the arrivals and their decisions.
 
-    ``numbers`` (``int64[n]``) are those over all partitions; ``statuses``, ``clusters``, ``originals`` (places),
-    ``similarities`` and ``original_ids`` are as in ``Decision``.
+    ``numbers`` (``int64[n]``) are the arrival numbers over all partitions. ``statuses``, ``clusters``, ``originals``
+    (places), ``similarities`` and ``original_ids`` are the columns of ``Decision``.
     """
 
     numbers: npt.NDArray[np.int64]

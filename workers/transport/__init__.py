@@ -1,1 +1,1 @@
-"""How topics are reached: the protocol, Kafka, and its twin in memory."""
+"""Access to topics: the protocol, Kafka, and its twin in memory."""

@@ -1,7 +1,7 @@
 """What a transport is: topics with partitions and offsets, consumer groups, transactions, and their errors.
 
-Every transport guarantees the following. The files ``tests/processes/transport_*laws.py`` are the
-same list as laws, and run on each transport.
+Every transport guarantees the following. The files ``tests/processes/transport_*laws.py`` are the same list as laws,
+and they run on each transport.
 
 - **Log.** A partition is a sequence of records with growing offsets. Control records leave gaps between them. Records
   of one producer keep their order within a partition. Only ``trim`` removes records; it moves the first offset up.
@@ -12,7 +12,7 @@ same list as laws, and run on each transport.
 - **Groups.** Each partition of the topic is assigned to one member. A member learns of changes only by ``poll``. A
   partition that is new to it is paused and has no position until the member calls ``seek`` and ``resume``.
 
-The caller follows these rules; each was broken once, and lost data:
+The caller must follow these rules. A violation of each has lost data:
 
 1. One ``poll`` feeds one transaction, which uses the ``membership`` of that poll. A later membership may belong to
    another generation.
@@ -29,7 +29,7 @@ from typing import NamedTuple, Protocol
 
 from stream.errors import NeardupError
 
-# More bytes than a poll can give.
+# More bytes than a poll can return.
 UNBOUNDED = 1 << 62
 
 
@@ -38,7 +38,7 @@ class TransportError(NeardupError):
 
 
 class FencedError(TransportError):
-    """Another member or producer has taken this one's place: restart.
+    """Another member or producer has taken over: restart.
 
     Raised by any call before ``commit``, nothing of the transaction was committed. Raised by ``commit``, an earlier
     request with a lost response may have committed it: read the committed offsets.
@@ -73,15 +73,15 @@ class UnknownTopicError(TransportError):
     """The topic does not exist, or lacks a partition that it must have."""
 
 
-# Names and values of the headers of a record, in order. One without a value is read as empty: no client here can write
-# such a header.
+# Names and values of the headers of a record, in order. A header without a value is read as empty, because no client
+# here can write such a header.
 Headers = tuple[tuple[str, bytes], ...]
 
 
 class RefusedBatch(NamedTuple):
     """A compressed batch that was not unpacked, because its content exceeds ``batch_bytes_max``.
 
-    ``first_offset`` is that of its first record, ``packed_bytes`` its size in the log.
+    ``first_offset`` is the offset of its first record, ``packed_bytes`` its size in the log.
     """
 
     first_offset: int
@@ -92,8 +92,8 @@ class Record(NamedTuple):
     """One record of a log.
 
     ``timestamp_ms`` is when it was appended or what its producer set, depending on the topic; below 0 if neither is
-    known. With ``refused`` it stands for a whole batch: ``offset`` is that of the last record, without key and value.
-    ``headers`` are read by a ``Reader`` alone: for any other reader there are none.
+    known. With ``refused``, the record represents a whole batch: ``offset`` is the offset of its last record, and key
+    and value are empty. Only a ``Reader`` reads ``headers``; elsewhere they are empty.
     """
 
     partition: int
@@ -113,7 +113,7 @@ class Committed(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """The member that polled: its group, generation and id, and the client's own form of the three."""
+    """The member that polled: its group, generation and id, and the client's own object for the three."""
 
     group: str
     generation: int
@@ -131,9 +131,9 @@ class Replication(NamedTuple):
 class Polled(NamedTuple):
     """The result of one ``poll``.
 
-    ``assigned`` are partitions that are new since the last poll (paused), ``revoked`` those that are no longer owned. A
-    partition in both was lost and assigned again: drop what belongs to it. ``is_joining``: this member takes part in a
-    rebalance that is not over; the broker may refuse a commit until a later poll has the outcome.
+    ``assigned`` are partitions that are new since the last poll (paused), ``revoked`` are partitions that are no longer
+    owned. A partition in both was lost and assigned again: drop its state. ``is_joining``: this member takes part in an
+    unfinished rebalance; the broker may refuse a commit until a later poll has the outcome.
     """
 
     records: list[Record]
@@ -154,7 +154,7 @@ class Consumer(Protocol):
 
         Args:
             timeout_seconds: how long to wait until one of the two limits is reached; a change of assignment ends it.
-            records_max: number of records to return at most.
+            records_max: maximum number of records to return.
             bytes_max: bytes of keys and values; the record that reaches it is the last one.
 
         Returns:
@@ -179,10 +179,10 @@ class Consumer(Protocol):
         """Set the position: the offset of the next record to read."""
 
     def pause(self, partitions: Sequence[int]) -> None:
-        """Read no records of these until ``resume``. The member stays in the group as long as it polls."""
+        """Read no records of these partitions until ``resume``. The member stays in the group as long as it polls."""
 
     def resume(self, partitions: Sequence[int]) -> None:
-        """Read records of these again; each must have a position."""
+        """Read records of these partitions again; each must have a position."""
 
     def lag(self) -> dict[int, int]:
         """Return records between position and end of each assigned partition, as far as the client knows."""
@@ -194,8 +194,8 @@ class Consumer(Protocol):
         """
 
     def ends(self) -> dict[int, int]:
-        """Where a reader of committed records would stop, of each assigned partition where the client knows; sends
-        no request.
+        """Return the end of committed records of each assigned partition for which the client knows it. Sends no
+        request.
 
         A partition whose position is at its end is listed only when the client has looked since it got there.
         """
@@ -214,7 +214,7 @@ class Reader(Protocol):
         """Read these partitions from these offsets on, and no others."""
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
-        """Return what has come, in order within a partition; at most about ``bytes_max`` of it.
+        """Return the records that have arrived, in order within a partition, at most about ``bytes_max`` bytes.
 
         Raises:
             OffsetGoneError: the position of a partition is outside its log.
@@ -222,7 +222,7 @@ class Reader(Protocol):
         """
 
     def hold(self, partitions: Collection[int]) -> None:
-        """Read no records of these until the next call, and those of all others."""
+        """Pause these partitions until the next call, and resume all others."""
 
     def positions(self) -> dict[int, int]:
         """Return the offset of the next record of each partition."""
@@ -270,12 +270,12 @@ class Producer(Protocol):
         """Wait until every record is acknowledged; raises ``AbortedError`` if one is not."""
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put offsets of the group into the transaction; call ``flush`` before it.
+        """Add offsets of the group to the transaction. Call ``flush`` before.
 
         Args:
-            topic: the topic that was polled, or one that the member reads without the group.
+            topic: the polled topic, or a topic that the member reads without the group.
             offsets: partition -> next offset to read.
-            membership: that of the poll which returned the records.
+            membership: the membership of the poll that returned the records.
 
         Raises:
             FencedError: the membership is older than the present generation; abort the transaction.
@@ -283,7 +283,7 @@ class Producer(Protocol):
         """
 
     def commit(self) -> None:
-        """Make the transaction visible; raises the failure of an earlier call again, or ``OutcomeUnknownError``."""
+        """Make the transaction visible. Raises the failure of an earlier call again, or ``OutcomeUnknownError``."""
 
     def abort(self) -> None:
         """Undo the transaction; raises ``OutcomeUnknownError`` if its state cannot be determined."""
@@ -293,7 +293,7 @@ class Producer(Protocol):
 
 
 class Transport(Protocol):
-    """Where topics live. It opens connections only when it is used, so it may be made before a fork.
+    """Access to topics. It opens connections only when it is used, so it may be made before a fork.
 
     Several threads may use it at the same time; each consumer and producer belongs to one thread.
 
@@ -335,7 +335,7 @@ class Transport(Protocol):
         """Read the committed records of ``[start, end)`` in order, without a group.
 
         Returns:
-            Lists of records. An empty list means that none has arrived yet: the caller can do something else.
+            Lists of records. An empty list means that no record has arrived yet, so that the caller can do other work.
 
         Raises:
             OffsetGoneError: ``start`` or ``end`` is outside the log.
@@ -350,12 +350,13 @@ class Transport(Protocol):
         """
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """Return first offset and end of each partition; the end is where a read-committed reader stops."""
+        """Return first offset and end of each partition. The end is the offset at which a read-committed reader
+        stops."""
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
-        """What a group has committed, of each partition that it has committed; empty for an unknown group.
+        """Return the committed offsets of a group, by partition; empty for an unknown group.
 
-        It never waits: what an open transaction holds does not count yet.
+        It never waits: offsets of open transactions do not count.
         """
 
     def configs(self, topic: str) -> Mapping[str, str]:
@@ -369,10 +370,10 @@ class Transport(Protocol):
         """Return nodes of the cluster and replicas of a topic; raises ``UnknownTopicError``, ``UnreachableError``."""
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
-        """Drop records: of each partition those below the given offset."""
+        """Delete the records below the given offset in each partition."""
 
     def leave(self, group: str, instance: str) -> None:
-        """Remove a closed instance from its group, so that others need not wait for the end of its session."""
+        """Remove a closed instance from its group, so that other members need not wait for the end of its session."""
 
     def close(self) -> None:
         """Free everything; never raises. Consumers and producers are closed by their owners."""

@@ -1,6 +1,6 @@
-"""Topics of Kafka: their settings, their bounds, and how they are created. No records pass here.
+"""Topics of Kafka: their settings, bounds and creation. This module reads and writes no records.
 
-The first call makes a client, which later calls share. A forked process makes its own, because the copy has lost its
+The first call makes a client, which later calls share. A forked process makes its own client, because the copy has no
 thread (rule 9). Calls of several threads take turns. While the broker is away, a call is repeated for
 ``request_timeout_seconds``.
 """
@@ -62,12 +62,12 @@ class KafkaAdmin:
         return len(self._partitions(topic))
 
     def nodes(self) -> int:
-        """How many brokers the cluster has, as far as they are up."""
+        """Return the number of live brokers of the cluster."""
         found = self._call("describe the cluster", lambda client: client.describe_cluster())
         return len(found["brokers"])
 
     def replicas(self, topic: str) -> int:
-        """Replicas of the partition with the fewest; raises ``UnknownTopicError``."""
+        """Return the replicas of the partition with the fewest; raises ``UnknownTopicError``."""
         return _fewest_replicas(self._partitions(topic))
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
@@ -96,8 +96,20 @@ class KafkaAdmin:
         members = [MemberToRemove(group_instance_id=instance)]
         self._call(f"remove {instance!r} from {group!r}", lambda client: client.remove_group_members(group, members))
 
+    def owned(self, group: str, topic: str) -> int | None:
+        """Return how many partitions of a topic belong to members of a group; ``None`` while it rebalances."""
+        found = self._call(f"describe {group!r}", lambda client: client.describe_groups([group])[group])
+        if found["error"] is not None or found["group_state"] != "Stable":
+            return None
+        return sum(
+            len(place["partitions"])
+            for member in found["members"]
+            for place in (member["member_assignment"] or {"assigned_partitions": ()})["assigned_partitions"]
+            if place["topic"] == topic
+        )
+
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
-        """What a group has committed of a topic; an admin's question does not wait for open transactions."""
+        """Return the committed offsets of a group in a topic; an admin request does not wait for open transactions."""
         found = self._call(f"ask for offsets of {group!r}", lambda client: client.list_group_offsets([group])[group])
         return {
             place.partition: Committed(at.offset, at.metadata or "")
@@ -106,7 +118,7 @@ class KafkaAdmin:
         }
 
     def create_topics(self, specs: Iterable[TopicSpec]) -> list[str]:
-        """Create the topics that do not exist, and return their names. Existing ones stay as they are.
+        """Create the topics that do not exist, and return their names. Existing topics are unchanged.
 
         Raises ``ConfigError`` for settings that the broker refuses.
         """

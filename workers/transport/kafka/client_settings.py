@@ -1,7 +1,7 @@
 """Settings of the transport on Kafka, the limit of every wait, and the meaning of the client's errors.
 
-The limits nest; ``KafkaSettings`` refuses values that do not. A request can be lost and repeated before ``flush`` gives
-up. ``flush`` gives up before the broker ends the transaction. A heartbeat can be lost without the session.
+The limits are nested, and ``KafkaSettings`` refuses other values. A request can be lost and repeated before ``flush``
+gives up. ``flush`` gives up before the broker ends the transaction. The loss of one heartbeat does not end the session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _SECURITY_OPTIONS = tuple(
     for name in KafkaConsumer.DEFAULT_CONFIG
     if name.startswith(("ssl_", "sasl_")) or name in ("security_protocol", "proxy_url")
 )
-# Another producer of the same transactional id, or the broker because the transaction took too long.
+# Another producer with the same transactional id has fenced this one, or the broker has, because the transaction took
+# too long.
 _PRODUCER_FENCED = (client_errors.ProducerFencedError, client_errors.InvalidProducerEpochError)
 _FENCED = (
     *_PRODUCER_FENCED,
@@ -38,8 +39,8 @@ _FENCED = (
     client_errors.UnknownMemberIdError,
     client_errors.IllegalGenerationError,
 )
-# How the client words the end of a request of its producer to which no response came. It keeps only the text of what
-# happened, for instance "RequestTimedOutError".
+# The client's text for a request of its producer without a response. It keeps only the text of the cause, for instance
+# "RequestTimedOutError".
 _NO_RESPONSE = "Could not execute transactional request for unknown reasons"
 _CHAIN_LENGTH_MAX = 16
 
@@ -54,17 +55,17 @@ class KafkaSettings:
     bootstrap_servers: str
     session_timeout_seconds: float = 10.0  # partitions of a dead member are idle this long
     heartbeat_seconds: float = 3.0
-    # Between two polls at most, and how long a rebalance waits for a member. Kernels may compile in the first step.
+    # Maximum time between two polls; a rebalance waits this long for a member. Kernels may compile in the first step.
     poll_interval_seconds_max: float = 60.0
     request_timeout_seconds: float = 6.0
     flush_timeout_seconds: float = 13.0  # also the delivery timeout of each record
     # A killed producer's open transaction holds readers this long.
     transaction_timeout_seconds: float = 15.0
-    commit_timeout_seconds: float = 15.0  # of sending offsets, commit and abort, each
+    commit_timeout_seconds: float = 15.0  # for each of sending offsets, commit and abort
     committed_timeout_seconds: float = 5.0
     connect_timeout_seconds: float = 10.0
     read_timeout_seconds: float = 30.0  # without progress
-    # A partition that is added to a topic is noticed after this, and read after the rebalance that follows.
+    # A new partition of a topic is noticed after this time, and read after the rebalance that follows.
     metadata_age_seconds: float = 15.0
     close_timeout_seconds: float = 2.0
     # Longer than a step needs to send its records; otherwise the client would transmit the first ones at the same time,
@@ -77,7 +78,8 @@ class KafkaSettings:
     # With twice as much, the allocator returns the memory of each response and requests it again: a third of a poll.
     fetch_bytes_max: int = 16 << 20
     fetch_partition_bytes_max: int = 2 << 20
-    # What a compressed batch may unpack to. More is refused, so that 60 kB in the log do not fill the memory.
+    # Maximum unpacked bytes of a compressed batch. A larger batch is refused, so that 60 kB in the log cannot fill the
+    # memory.
     batch_bytes_max: int = BATCH_BYTES_MAX
     # Off: the client reads sockets and records itself, and fetches only when the worker has read all records.
     fast_fetch: bool = True
@@ -153,7 +155,7 @@ def milliseconds(seconds: float) -> int:
 
 
 def is_fenced(error: BaseException | None) -> bool:
-    """Whether an error, or one that it wraps, says that another member or producer took this one's place."""
+    """Whether an error, or an error that it wraps, says that another member or producer has taken over."""
     return is_producer_fenced(error) or any(isinstance(one, _FENCED) for one in _chain(error))
 
 
@@ -164,14 +166,15 @@ def is_producer_fenced(error: BaseException | None) -> bool:
 
 
 def is_passing(error: BaseException) -> bool:
-    """Whether trying again may help: the broker is away, busy or moving, or its response did not come."""
-    # An answer named a node as leader that is no longer, or not yet, among the brokers: it died, or has just come back.
+    """Whether a retry may succeed: the broker is away, busy or moving, or its response is missing."""
+    # A response named a leader that is not among the known brokers: it died, or has just returned.
     passing = (client_errors.RetriableError, client_errors.UnknownBrokerIdError, OSError)
     return isinstance(error, passing) or _NO_RESPONSE in str(error)
 
 
 def as_transport_error(what: str, error: BaseException) -> TransportError:
-    """Convert an error of the client to one of the protocol; ``what`` says what was tried, on what."""
+    """Convert an error of the client to an error of the protocol; ``what`` names the attempted action and its
+    object."""
     if is_fenced(error):
         return FencedError(f"{what}: another process took this place ({error}); restart from the committed offsets")
     reason, is_login = refusal(error)

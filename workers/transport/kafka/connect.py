@@ -50,9 +50,10 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
 
 
 def connect(settings: StreamSettings) -> KafkaTransport:
-    """Make a transport, which holds no connection yet. The client's own log is silenced: its errors come to us.
+    """Make a transport, which holds no connection yet. The client's own log is silenced, because its errors reach the
+    caller.
 
-    Raises ``ConfigError`` for an installed client that this transport was not written for.
+    Raises ``ConfigError`` for an unsupported version of the installed client.
     """
     check_client()
     logging.getLogger("kafka").setLevel(logging.CRITICAL)

@@ -1,8 +1,8 @@
 """The reason why a connection to a broker failed, for error messages.
 
-The client repeats its attempts for some time, and then raises that it could not reach a broker: the same error for a
-closed port, an untrusted certificate and a wrong password. Only its log shows the reason. So the last reason that it
-logs in this process is kept here.
+The client repeats its attempts for some time, and then raises the same error for a closed port, an untrusted
+certificate and a wrong password: it could not reach a broker. Only the client's log shows the reason. So this module
+keeps the last logged reason.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from workers.transport.kafka.client_internals.connections import connection_log
 
 # The log of the client's module that connects.
 _LOG, _CONNECTED = connection_log()
-# Errors that need a reason, and are none.
+# Errors that do not name their reason.
 _TIME_OVER = (client_errors.KafkaTimeoutError, client_errors.RequestTimedOutError)
 _LOGIN = (client_errors.SaslAuthenticationFailedError, client_errors.UnsupportedSaslMechanismError)
 
 
 class _Refusals(logging.Handler):
-    """Keeps the reason of the last failure since the last success, and whether it was the login."""
+    """Keeps the reason of the last failure since the last success, and whether the login failed."""
 
     last = ""
     is_login = False
@@ -39,10 +39,10 @@ _refusals = _Refusals()
 
 
 def listen() -> None:
-    """Keep the reasons of failed connections from now on; the client's lines about them appear nowhere else."""
+    """Start to keep the reasons of failed connections; the client's log lines about them appear nowhere else."""
     _LOG.setLevel(logging.INFO)
     _LOG.propagate = False
-    _LOG.addHandler(_refusals)  # which a log holds once
+    _LOG.addHandler(_refusals)  # a second call adds nothing
 
 
 def refusal(error: BaseException) -> tuple[str, bool]:

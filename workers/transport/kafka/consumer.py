@@ -4,21 +4,23 @@ Theory of operation. There are two threads. The worker's thread alone calls the 
 fetches, sends heartbeats, and calls the assignor and the listener while the worker's thread waits in the client's
 ``poll``. Both write to ``Notes``, which the worker's thread reads after each poll of the client.
 
-A partition is *owned* from the moment of its assignment. It is then paused at position 0, from which nothing is ever
+A partition is *owned* from the moment of its assignment. It is then paused at position 0, from which no record is ever
 fetched. Without a position, the client would request the committed offset in every ``poll`` (and wait there for open
-transactions), and raise if there is none. A partition is *placed* by ``seek``. Records are read of placed and resumed
-partitions only. A partition that goes away is neither, and its records of the same ``poll`` are dropped.
+transactions), and raise if there is none. A partition is *placed* by ``seek``. Only records of placed and resumed
+partitions are read. A revoked partition is neither, and its records of the same ``poll`` are dropped.
 
 The **membership** is noted when an assignment is complete. During a join the client's own view is ahead: it has the new
 generation before the assignment. No join begins while this member holds records: ``poll`` returns them first, so that
 the generation that polled them can commit their offsets. The broker accepts that until this member joins.
 
 A member that the group has removed (it did not poll in time, or its session ended) joins again in the client's next
-poll. All its partitions are then revoked, and those that it gets again are assigned as new. If another process takes
-over the instance of a static member, the client reports nothing and stops its heartbeats. This module notices that
-after ``_SILENCE_SECONDS``; it is final, as is every error after which the client's poll might never return.
+poll. All its partitions are then revoked, and partitions that it gets back are assigned as new. If another process
+takes over the instance of a static member, the client reports nothing and stops its heartbeats. This module detects the
+takeover after ``_SILENCE_SECONDS``. The takeover is final, and so is every error after which the client's poll might
+never return.
 
-Crash: the group keeps the place of a named instance for its session; a member without a name leaves when it closes.
+Crash: the group keeps the partitions of a named instance until its session ends; a member without a name leaves when it
+closes.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ from workers.transport.kafka.client_settings import (
     is_passing,
     milliseconds,
 )
-from workers.transport.kafka.membership import Assignor, Listener, Notes
+from workers.transport.kafka.membership import Assignor, Listener, Notes, Ownership
 from workers.transport.protocol import (
     UNBOUNDED,
     Committed,
@@ -74,8 +76,9 @@ class KafkaGroupConsumer:
     name and leaves the group when it closes. Raises ``UnreachableError`` if no broker answers.
     """
 
-    def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str) -> None:
+    def __init__(self, settings: KafkaSettings, topic: str, group: str, instance: str, ownership: Ownership) -> None:
         self._settings = settings
+        self._ownership = ownership
         self._topic = topic
         self._name = f"member {instance!r} of group {group!r} on {topic!r}"
         self._group = group
@@ -88,8 +91,8 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
-        self._ends: dict[int, int] = {}  # where readers of committed records stop, as the last fetch said
-        self._reached: dict[int, tuple[int, float]] = {}  # position at such an end, and since when it is being fetched
+        self._ends: dict[int, int] = {}  # end of committed records, by the last fetch
+        self._reached: dict[int, tuple[int, float]] = {}  # a position at its end, and since when it is fetched
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
         try:
             self._client = kafka_records.consumer(
@@ -117,9 +120,9 @@ class KafkaGroupConsumer:
         """Read up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
 
         A change of assignment ends the poll, and so does a call for a rebalance if there are records. Records from
-        before a change stay if their partition was owned all the time, and belong to the newer membership. While the
-        broker is away there are none. An ``OffsetGoneError`` after some records waits for the next call, where the
-        client raises it again. ``FencedError`` is final: make a new consumer.
+        before a change remain if their partition was owned without a break. They belong to the newer membership. While
+        the broker is away, no records are returned. An ``OffsetGoneError`` after some records waits for the next call,
+        where the client raises it again. ``FencedError`` is final: make a new consumer.
         """
         self._raise_final_error()
         deadline = time.monotonic() + timeout_seconds
@@ -158,9 +161,9 @@ class KafkaGroupConsumer:
         return Polled(records, self._notes.membership, tuple(sorted(assigned)), tuple(sorted(revoked)), joining)
 
     def committed(self, partition: int) -> Committed | None:
-        """Read the committed offset; waits for a pending transaction, as only a read-committed client does (rule 8).
+        """Read the committed offset; waits for a pending transaction (rule 8: only a read-committed client does).
 
-        The request has a connection of its own: on that of the member, the response would wait behind a join until
+        The request uses a separate connection. On the member's connection, the response would wait behind a join until
         every other member has joined too. Raises ``UnreachableError`` after ``committed_timeout_seconds``: ask again
         after another ``poll``.
         """
@@ -183,13 +186,13 @@ class KafkaGroupConsumer:
         self._placed.add(partition)
 
     def pause(self, partitions: Sequence[int]) -> None:
-        """Read no records of these until ``resume``; fetched records stay."""
+        """Read no records of these partitions until ``resume``; fetched records stay."""
         self._client.pause(*[self._place(partition) for partition in partitions])
         for partition in partitions:
             self._reached.pop(partition, None)
 
     def resume(self, partitions: Sequence[int]) -> None:
-        """Read records of these again; they must have a position."""
+        """Read records of these partitions again; they must have a position."""
         places = [self._place(partition) for partition in partitions]
         for partition in partitions:
             if partition not in self._placed:
@@ -199,7 +202,7 @@ class KafkaGroupConsumer:
     def lag(self) -> dict[int, int]:
         """Return records between position and end of each placed partition of which anything was fetched.
 
-        It sends no request. The end is that of the log, so records of an open transaction count.
+        It sends no request. The end is the end of the log, so records of an open transaction count.
         """
         positions = self.positions()
         ends = {partition: self._client.highwater(TopicPartition(self._topic, partition)) for partition in positions}
@@ -212,10 +215,10 @@ class KafkaGroupConsumer:
         return {partition: position for partition, position in found.items() if position is not None}
 
     def ends(self) -> dict[int, int]:
-        """Where a reader of committed records stops, as the last fetch of each placed partition said; sends no request.
+        """Return the end of committed records of each placed partition, by its last fetch; sends no request.
 
-        A fetch may have come before a pause. So the end of a partition that stands there is listed when the partition
-        has been fetched for ``_FETCHED_SECONDS`` since: by then a fetch was answered if there was anything to read.
+        The last fetch may be older than a pause. So a partition at its end is listed only after it has been fetched for
+        ``_FETCHED_SECONDS``. By then the broker has answered a fetch, if there was a record to read.
         """
         now = time.monotonic()
         found = {}
@@ -255,8 +258,8 @@ class KafkaGroupConsumer:
     def _fetch(self, timeout_seconds: float, records_max: int) -> dict[TopicPartition, list[Record]]:
         """Poll the client once, and convert its errors to those of the protocol.
 
-        By itself the client fetches again only when the records of all partitions were read. Here it fetches at once
-        for partitions of which none are left, so that the fetch runs during the worker's step.
+        The client itself fetches only after the records of all partitions were read. This method fetches at once for
+        partitions without remaining records, so that the fetch runs during the worker's step.
         """
         fetches.free_slot(self._client)
         try:
@@ -277,13 +280,13 @@ class KafkaGroupConsumer:
                 _log.debug("%s: %s", self._name, error)
                 time.sleep(min(timeout_seconds, _SLICE_SECONDS))
                 return {}
-            # After an error that it does not expect, the next poll of the client may never return (rule 3).
+            # After an error that the client does not expect, its next poll may never return (rule 3).
             self._final_error = as_transport_error(f"{self._name} cannot go on", error)
             raise self._final_error from error
         return found
 
     def _note_reached(self) -> None:
-        """Note since when each partition stands at its end and is being fetched."""
+        """Record since when each partition is at its end and is fetched."""
         now = time.monotonic()
         paused = {place.partition for place in self._client.paused()}
         for partition, position in self.positions().items():
@@ -300,7 +303,7 @@ class KafkaGroupConsumer:
         return found
 
     def _follow_changes(self) -> set[int]:
-        """Apply noted changes in order; returns every partition that went away, even if it was assigned again."""
+        """Apply recorded changes in order; returns every revoked partition, even if it was assigned again."""
         gone: set[int] = set()
         while self._notes.changes:
             change = self._notes.changes.pop(0)
@@ -325,7 +328,7 @@ class KafkaGroupConsumer:
             raise self._final_error
 
     def _watch(self) -> None:
-        """Notice that another process took over the instance, and log once that the broker went away or came back.
+        """Detect that another process took over the instance, and log once when the broker goes away or returns.
 
         The client reports neither by an error.
         """
@@ -339,6 +342,9 @@ class KafkaGroupConsumer:
                 f"{self._name} was replaced by another process with the same instance: it must end"
             )
             raise self._final_error
+        if view.is_stable and view.has_coordinator and self._ownership.is_broken(self._notes.membership):
+            _log.info("%s: a partition belongs to no member, so this one joins again", self._name)
+            groups.join_again(self._client)
         if view.has_coordinator:
             self._away_since = None
             if self._away:

@@ -1,8 +1,8 @@
 """Unpacking of compressed batches, each within a limit.
 
 A batch of 60 kB can unpack to gigabytes. A user who may write to a topic could thus end every process that reads it,
-again after each restart. So no codec unpacks more than a limit: streaming codecs stop there, and a block of Snappy
-states its length before it is unpacked.
+again after each restart. So no codec unpacks more than a limit. Streaming codecs stop at the limit, and a block of
+Snappy states its length before unpacking.
 
 The codecs are those of Kafka's record format. Snappy comes as one block (librdkafka), or as blocks with their lengths
 behind a header (the Java client; "xerial").
@@ -18,10 +18,10 @@ import cramjam
 import zstandard
 from lz4.frame import LZ4FrameDecompressor
 
-# Streaming codecs unpack this much at a time; less costs calls, more wastes memory.
+# Bytes that streaming codecs unpack at a time: fewer cost calls, more waste memory.
 _CHUNK_BYTES = 1 << 20
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
-# Magic, and two versions that no reader checks: they come in either order of bytes.
+# Magic, and two versions in either byte order, which no reader checks.
 _XERIAL_HEADER_BYTES = 16
 _GZIP_FORMAT = 31  # of zlib's window bits: 15, and a gzip header
 
@@ -35,24 +35,24 @@ class UnknownCodecError(Exception):
 
 
 class DamagedError(Exception):
-    """The bytes are not what their codec writes."""
+    """The bytes are not valid data of their codec."""
 
 
 def unpack(codec: int, data: bytes, bytes_max: int) -> bytes:
-    """The content of ``data``, which has ``bytes_max`` bytes at most.
+    """Return the content of ``data``, at most ``bytes_max`` bytes.
 
     Args:
         codec: The number of the codec in the attributes of a batch, 1 to 4.
-        data: All that the codec has written.
-        bytes_max: The limit of the content. What is held meanwhile is twice as much at most.
+        data: The complete output of the codec.
+        bytes_max: The limit of the content. Memory holds at most twice as much.
 
     Returns:
         The unpacked bytes.
 
     Raises:
         TooLargeToUnpackError: The content is longer.
-        UnknownCodecError: Another number.
-        DamagedError: The data breaks off, or is no data of the codec.
+        UnknownCodecError: The number is not a codec.
+        DamagedError: The data is truncated or invalid.
     """
     if codec not in _CODECS:
         raise UnknownCodecError(f"codec {codec}")
@@ -87,7 +87,7 @@ def _lz4(data: bytes, bytes_max: int) -> Iterator[bytes]:
         if not chunk and not frame.eof:
             raise EOFError("the data breaks off")
         yield chunk
-        data = b""  # it keeps what it has not unpacked yet
+        data = b""  # the decompressor keeps the remaining input
 
 
 def _zstd(data: bytes, bytes_max: int) -> Iterator[bytes]:

@@ -1,31 +1,35 @@
-"""What a member of a Kafka group learns on the client's own thread: assignments and their changes.
+"""Assignments of a member of a Kafka group and their changes, received on the client's own thread.
 
 The worker's thread waits in the client's poll during all of these calls; ``consumer`` has the theory of operation. The
-same thread sends heartbeats and fetches, so nothing waits here (rule 4).
+same thread sends heartbeats and fetches, so no call here waits (rule 4).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
+from workers.transport.kafka.admin import KafkaAdmin
 from workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
-from workers.transport.protocol import Membership
+from workers.transport.protocol import Membership, UnreachableError
 
 NO_GENERATION = -1
+# From a change of the membership to a look at the group: a rebalance of live members is over by then.
+_LOOK_SECONDS = 3.0
 
 
 class Change(NamedTuple):
-    """Partitions that were assigned (again, if they were owned), or that are no longer owned."""
+    """Assigned partitions (newly or again), or partitions that are no longer owned."""
 
     is_assigned: bool
     partitions: frozenset[int]
 
 
 class Notes:
-    """What the two threads share.
+    """The state that the two threads share.
 
     The client's thread writes ``membership`` (of the last complete assignment) and ``changes`` (in order). The worker's
     thread writes ``has_records``: whether it holds records that a join would invalidate.
@@ -38,7 +42,7 @@ class Notes:
         self.has_records = False
 
     def assign(self, places: Iterable[TopicPartition]) -> None:
-        """Pause new partitions, at a position that is never used, and note them."""
+        """Record new partitions, and pause them at a position that is never used."""
         new = list(places)
         self.client.pause(*new)
         for place in new:
@@ -46,11 +50,11 @@ class Notes:
         self.changes.append(Change(True, frozenset(place.partition for place in new)))
 
     def revoke(self, places: Iterable[TopicPartition]) -> None:
-        """Note partitions that are no longer owned."""
+        """Record partitions that are no longer owned."""
         self.changes.append(Change(False, frozenset(place.partition for place in places)))
 
     def may_join(self) -> bool:
-        """Whether a join may begin: it would invalidate records that the worker holds."""
+        """Whether a join may begin: a join invalidates records that the worker holds."""
         return not self.has_records
 
     def live(self) -> Membership:
@@ -63,9 +67,9 @@ class Assignor(CooperativeStickyAssignor):  # type: ignore[misc]
     """The client's assignor; it also notes each complete assignment, and detects a missed one.
 
     The client reports lost partitions to the listener only if the group removes the member between two rebalances. If
-    the group removes it during a rebalance, it joins as a new member and keeps its positions, although others may have
-    owned the partitions meanwhile. So unless the new generation follows the last one under the same member id, all
-    assigned partitions are noted as new.
+    the group removes the member during a rebalance, the client joins as a new member and keeps its positions, although
+    other members may have owned the partitions meanwhile. So all assigned partitions are recorded as new, unless the
+    member id is the same and the new generation follows the last one.
     """
 
     def __init__(self, notes: Notes) -> None:
@@ -83,7 +87,7 @@ class Assignor(CooperativeStickyAssignor):  # type: ignore[misc]
 
 
 class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
-    """Notes changes on the thread that sends heartbeats, so nothing here waits (rule 4)."""
+    """Records changes on the thread that sends heartbeats, so no call here waits (rule 4)."""
 
     def __init__(self, notes: Notes) -> None:
         self._notes = notes
@@ -93,9 +97,41 @@ class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._notes.assign(assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Note partitions that went to another member."""
+        """Record partitions that moved to another member."""
         self._notes.revoke(revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Note partitions that were lost because the group removed this member."""
+        """Record partitions that were lost because the group removed this member."""
         self._notes.revoke(lost)
+
+
+class Ownership:
+    """Whether every partition of a topic belongs to a member of the group.
+
+    Two restarts leave partitions without an owner, and the group says nothing: of a member between the moment that it
+    gives partitions up and the join that assigns them to others; and of the leader while partitions are added, because
+    its successor does not learn that it leads. So each member looks some seconds after each change of its membership,
+    on the worker's thread. If a partition belongs to no member, it joins again, and the group rebalances.
+    """
+
+    def __init__(self, admin: KafkaAdmin, topic: str, group: str) -> None:
+        self._admin, self._topic, self._group = admin, topic, group
+        self._seen = ("", -1)
+        self._due: float | None = None
+
+    def is_broken(self, membership: Membership) -> bool:
+        """Return whether a look is due and finds a partition that belongs to no member of a stable group."""
+        now, seen = time.monotonic(), (membership.member, membership.generation)
+        if seen != self._seen:
+            self._seen, self._due = seen, now + _LOOK_SECONDS
+        if self._due is None or now < self._due or membership.generation < 0:
+            return False
+        self._due = now + _LOOK_SECONDS
+        try:
+            owned = self._admin.owned(self._group, self._topic)
+            is_whole = owned is not None and owned >= self._admin.partitions(self._topic)
+        except UnreachableError:
+            return False
+        if is_whole:
+            self._due = None
+        return owned is not None and not is_whole

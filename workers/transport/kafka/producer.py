@@ -1,16 +1,17 @@
-"""A transactional producer that never loses a record without an error, and never hangs: the safe order, with deadlines.
+"""A transactional producer with a safe order of calls and deadlines: it loses no record without an error, and never
+hangs.
 
-A transaction has these steps; the client allows other orders, and each of them has lost data:
+A transaction has these steps. The client allows other orders, and each other order has lost data:
 
 1. ``begin``. After a crash from here to 5 the transaction stays open, and readers wait before it. It ends when the next
    producer of the same id starts, or by its timeout. Nothing is committed.
 2. ``send`` to explicit partitions. The client acknowledges later, on its own thread.
 3. ``flush``: every record must be acknowledged. The client's own flush returns normally if some are not, and its commit
    then succeeds without them (rule 1). So the future of each record is checked.
-4. ``send_offsets`` with the membership of the ``poll`` that returned the records. Generation -1 is refused here,
+4. ``send_offsets`` with the membership of the ``poll`` that returned the records. This module refuses generation -1,
    because the broker accepts it (rule 2).
 5. ``commit``. Without a response within the deadline the outcome is unknown, and the producer is lost. After a crash
-   behind this point the transaction is committed, and the committed offsets show it.
+   from here on the transaction is committed, and the committed offsets show it.
 
 Theory of operation. ``ready -> open -> ready``, with two more states.
 
@@ -18,7 +19,7 @@ Theory of operation. ``ready -> open -> ready``, with two more states.
     open --a send, flush or the offsets failed--> failed --abort--> ready
     open --no response to commit, fenced--> lost          every call but close raises from then on
 
-In the state ``failed`` a commit is refused. Without a commit request nothing can be committed, so ``abort`` need not
+In the state ``failed`` a commit is refused. Without a commit request the broker cannot commit, so ``abort`` does not
 wait forever: without a response it abandons the client and returns. A client that was abandoned, or that failed to
 deliver, is *stale*: its sequence numbers may differ from those of the broker. The next ``begin`` makes a new client,
 whose start ends any open transaction. If the broker cannot be reached, that ``begin`` fails, and the worker aborts and
@@ -61,10 +62,10 @@ from workers.transport.protocol import (
 
 _log = logging.getLogger(__name__)
 
-# The client sleeps this long once a transaction, while the broker ends the one before. With its default of 100 ms, a
-# transaction takes 112 ms instead of 10.
+# The client sleeps this long once in each transaction, while the broker ends the previous transaction. With its default
+# of 100 ms, a transaction takes 112 ms instead of 10.
 _RETRY_BACKOFF_MILLISECONDS = 4
-# The broker refuses 4,097 characters, and the transaction with them.
+# The broker refuses 4,097 characters, and then the whole transaction.
 METADATA_CHARACTERS_MAX = 4000
 
 
@@ -91,7 +92,7 @@ class KafkaTransactionalProducer:
             raise as_transport_error(f"producer {transactional_id!r} cannot start", error) from error
 
     def begin(self) -> None:
-        """Open a transaction; ``AbortedError`` if a new client is needed and no broker answers."""
+        """Open a transaction; raises ``AbortedError`` if a new client is needed and no broker answers."""
         self._expect("begin", "ready")
         self._state = "open"
         try:
@@ -154,10 +155,10 @@ class KafkaTransactionalProducer:
             raise self._fail("flush", error) from error
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
-        """Put offsets of the group into the transaction, with the membership that polled the records (rule 2).
+        """Add offsets of the group to the transaction, with the membership that polled the records (rule 2).
 
-        Raises ``FencedError`` for an older membership; the transaction can then be aborted. Records without a flush are
-        a bug of the caller.
+        Raises ``FencedError`` for an older membership; the transaction can then be aborted. A call without a flush of
+        all records is a bug of the caller.
         """
         self._expect("send_offsets", "open", "failed")
         self._raise_failure()
@@ -180,7 +181,7 @@ class KafkaTransactionalProducer:
             raise self._fail(f"send_offsets of {membership.group!r}", error) from error
 
     def commit(self) -> None:
-        """Make the transaction visible if everything in it arrived; otherwise raise the first failure again.
+        """Make the transaction visible if all its records arrived; otherwise raise the first failure again.
 
         ``FencedError`` is the last response. If an earlier response was lost, the transaction may be committed. So
         restart from the committed offsets after either error.
@@ -207,9 +208,10 @@ class KafkaTransactionalProducer:
         self._state = "ready"
 
     def abort(self) -> None:
-        """Undo the transaction; without a response the broker does it, which has no other choice.
+        """Undo the transaction. Without a response, the broker aborts it later: without a commit request it cannot do
+        otherwise.
 
-        Raises ``FencedError`` where another producer of the id took over.
+        Raises ``FencedError`` if another producer with the id took over.
         """
         self._expect("abort", "open", "failed")
         self._futures.clear()
@@ -235,7 +237,8 @@ class KafkaTransactionalProducer:
         transactions.wait_until_stopped(self._client, self._settings.close_timeout_seconds)
 
     def _connect(self) -> KafkaProducer:
-        """Make a client of this id, which ends the transaction of any earlier one (rule 8: the id is stable)."""
+        """Make a client with this id, which ends the open transaction of any earlier client (rule 8: the id is
+        stable)."""
         settings = self._settings
         client = KafkaProducer(
             **settings.options(),
@@ -262,7 +265,7 @@ class KafkaTransactionalProducer:
         return client
 
     def _learn(self, topic: str) -> int:
-        """Learn a topic once: a send to a topic that the client does not know would wait for it."""
+        """Make the client learn a topic once: a send to an unknown topic would wait."""
         count = self._partitions(topic)
         self._client.partitions_for(topic)
         self._counts[topic] = count
@@ -273,7 +276,7 @@ class KafkaTransactionalProducer:
         transactions.stop_sending(self._client)
 
     def _fail(self, call: str, error: Exception) -> TransportError:
-        """Note a failure: from now on only ``abort`` and ``close`` work, and only ``close`` if fenced."""
+        """Record a failure: afterwards only ``abort`` and ``close`` work, and only ``close`` if fenced."""
         self._stale = True
         if self._is_fenced(error):
             self._state = "lost"

@@ -1,8 +1,7 @@
-"""A reader of several partitions without a group: it goes where it is sent, and commits nothing.
+"""A reader of several partitions without a group: the caller sets positions, and it commits no offsets.
 
 Theory of operation. ``follow`` names partitions and positions, and ``poll`` returns what the client has fetched. The
-client's position moves past control records, so a reader at the end of a log stands there also when its last record is
-a marker.
+client's position moves past control records, so a reader reaches the end of a log even if the last record is a marker.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class KafkaReader:
             self._client.seek(self._places[partition], offset)
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
-        """Return what has come, or nothing after the timeout."""
+        """Return the records that have arrived, or none after the timeout."""
         if not self._places:
             return []
         self._limits.left_bytes = bytes_max
@@ -71,7 +70,7 @@ class KafkaReader:
         return [record for records in found.values() for record in records]
 
     def hold(self, partitions: Collection[int]) -> None:
-        """Read no records of these until the next call."""
+        """Pause these partitions until the next call."""
         held = frozenset(partitions)
         self._client.pause(*[self._places[partition] for partition in held - self._held])
         self._client.resume(*[self._places[partition] for partition in self._held - held])

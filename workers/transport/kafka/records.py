@@ -1,4 +1,4 @@
-"""The records of a fetch, in our own type: those of a batch are found by one compiled pass over its bytes.
+"""The records of a fetch, in our own type: one compiled pass over the bytes of a batch finds its records.
 
 The client reads a record in some forty steps of Python and copies it into two tuples of its own, at three times the
 price of parsing the JSON that it holds. That is replaced in a client made with ``is_fast``. Replaced in every client is
@@ -29,8 +29,8 @@ from workers.transport.kafka.client_internals import fetches
 from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
 from workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
-# Columns of what is known of a record: its differences of time and offset, begin and end of its key and of its value,
-# begin of its headers.
+# Columns of a record: its differences of time and offset, begin and end of its key and of its value, begin of its
+# headers.
 _COLUMNS = 7
 _ReadBatch = Callable[[int, Any, int, bool], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
@@ -38,7 +38,7 @@ _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
 
 @dataclass
 class Limits(fetches.Budget):
-    """What the polls of a client may bring: the bytes of the next poll, and those of any compressed batch."""
+    """Limits of a client: the bytes of the next poll, and the unpacked bytes of a compressed batch."""
 
     left_bytes: int = UNBOUNDED
     batch_bytes_max: int = UNBOUNDED
@@ -46,7 +46,7 @@ class Limits(fetches.Budget):
 
 
 def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
-    """Make a client for ``poll``; a fast one has our reader of batches in it. Raises what the client raises."""
+    """Make a client for ``poll``; with ``is_fast`` it uses our reader of batches. Raises the client's errors."""
     client = KafkaConsumer(**options)
     read = read_batch if is_fast else read_batch_by_client
     fetches.read_batches_with(client, partial(_read_or_refuse, read, limits), limits)
@@ -54,7 +54,7 @@ def consumer(is_fast: bool, limits: Limits, **options: Any) -> KafkaConsumer:
 
 
 def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, start: int) -> list[Record]:
-    """The records of a batch, or the one that stands for it; ``start`` is the offset where the fetch began."""
+    """Return the records of a batch, or the record of its refusal; ``start`` is the offset where the fetch began."""
     try:
         return read(number, batch, limits.batch_bytes_max, limits.with_headers)
     except TooLargeToUnpackError:
@@ -63,10 +63,10 @@ def _read_or_refuse(read: _ReadBatch, limits: Limits, number: int, batch: Any, s
 
 
 def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers: bool = False) -> list[Record]:
-    """Read a batch of partition ``number``, which unpacks to ``bytes_max`` at most.
+    """Read a batch of partition ``number`` that unpacks to at most ``bytes_max`` bytes.
 
-    Raises the client's ``CorruptRecordError`` if it is not made of records, ``UnreadableError`` if it is packed in a
-    way that is not known, ``TooLargeToUnpackError``.
+    Raises the client's ``CorruptRecordError`` if it does not consist of records, ``UnreadableError`` for an unknown
+    compression, ``TooLargeToUnpackError``.
     """
     if fetches.is_old_format(batch):
         return _read_old(number, batch)
@@ -98,12 +98,12 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers
 
 
 def warm() -> None:
-    """Compile what reads a batch, or load it from disk."""
+    """Compile the reader of batches, or load it from disk."""
     read_batch(0, fetches.smallest_batch())
 
 
 def _headers(buffer: npt.NDArray[np.uint8], pos: int) -> Headers:
-    """The headers that begin at ``pos`` with their number; raises the client's ``CorruptRecordError``."""
+    """Return the headers at ``pos``, where their number begins; raises the client's ``CorruptRecordError``."""
     count, pos = _varint(buffer, pos)
     out = []
     for _ in range(count):
@@ -122,7 +122,7 @@ def _headers(buffer: npt.NDArray[np.uint8], pos: int) -> Headers:
 def read_batch_by_client(
     number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers: bool = False
 ) -> list[Record]:
-    """As ``read_batch``, by the client's own code; it unpacks nothing."""
+    """As ``read_batch``, by the client's own code. It does not unpack batches."""
     if fetches.is_old_format(batch):
         return _read_old(number, batch)
     if batch.compression_type != batch.CODEC_NONE:
@@ -153,7 +153,7 @@ def _read_old(number: int, batch: Any) -> list[Record]:
 
 
 def _as_records(number: int, records: Iterable[Any], with_headers: bool = False) -> list[Record]:
-    """The client's records as ours."""
+    """Convert the client's records to ours."""
     return [
         Record(
             number, one.offset, one.timestamp, one.key, one.value, None, _filled(one.headers) if with_headers else ()
@@ -168,9 +168,10 @@ def _filled(headers: Iterable[tuple[str, bytes | None]]) -> Headers:
 
 @kernel
 def _find(buffer, pos, spans):
-    """Fill ``spans``, a row a record from ``pos`` on; returns where the last one ends, -1 if that is beyond the buffer.
+    """Fill ``spans`` with one row for each record from ``pos`` on; returns the end of the last, -1 if it is beyond the
+    buffer.
 
-    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 7]``; the begin of a key or value that is absent is -1.
+    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 7]``; an absent key or value begins at -1.
     """
     size = len(buffer)
     for row in range(len(spans)):
@@ -178,7 +179,7 @@ def _find(buffer, pos, spans):
         if pos < 0 or length < 1 or length > size - pos:
             return -1
         end = pos + length
-        pos += 1  # attributes, which say nothing yet
+        pos += 1  # attributes, which the format does not use
         spans[row, 0], pos = _varint(buffer, pos)
         spans[row, 1], pos = _varint(buffer, pos)
         for column in (2, 4):
@@ -198,7 +199,8 @@ def _find(buffer, pos, spans):
 
 @kernel
 def _varint(buffer, pos):
-    """A zigzag varint at ``pos`` and the place after it, which is -1 if there is none: a place below 0 stays there."""
+    """Return the zigzag varint at ``pos`` and the position after it, -1 beyond the buffer. A negative ``pos`` returns
+    -1."""
     value = np.uint64(0)
     for i in range(10):
         at = pos + i

@@ -1,12 +1,12 @@
-"""The transport on Apache Kafka, by kafka-python; only the modules of this folder import it.
+"""The transport on Apache Kafka, by kafka-python. Only the modules of this folder import kafka-python.
 
-``KafkaTransport(settings)`` opens no connection until its first call, so it may be made before a fork; clients are
-made after the fork (rule 9). Its parts: ``client_settings`` (limits, errors), ``consumer`` (a member of a group),
+``KafkaTransport(settings)`` opens no connection until its first call, so it may be made before a fork; clients are made
+after the fork (rule 9). Its parts: ``client_settings`` (limits, errors), ``consumer`` (a member of a group),
 ``records`` (reading of fetches), ``producer`` (the safe order of a transaction), ``admin`` (topics),
-``client_internals`` (private names of the client). ``read`` makes a client of its own, so that a restore can run on a
+``client_internals`` (private names of the client). ``read`` makes a separate client, so that a restore can run on a
 thread while the member polls.
 
-The numbers of rules in docstrings are those of the list in ``docs/ARCHITECTURE.md``.
+The numbers of rules in docstrings refer to the list in ``docs/ARCHITECTURE.md``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from workers.transport.kafka import records as kafka_records
 from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
 from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
 from workers.transport.kafka.consumer import KafkaGroupConsumer
+from workers.transport.kafka.membership import Ownership
 from workers.transport.kafka.producer import KafkaTransactionalProducer
 from workers.transport.kafka.reader import KafkaReader
 from workers.transport.protocol import (
@@ -38,7 +39,7 @@ from workers.transport.protocol import (
 
 __all__ = ["KafkaAdmin", "KafkaSettings", "KafkaTransport", "TopicDescription", "TopicSpec"]
 
-# A position that moves past control records alone changes only between two polls of the client. Short, because several
+# The position moves past control records only between two polls of the client. The slice is short, because several
 # partitions are read in turns: while one waits for its first response, records of another are available.
 _READ_SLICE_MILLISECONDS = 5
 _READ_RECORDS_MAX = 10_000
@@ -67,7 +68,7 @@ class KafkaTransport:
         Raises ``UnknownTopicError``, because the client would wait for the topic without an error.
         """
         self.admin.partitions(topic)
-        return KafkaGroupConsumer(self._settings, topic, group, instance)
+        return KafkaGroupConsumer(self._settings, topic, group, instance, Ownership(self.admin, topic, group))
 
     def producer(self, transactional_id: str) -> Producer:
         """Make a producer that fences every earlier one of the same id, and ends its transaction."""
@@ -97,11 +98,12 @@ class KafkaTransport:
         return KafkaReader(self._settings, topic)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
-        """First offset and end of each partition; the end is where a read-committed reader would stop."""
+        """Return first offset and end of each partition. The end is the offset at which a read-committed reader
+        stops."""
         return self.admin.bounds(topic)
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
-        """What a group has committed, without waiting for open transactions."""
+        """Return the committed offsets of a group, without waiting for open transactions."""
         return self.admin.group_offsets(group, topic)
 
     def configs(self, topic: str) -> Mapping[str, str]:
@@ -109,7 +111,7 @@ class KafkaTransport:
         return self.admin.describe(topic).configs
 
     def replication(self, topic: str) -> Replication:
-        """Nodes of the cluster, and replicas of the topic."""
+        """Return the nodes of the cluster, and the replicas of the topic."""
         return Replication(self.admin.nodes(), self.admin.replicas(topic))
 
     def trim(self, topic: str, before: Mapping[int, int]) -> None:
@@ -117,7 +119,7 @@ class KafkaTransport:
         self.admin.trim(topic, before)
 
     def leave(self, group: str, instance: str) -> None:
-        """Remove a closed instance from its group; the client does not do that when it closes."""
+        """Remove a closed instance from its group; the client does not do so when it closes."""
         self.admin.leave(group, instance)
 
     def close(self) -> None:

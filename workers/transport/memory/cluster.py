@@ -1,8 +1,8 @@
 """The broker in memory: topics, transactions, groups, a clock that the test moves, and faults as data.
 
-Theory of operation. A cluster is one broker. Its clients (``MemoryTransport``) call it under one lock. Nothing happens
-by itself: time passes only in ``advance``, which ends overdue sessions and transactions, and a rebalance proceeds only
-when members poll. So one thread with one seed always sees the same run.
+Theory of operation. A cluster is one broker. Its clients (``MemoryTransport``) call it under one lock. The cluster has
+no activity of its own: time passes only in ``advance``, which ends overdue sessions and transactions, and a rebalance
+proceeds only when members poll. So one thread with one seed always has the same run.
 
 For each transactional id the cluster stores an **epoch** and at most one open transaction. A new producer increments
 the epoch, and aborts the open transaction. A timeout of a transaction increments the epoch too, so that its producer is
@@ -135,7 +135,7 @@ class MemoryCluster:
                     group.grow(range(len(logs)))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: members that did not poll are removed, open transactions time out."""
+        """Advance the clock, remove members that did not poll, and time out open transactions."""
         with self.lock:
             self.now_seconds += seconds
             if not self._reachable:
@@ -173,7 +173,7 @@ class MemoryCluster:
         times: int = 1,
         raises: BaseException | type[BaseException] | None = None,
     ) -> None:
-        """Let the next call fail, of that producer or consumer or of any; ``raises`` replaces the usual error."""
+        """Make the next call of a producer or consumer, or of any, fail; ``raises`` replaces the usual error."""
         if call not in FAULTS:
             raise ValueError(f"there is no fault {call!r}; there are {', '.join(FAULTS)}")
         with self.lock:
@@ -198,7 +198,7 @@ class MemoryCluster:
             return self._append(topic, partition, value, key, timestamp_ms, None, headers)
 
     def append_batch(self, topic: str, partition: int, values: Sequence[bytes], packed_bytes: int) -> None:
-        """Write records as one compressed batch; one that unpacks to more than ``batch_bytes_max`` is refused."""
+        """Write records as one compressed batch; it is refused if it unpacks to more than ``batch_bytes_max``."""
         with self.lock:
             if sum(map(len, values)) > self.batch_bytes_max:
                 self.log(topic, partition).append_refused(len(values), packed_bytes, int(self.now_seconds * 1000))
@@ -221,7 +221,7 @@ class MemoryCluster:
             return group
 
     def offsets(self, group: str, topic: str) -> dict[int, Committed]:
-        """Return what a group has committed in a topic, its own or another one."""
+        """Return the committed offsets of a group in its own topic or in another topic."""
         with self.lock:
             known = self._groups.get(group)
             return {} if known is None else known.offsets_of(topic)

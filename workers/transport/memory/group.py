@@ -9,7 +9,7 @@ Theory of operation. The group is *stable* or *rebalancing*.
   **withheld** for one generation: the next ``poll`` of the old owner revokes it and begins another rebalance, and only
   that one assigns it to the new owner. So two live members never own a partition at the same time.
 - A member that has not polled for the length of a session is removed at once, and its partitions are free. Its next
-  ``poll`` revokes everything, and it joins as a new member.
+  ``poll`` revokes all partitions, and it joins as a new member.
 - A member with an **instance** name is static. A new member of the same instance takes over its place, partitions and
   generation without a rebalance. The replaced member gets no notice; only its offsets are refused.
 - ``check`` guards offsets: the member must be in the group, at the group's present generation.
@@ -114,7 +114,7 @@ class Group:
         return self._joined is not None and member in self._joined
 
     def grow(self, partitions: Collection[int]) -> None:
-        """The topic has other partitions now."""
+        """Set the partitions of the topic after it has grown."""
         self._partitions = sorted(partitions)
         self._rebalance()
 
@@ -162,7 +162,7 @@ class Group:
             member.assigned = frozenset(p for p in target if owners.get(p, name) == name)
 
     def _withheld(self) -> bool:
-        """Whether a partition waits for its old owner to give it up; an owner that was replaced never does."""
+        """Whether a partition waits for its old owner to release it; a replaced owner never releases it."""
         return sum(len(member.assigned) for member in self.members.values()) < len(self._partitions)
 
 

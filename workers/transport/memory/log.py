@@ -71,7 +71,7 @@ class PartitionLog:
         return offset
 
     def append_refused(self, records: int, packed_bytes: int, timestamp_ms: int) -> int:
-        """Append a batch of which readers get one record with ``refused``; returns its last offset."""
+        """Append a batch that readers see as one record with ``refused``; returns its last offset."""
         refused = RefusedBatch(self.end, packed_bytes)
         self.end += records
         self._records.append(Record(self.partition, self.end - 1, timestamp_ms, None, None, refused))

@@ -7,8 +7,8 @@ Theory of operation of a producer: ``ready -> open -> ready``, with two more sta
     open, failed --no response to commit or abort--> lost      every call but close raises from then on
 
 In the state ``failed`` a commit is refused: on Kafka it can succeed with records missing. A call that the state forbids
-is a bug of the caller: ``AssertionError``. A fenced producer raises ``FencedError`` in any state. Records are in
-the log at once, within the open transaction: the least convenient moment that Kafka allows.
+is a bug of the caller: ``AssertionError``. A fenced producer raises ``FencedError`` in any state. Records are in the
+log at once, within the open transaction: the worst case that Kafka allows.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@ thread.
 
 Theory of operation of a consumer. It joins in its first ``poll``, as the Kafka client does. It may take part in a
 rebalance in one ``poll`` and learn the outcome in a later one; meanwhile it works with its old partitions. A consumer
-that was removed from the group finds everything revoked, and joins again. A partition in both ``revoked`` and
-``assigned`` was lost and assigned again: drop what belongs to it. A consumer whose instance was taken over gets no
-notice: it continues to poll, and its offsets are refused.
+that was removed from the group finds all partitions revoked, and joins again. A partition in both ``revoked`` and
+``assigned`` was lost and assigned again: drop its state. A consumer whose instance was taken over gets no notice: it
+continues to poll, and its offsets are refused.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class MemoryTransport:
             return {log.partition: (log.first, log.stable_end) for log in logs}
 
     def group_offsets(self, group: str, topic: str) -> dict[int, Committed]:
-        """What the group has committed; pending offsets do not count."""
+        """Return the committed offsets of the group; pending offsets do not count."""
         with self._cluster.lock:
             self._cluster.check("group_offsets")
             return dict(self._cluster.offsets(group, topic))
@@ -159,7 +159,7 @@ class MemoryConsumer:
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Take part in the group, then read records; without ``wait`` it returns at once.
 
-        It waits for ``records_max`` alone, because it learns the number of bytes only when it reads.
+        It waits only for ``records_max``, because it knows the number of bytes only after it reads.
         """
         waited = 0.0
         while True:
@@ -258,7 +258,7 @@ class MemoryConsumer:
             log = self._cluster.log(self._topic, partition)
             records, moved[partition] = log.read(positions[partition], records_max - len(found))
             for record in records:
-                if bytes_max <= 0:  # the last record has reached it
+                if bytes_max <= 0:  # the last record has used up the bytes
                     moved[partition] = record.offset
                     break
                 bytes_max -= len(record.value or b"") + len(record.key or b"")
@@ -296,7 +296,7 @@ class MemoryReader:
         self._positions, self._held = dict(starts), frozenset()
 
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> list[Record]:
-        """Return what has come; without ``wait`` it returns at once."""
+        """Return the records that have arrived; without ``wait`` it returns at once."""
         waited = 0.0
         while True:
             with self._cluster.lock:

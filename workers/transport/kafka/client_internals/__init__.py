@@ -1,19 +1,21 @@
-"""Everything that this transport needs from inside kafka-python: the only place that uses private names of the client.
+"""Access to the internals of kafka-python: only this package uses private names of the client.
 
-Every other module uses ``kafka``, ``kafka.errors`` and ``kafka.admin``, which are public, and the functions of this
-package. Each docstring says what the function needs from the client and links the source line of the tested version.
-``check`` lists all of it and compares the list with the installed client before the first connection.
+Every other module uses the public ``kafka``, ``kafka.errors`` and ``kafka.admin``, and the functions of this package.
+Each docstring says what the function needs from the client and links the source line of the tested version. ``check``
+lists all private names and compares the list with the installed client before the first connection.
 
-Nothing is replaced for the whole process. What the client does differently here, it does for one object:
+No change affects the whole process. Each change of the client's behaviour applies to one object:
 
-- ``connections``: a connection hands out the bytes that came before its end, so that the reason of a refused login is
-  read. A fast one reads 256 kB at a time. The loop of a client raises each timeout as an error that no cycle holds.
+- ``connections``: a connection returns the bytes received before its end, so that the reason of a refused login is
+  read. A fast connection reads 256 kB at a time. The loop of a client raises each timeout as an error without reference
+  cycles.
 - ``fetches``: one consumer gives each batch of a fetch to our own reader, and fetches while the worker is busy.
-- ``groups``: one member keeps a join that completed between two polls, and shows what the client knows of its place.
-- ``transactions``: the requests of the client's own calls, which wait without a limit (rule 5), with a deadline.
+- ``groups``: a member keeps a join that completed between two polls, and shows the client's view of its membership.
+- ``transactions``: the requests of the client's calls, with a deadline; the client itself waits without a limit (rule
+  5).
 
-The setting ``fast_fetch`` switches off what is there for speed alone: the fast connections, our reader of batches, and
-the fetches ahead. The transport obeys the same laws without them.
+The setting ``fast_fetch`` switches the optimisations: fast connections, our reader of batches, and fetches ahead. The
+transport obeys the same laws without them.
 """
 
 from workers.transport.kafka.client_internals.check import TESTED_VERSION, check_client

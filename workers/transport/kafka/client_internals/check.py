@@ -34,7 +34,7 @@ try:
 except ImportError as error:
     raise ConfigError(_remedy(f"has no {error.name}")) from error
 
-# Owner -> names that are read, set or replaced; calls with the parameters that are used.
+# Owner -> names that this package reads, sets or replaces; calls have the parameters that it passes.
 NEEDED: dict[Any, tuple[str, ...]] = {
     KafkaNetClient: ("__init__(net, manager)",),
     NetworkSelector: ("run(coro)", "sleep(delay)"),
@@ -101,7 +101,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
 def check_client() -> None:
     """Compare the installed client with ``NEEDED``.
 
-    A name that is no attribute of its owner counts as present if ``__init__`` of the owner sets it.
+    A name that is not an attribute of its owner counts as present if ``__init__`` of the owner sets it.
 
     Raises:
         ConfigError: the first name that is missing or takes other parameters, and the version to install.
@@ -118,7 +118,7 @@ def check_client() -> None:
 
 
 def _accepts(call: Any, parameters: str) -> bool:
-    """Whether a call begins with these parameters, and needs no more."""
+    """Whether a call has these first parameters, and no other required parameter."""
     if not callable(call):
         return False
     found = [one for one in signature(call).parameters.values() if one.name != "self"]

@@ -1,4 +1,4 @@
-"""How bytes come in from a broker, connection by connection, and where the client says why a connection failed."""
+"""Reading of bytes from the connections to brokers, and the client's log of failed connections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _RECEIVED_BYTES = 256 << 10
 
 
 def connections(is_fast: bool) -> Callable[..., KafkaNetClient]:
-    """Return what makes the network part of one client: the public option ``kafka_client`` of every client.
+    """Return the factory of the network part of one client: a value for its public option ``kafka_client``.
 
     Needs ``KafkaNetClient(net, manager, **options)`` and ``KafkaConnectionManager._build_transport``, which makes every
     connection. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L207
@@ -67,8 +67,8 @@ class _ConnectionManager(KafkaConnectionManager):  # type: ignore[misc]  # the c
 def receive(connection: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
     """Read up to 256 kB of a plain connection in one call.
 
-    The client reads 4 kB a call, and gives the interpreter lock away in each; where this finds nothing, the client
-    itself says whether the connection ended.
+    The client reads 4 kB in each call, and releases the interpreter lock each time. If there are no bytes, the client's
+    own call decides whether the connection ended.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/transport.py#L110
     """
     with suppress(OSError):
@@ -79,7 +79,7 @@ def receive(connection: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
 
 
 def receive_before_end(connection: KafkaTCPTransport) -> tuple[bytes, Exception | None]:
-    """Read as the client does, and report the end of a connection only once all bytes before it were read.
+    """Read like the client, but report the end of a connection only after all bytes before the end.
 
     A broker sends its refusal of a login together with the end of the connection. The client drops bytes that come with
     an end. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/transport.py#L105
@@ -89,7 +89,7 @@ def receive_before_end(connection: KafkaTCPTransport) -> tuple[bytes, Exception 
 
 
 def connection_log() -> tuple[logging.Logger, str]:
-    """Return the log in which the client says why a connection failed, and how a line about a success begins.
+    """Return the client's log of connections, and the beginning of its lines about a success.
 
     The error that a client raises says only that no broker answered in time.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/net/manager.py#L162

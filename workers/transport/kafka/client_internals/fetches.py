@@ -1,4 +1,4 @@
-"""How the records of a fetch are made from its bytes, and when the next fetch begins."""
+"""Decoding of the bytes of a fetch to records, and the start of the next fetch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kafka.consumer.fetcher import Fetcher
 from kafka.protocol.consumer import IsolationLevel
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 
-# The record format whose batches our own reader takes; the client reads the older ones.
+# The record format that our own reader reads; the client reads older formats.
 _READER_FORMAT = 2
 
 
@@ -25,17 +25,18 @@ Read = Callable[[int, DefaultRecordBatch, int], Iterable[Any]]
 class Budget:
     """How many bytes of keys and values the next poll of a client may return; the poll counts them down.
 
-    The record that uses them up is the last one.
+    The record that exhausts the budget is the last one.
     """
 
     left_bytes: int
 
 
 def read_batches_with(client: KafkaConsumer, read: Read, budget: Budget) -> None:
-    """Let one consumer return the records that ``read`` makes, within a budget; checks and transactions stay its own.
+    """Make one consumer return the records of ``read``, within a budget. The client still checks batches and
+    transactions.
 
     Needs ``Fetcher.PartitionRecords``, which the fetcher looks up on itself for every fetch, and ``Fetcher._append``,
-    whose result the fetcher takes off the records that a poll may still return.
+    whose result the fetcher subtracts from the number of records that a poll may still return.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1465
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L626
     """
@@ -51,7 +52,7 @@ def read_batches_with(client: KafkaConsumer, read: Read, budget: Budget) -> None
 
 
 def partition_records(read: Read, budget: Budget) -> Callable[..., Any]:
-    """Return the class of one partition's part of a fetch with ``read`` in it."""
+    """Return a class for one partition's part of a fetch that uses ``read``."""
     return partial(_PartitionRecords, read, budget)
 
 
@@ -67,7 +68,7 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         super().__init__(*given, **named)
 
     def take(self, n: int) -> list[Any]:
-        """The next ``n`` records at most, within the budget. An error behind some records waits for the next call."""
+        """Return at most ``n`` next records, within the budget. An error after some records waits for the next call."""
         self._maybe_raise_next_inline_exception()
         records: list[Any] = []
         left = self._budget.left_bytes
@@ -95,12 +96,12 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
                     self.records_read += 1
                     self.next_fetch_offset = record.offset + 1
                     yield record
-            if is_read_here:  # the log may have lost the last records of a batch, never their offsets
+            if is_read_here:  # compaction may remove the last records of a batch, but not their offsets
                 self.next_fetch_offset = batch.next_offset
         self.drain()
 
     def _is_visible(self, batch: DefaultRecordBatch) -> bool:
-        """Whether a batch is data that this reader may see, by the client's own record of aborted transactions."""
+        """Whether a batch is data of a committed transaction, by the client's list of aborted transactions."""
         self.leader_epoch = batch.leader_epoch
         if self.isolation_level == IsolationLevel.READ_COMMITTED and batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)
@@ -112,9 +113,9 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
 
 
 def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
-    """Keep ``ends`` up to date, by partition: where a reader of committed records stops, as the last fetch said.
+    """Update ``ends`` after each fetch: by partition, the offset at which a reader of committed records stops.
 
-    The client knows the end of the log alone, which counts open transactions.
+    The client itself stores only the end of the log, which includes open transactions.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1420
     """
     fetcher = client._fetcher
@@ -122,7 +123,7 @@ def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
 
     def parsed(completed_fetch: Any) -> Any:
         found = parse(completed_fetch)
-        if found is not None:  # else the answer is an error, or not of the present position
+        if found is not None:  # else the response is an error, or for an old position
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
             end = data.high_watermark if stable is None or stable < 0 else stable
@@ -133,18 +134,18 @@ def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
 
 
 def free_slot(client: KafkaConsumer) -> None:
-    """Let the client take back the records of a partition that was paused.
+    """Make the client return the parked records of a resumed partition.
 
-    It parks them, and takes them back only when it has no slot of records being read. After it has read others to their
-    end the slot is there, empty, so it would wait for a next fetch, which may never come.
-    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
+    The client parks records of a paused partition, and returns to them only if no slot of records is in use. After
+    other records were read to their end, an empty slot remains, so the client would wait for a next fetch, which may
+    never come. https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
     """
     if not client._fetcher._next_partition_records:
         client._fetcher._next_partition_records = None
 
 
 def has_resumed(client: KafkaConsumer) -> bool:
-    """Whether the client has records of partitions that are paused no more; a poll takes back those of one.
+    """Whether the client has parked records of resumed partitions; a poll returns the records of one partition.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L589
     """
@@ -152,12 +153,12 @@ def has_resumed(client: KafkaConsumer) -> bool:
 
 
 def is_old_format(batch: Any) -> bool:
-    """Whether a batch has the format of brokers before 0.11, in which a log may still hold some."""
+    """Whether a batch has the format of brokers before 0.11; an old log may contain such batches."""
     return bool(batch.magic != _READER_FORMAT)
 
 
 def packed(batch: DefaultRecordBatch) -> tuple[bytearray, int]:
-    """Return the bytes of a batch as they came, and where its records, or what they are packed into, begin.
+    """Return the bytes of a batch, and the position of its records, compressed or not.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/record/default_records.py#L234
     """
@@ -165,7 +166,7 @@ def packed(batch: DefaultRecordBatch) -> tuple[bytearray, int]:
 
 
 def set_unpacked(batch: DefaultRecordBatch, content: bytes) -> None:
-    """Give a compressed batch its content, which the client then reads in place of unpacking it.
+    """Set the unpacked content of a compressed batch, so that the client does not unpack it.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/record/default_records.py#L234
     """
@@ -173,16 +174,16 @@ def set_unpacked(batch: DefaultRecordBatch, content: bytes) -> None:
 
 
 def smallest_batch() -> DefaultRecordBatch:
-    """Return a batch of one empty record, to warm up what reads batches."""
+    """Return a batch of one empty record, to warm up the reader of batches."""
     builder = DefaultRecordBatchBuilder(_READER_FORMAT, 0, 0, -1, -1, -1, 1 << 10)
     builder.append(0, 0, None, b"", [])
     return DefaultRecordBatch(bytes(builder.build()))
 
 
 def fetch_ahead(client: KafkaConsumer) -> None:
-    """Ask for more records of every partition of which none are left, without waiting for them.
+    """Request more records of every partition without remaining records, without waiting for them.
 
-    The client asks again only when the records of all partitions were taken.
+    The client itself fetches only after the records of all partitions were returned.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L269
     """
     client._fetcher.send_fetches()

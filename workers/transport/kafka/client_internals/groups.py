@@ -1,4 +1,4 @@
-"""What the client knows of a member's place in its group, and when the member may join."""
+"""The client's view of a member in its group, and the control of its joins."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ __all__ = [
     "ask_for_topic",
     "guard_joins",
     "is_joining",
+    "join_again",
     "member_view",
     "watch_partitions",
     "will_join",
 ]
 
-# A join is held back no longer than the client's poll lasts, which asks again that often.
+# A join is held back for at most one poll of the client, which asks again at this interval.
 _HELD_BACK_SECONDS = 0.01
 
 
 def ask_for_topic(client: KafkaConsumer, topic: str, timeout_milliseconds: int) -> bool:
-    """Whether the client knows the topic's partitions; if not, ask the broker once and wait for the answer.
+    """Return whether the client knows the topic's partitions; if not, ask the broker once and wait for the answer.
 
-    A client that subscribes while it asks for metadata takes that answer, which lacks the topic, for the one that it
-    wanted. As leader of the group it then assigns nothing until its metadata is five minutes old.
+    If a client subscribes during a request for metadata, it accepts the answer, which lacks the topic. As leader of the
+    group it then assigns no partitions until its metadata is five minutes old.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/group.py#L739
     """
     manager = client._manager
@@ -38,13 +39,13 @@ def ask_for_topic(client: KafkaConsumer, topic: str, timeout_milliseconds: int) 
 
 
 class MemberView(NamedTuple):
-    """What the client knows about its place in the group, none of which it reports."""
+    """The client's view of its membership, which it does not report."""
 
     is_stable: bool
-    """In the group, with no rebalance known."""
+    """The member is in the group, and no rebalance is known."""
     sends_heartbeats: bool
     has_coordinator: bool
-    """The broker that leads the group is known; it is forgotten when its connection ends."""
+    """The coordinator of the group is known; the client forgets it when its connection ends."""
 
 
 def member_view(client: KafkaConsumer) -> MemberView:
@@ -58,7 +59,7 @@ def member_view(client: KafkaConsumer) -> MemberView:
 
 
 def will_join(client: KafkaConsumer) -> bool:
-    """Whether the next poll begins a join, because the group calls for one.
+    """Whether the next poll begins a join, because the group rebalances.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L196
     """
@@ -66,15 +67,23 @@ def will_join(client: KafkaConsumer) -> bool:
 
 
 def is_joining(client: KafkaConsumer) -> bool:
-    """Whether a join of this member is under way, whose end a later poll learns.
+    """Whether a join of this member is in progress; a later poll returns its result.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L507
     """
     return client._coordinator._join_task is not None
 
 
+def join_again(client: KafkaConsumer) -> None:
+    """Begin a join with the next poll.
+
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/coordinator/base.py#L931
+    """
+    client._coordinator.request_rejoin()
+
+
 def guard_joins(client: KafkaConsumer, may_join: Callable[[], bool]) -> None:
-    """Begin no join of this member while ``may_join()`` is false, and keep a join that completed between two polls.
+    """Hold back joins of this member while ``may_join()`` is false, and keep a join that completed between two polls.
 
     The client drops a join that completed between two polls and begins another, so every other member joins again:
     members that spend more time in their steps than in ``poll`` then rebalance forever. The lines after the check are

@@ -1,6 +1,6 @@
-"""The requests of a transaction, with deadlines, and the end of a producer that does not answer.
+"""The requests of a transaction, with deadlines, and the stop of a producer without responses.
 
-The client's own calls have three lines: hand the request in, wake the thread that sends, wait without a limit.
+The client's own calls have three lines: submit the request, wake the sender thread, wait without a limit.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka.producer.transaction_manager import TransactionalRequestResult
 
 
 def begin_commit(client: KafkaProducer) -> TransactionalRequestResult:
-    """Hand in the commit of the open transaction; ``wait`` for what it returns.
+    """Submit the commit of the open transaction; ``wait`` for the result.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/kafka.py#L840
     """
@@ -21,7 +21,7 @@ def begin_commit(client: KafkaProducer) -> TransactionalRequestResult:
 
 
 def begin_abort(client: KafkaProducer) -> TransactionalRequestResult:
-    """Hand in the abort of the open transaction; ``wait`` for what it returns.
+    """Submit the abort of the open transaction; ``wait`` for the result.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/kafka.py#L852
     """
@@ -31,7 +31,7 @@ def begin_abort(client: KafkaProducer) -> TransactionalRequestResult:
 def begin_offsets(
     client: KafkaProducer, offsets: Mapping[TopicPartition, OffsetAndMetadata], member: object
 ) -> TransactionalRequestResult:
-    """Put offsets into the open transaction in the name of ``member``, a ``group_metadata()``; ``wait`` for the result.
+    """Add offsets to the open transaction as ``member``, a ``group_metadata()``; ``wait`` for the result.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/kafka.py#L807
     """
@@ -39,9 +39,9 @@ def begin_offsets(
 
 
 def wait(client: KafkaProducer, result: TransactionalRequestResult, seconds: float) -> None:
-    """Let the client's thread send a request, and wait for its answer.
+    """Wake the client's sender thread, and wait for the response to a request.
 
-    Raises the error of the answer, or ``KafkaTimeoutError`` after ``seconds``.
+    Raises the error of the response, or ``KafkaTimeoutError`` after ``seconds``.
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/transaction_manager.py#L791
     """
     client._sender.wakeup()
@@ -50,7 +50,7 @@ def wait(client: KafkaProducer, result: TransactionalRequestResult, seconds: flo
 
 
 def last_error(client: KafkaProducer) -> BaseException | None:
-    """Return the error that ended the transaction, which the client's calls repeat only as text.
+    """Return the error that ended the transaction; the client's calls repeat it only as text.
 
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/producer/transaction_manager.py#L302
     """
