@@ -1,8 +1,9 @@
 """The program: the command ``neardup``, and ``python -m workers``.
 
-Loading the command line and the library takes some seconds. A worker that gets a signal meanwhile has nothing to
-finish, so it ends at once, as stopped; later ``workers.process.stop.Stop`` handles the signals. Without a handler the
-exit code would say that the worker was killed, and the first process of a container would ignore the signal."""
+Loading the command line and the library takes some seconds. A worker that gets a signal during this time has no work to
+finish, so it ends at once with the exit code of a stop. Later ``workers.process.stop.Stop`` handles signals. Without a
+handler, the exit code would say that the worker was killed, and the first process of a container would ignore the
+signal."""
 
 from __future__ import annotations
 

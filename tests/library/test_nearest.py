@@ -59,7 +59,7 @@ def test_the_nearest_are_those_of_all_that_share_a_bucket(case: Case) -> None:
 
 
 def test_copies_of_a_content_are_one_neighbour_the_newest_that_is_left() -> None:
-    """A flood of copies does not fill the ranks; where the newest copy is removed, the one before it stands there."""
+    """A flood of copies does not fill the ranks; if the newest copy is removed, the copy before it takes its rank."""
     dedup = Deduplicator(Config(threshold=0.6))
     dedup.process([Document(f"copy {n}", STORY) for n in range(50)] + [Document("other", changed(6))])
     query = [Document("query", changed(1))]
@@ -81,7 +81,7 @@ def test_neighbours_below_the_threshold_are_named_with_the_chance_to_find_them()
 
 
 def test_nearest_changes_nothing_and_answers_every_document_in_order() -> None:
-    """A refused document has no neighbours; what was asked for is not in the window afterwards."""
+    """A refused document has no neighbours; queries are not added to the window."""
     dedup = Deduplicator(Config(threshold=0.6))
     dedup.process([Document("a", STORY)])
     found = dedup.nearest([Document("x", ""), Document("y", changed(2)), Document("z", "nothing like it")], 1)
@@ -91,7 +91,7 @@ def test_nearest_changes_nothing_and_answers_every_document_in_order() -> None:
 
 
 def test_a_version_of_the_document_is_no_neighbour_of_it() -> None:
-    """A document of the window is asked for under its own id, and finds the others."""
+    """A document of the window, queried under its own id, finds the others."""
     dedup = Deduplicator(Config(threshold=0.6))
     documents = [Document("a", STORY), Document("b", changed(1)), Document("c", changed(4))]
     dedup.process(documents)
@@ -121,7 +121,7 @@ def test_a_probe_is_not_stopped_before_the_best_was_seen() -> None:
 
 
 def test_an_exact_scheme_names_every_neighbour_from_the_threshold_on_and_no_other() -> None:
-    """Their probability is 1."""
+    """The probability of each neighbour is 1."""
     dedup = Deduplicator(Config(scheme="prefix", threshold=0.5))
     dedup.process([Document("near", changed(3)), Document("far", changed(40))])
     assert [(one.id, one.probability) for one in dedup.nearest([Document("q", STORY)], 5)[0]] == [("near", 1.0)]

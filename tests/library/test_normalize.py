@@ -1,4 +1,4 @@
-"""Normalisation: the fast path for ASCII equals the general one, and both what Python's string methods say."""
+"""Normalisation: the fast path for ASCII, the general path and Python's string methods give the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ASCII = st.text(st.characters(max_codepoint=127), max_size=60)
 # ASCII with many blanks of all kinds, among them the four separators 0x1C to 0x1F, and NUL.
 BLANKS = st.text(st.sampled_from("aZ \t\n\v\f\r\x1c\x1d\x1e\x1f\x00\x7f"), max_size=60)
 ENCODABLE = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
-# What changes under NFKC or folding, and what white space there is beyond ASCII.
+# Characters that change under NFKC or folding, and white space beyond ASCII.
 TRICKY = st.text(
     st.sampled_from("aA ßẞſKÅıİΐﬁﬃＡｚ１²½ᾳ\u0345\u0301e\u00a0\u0085\u1680\u2003\u2028\u3000\u200b\ufeff漢カﾊﾞ"),
     max_size=30,
@@ -25,7 +25,7 @@ TRICKY = st.text(
 
 
 def normalized(texts: list[str], form: NormalForm) -> list[str]:
-    """What the columns say, as strings again."""
+    """The texts of the columns, as strings."""
     codes = code_points(texts, form)
     assert not codes.surrogates.any()
     out = []
@@ -39,13 +39,13 @@ def normalized(texts: list[str], form: NormalForm) -> list[str]:
 @given(st.lists(ASCII | BLANKS, max_size=5))
 @example(["\x1c\x1d\x1e\x1f", " \x00 ", "A\x1fB", "\x00"])
 def test_the_ascii_path_equals_the_general_one(form: NormalForm, texts: list[str]) -> None:
-    """In all eight forms, with any neighbours."""
+    """The paths agree in all eight forms, with any neighbours."""
     assert normalized(texts, form) == [normalize(text, form) for text in texts]
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_ascii_character_goes_either_way_alike(form: NormalForm) -> None:
-    """Alone, in a word, and between blanks."""
+    """Each character is tested alone, in a word, and between blanks."""
     texts = [text for c in map(chr, range(128)) for text in (c, f"x{c}y", f" {c} ", c + c)]
     assert normalized(texts, form) == [normalize(text, form) for text in texts]
 
@@ -68,7 +68,7 @@ def test_normalize_is_the_chain_of_python_methods() -> None:
 
 
 def test_folding_can_undo_nfkc_so_it_is_done_twice() -> None:
-    """What comes out is in NFKC and the same when it is normalised again, for every single code point."""
+    """For every single code point, the result is in NFKC and does not change when it is normalised again."""
     form = NormalForm()
     for c in map(chr, range(sys.maxunicode + 1)):
         if unicodedata.category(c) != "Cs":
@@ -109,7 +109,7 @@ def test_lone_surrogates_are_marked_in_every_form(form: NormalForm, text: str) -
 
 @pytest.mark.parametrize("blank", ["", " ", "\t\n", "\x1c\x1f", "\u3000\u2003", "\u00a0", " \u2028 "])
 def test_blank_texts_become_empty(blank: str) -> None:
-    """Of any kind of white space; not so with ``fold_space`` off."""
+    """A text of any kind of white space becomes empty, but not with ``fold_space`` off."""
     assert normalized([blank], NormalForm()) == [""]
     assert normalized([blank], NormalForm(fold_space=False)) == [unicodedata.normalize("NFKC", blank)]
 

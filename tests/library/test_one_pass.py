@@ -27,7 +27,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)
 
 
 def prose(count: int, letters: str = "abcdefghijklmnop", seed: int = 1) -> str:
-    """So many random words."""
+    """Random words."""
     rng = random.Random(seed)
     return " ".join("".join(rng.choices(letters, k=rng.randint(2, 9))) for _ in range(count))
 
@@ -81,13 +81,13 @@ LONG = {
 @pytest.mark.parametrize("name", LONG)
 @pytest.mark.parametrize("k", [1, 2, 5, 9])
 def test_long_texts_are_signed_by_the_definition(kind: str, name: str, k: int) -> None:
-    """Also texts of which a bound would leave rows empty, next to others in one batch."""
+    """A batch also holds texts for which a bound leaves rows empty."""
     codes = codes_of(LONG["prose"], LONG[name], "x", LONG[name])
     assert signed(kind, codes, k, 64, 24) == expected(kind, codes, k, 64, 24)
 
 
 def test_the_bound_follows_texts_that_repeat_themselves() -> None:
-    """A hundred texts of few shingles, then a hundred of many: every row is that of the text alone."""
+    """A hundred texts of few shingles, then a hundred of many: each text has the row that it has alone."""
     texts = [prose(10, seed=i) * 60 for i in range(100)] + [prose(700, seed=i) for i in range(100)]
     together = sign_chars(codes_of(*texts), 5, 64, 126, 1)
     for i in (0, 50, 99, 100, 101, 150, 199):
@@ -108,7 +108,7 @@ SETTINGS: list[dict[str, object]] = [
 
 @pytest.mark.parametrize("settings_", SETTINGS, ids=str)
 def test_a_signer_signs_what_features_contents_and_evidence_give(settings_: dict[str, object]) -> None:
-    """With refused texts among the others, and where one pass is not possible."""
+    """A batch also holds refused texts, and some settings do not allow one pass."""
     config = Config(**settings_)
     texts = [prose(300), "", "the end of the story", "\ud800", "...", LONG["other letters"], "y" * 5000]
     documents = [Document(str(i), text) for i, text in enumerate(texts)]

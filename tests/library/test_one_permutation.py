@@ -24,7 +24,7 @@ def test_no_row_is_empty_at_any_set_size_of_1_or_more(size: int, rows: int) -> N
 
 
 def test_a_single_shingle_fills_every_row() -> None:
-    """Of a set of one, every row is that one's, in hashes of different rounds."""
+    """Every row of a set of one shingle is a hash of this shingle, in different rounds."""
     assert len(set(signature([42], rows=128, seed=1))) > 100
 
 
@@ -40,13 +40,13 @@ def test_the_estimate_is_unbiased_and_no_wider_than_binomial(union: int, similar
         estimates.append((both[0] == both[1]).mean())
     spread = (exact * (1 - exact) / rows) ** 0.5
     assert abs(np.mean(estimates) - exact) <= 5 * spread / seeds**0.5, (union, exact)
-    # The variance of a sample varies by sqrt(2 / n) of itself.
+    # The relative standard deviation of a sample variance is sqrt(2 / n).
     assert np.var(estimates) <= spread**2 * (1 + 5 * (2 / seeds) ** 0.5) + 1e-12, (union, exact)
 
 
 @pytest.mark.parametrize("low", [0, 1, 0xFFFFFFFF, 0x9E3779B9])
 def test_rows_and_values_do_not_depend_on_the_low_half_of_shingles(low: int) -> None:
-    """A sample by the low 32 bits is as any other: of its shingles, all rows and all values are equally likely."""
+    """In a sample by the low 32 bits, as in any other set, all rows and all values are equally likely."""
     rows, sets = 16, 4000
     high = np.random.default_rng(low).integers(0, 2**32, sets, np.uint64)
     shingles = high << np.uint64(32) | np.uint64(low)

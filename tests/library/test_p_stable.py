@@ -1,4 +1,4 @@
-"""Lines in segments: the plane of the textbook, the law in any dimension, and rows that depend on one vector alone."""
+"""Lines in segments: the plane of the textbook, the law in any dimension, and rows that depend on one vector only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def unit(vectors: np.ndarray) -> np.ndarray:
 
 
 def pairs_at(distance: float, count: int, dimension: int) -> tuple[np.ndarray, np.ndarray]:
-    """Points and others at just that distance, in random directions."""
+    """Points, and a second point at exactly this distance from each, in random directions."""
     x = RNG.random((count, dimension)) * 10
     return x.astype(np.float32), (x + distance * unit(RNG.standard_normal((count, dimension)))).astype(np.float32)
 
@@ -79,7 +79,7 @@ def test_the_agreement_falls_with_the_distance() -> None:
 
 
 def test_distances_invert_the_agreement() -> None:
-    """For each share of equal rows the distance that expects it; none for no row at all."""
+    """Each fraction of equal rows gives the distance that expects it; without equal rows the distance is infinite."""
     shares = np.arange(101) / 100
     found = distances(shares, width=2.0)
     assert found[0] == np.inf
@@ -89,7 +89,7 @@ def test_distances_invert_the_agreement() -> None:
 
 
 def test_segments_far_out_are_the_last() -> None:
-    """Beyond 2^31 of them either way, instead of a number that wraps round."""
+    """Numbers beyond 2^31 in both directions become the last segment; they do not wrap."""
     points = np.array([[1e29], [-1e29]], np.float32)
     assert segments(points, np.ones((1, 1), np.float32), np.zeros(1), width=1e-3).ravel().tolist() == [
         2**31 - 1,

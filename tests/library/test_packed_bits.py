@@ -1,4 +1,4 @@
-"""Packed bits: bands are whole bytes, padding counts for nothing, and agreement is that of the bits."""
+"""Packed bits: bands are whole bytes, padding is not counted, and agreement is the agreement of the bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stream.vectors.packed_bits import WORD_BYTES, agreement, equal_bits, spread
 
 @kernel
 def spread(bits, bands, rows, out):  # type: ignore[no-untyped-def]
-    """As a sketch's kernel does it."""
+    """Spread bits as the kernel of a sketch does."""
     spread_bands(bits, bands, rows, np.empty(len(out) + WORD_BYTES, np.uint8), out)
 
 
@@ -36,7 +36,7 @@ def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
 @settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 20) | st.integers(1, 150), st.floats(0, 0.5), st.integers(0, 2**32))
 def test_agreement_is_that_of_the_bits(bands: int, rows: int, noise: float, seed: int) -> None:
-    """The first equal band, how many, and how many bits, as counted one by one."""
+    """The first equal band, the number of equal bands and of equal bits agree with a count one by one."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 2, (20, bands * rows), np.uint8)
     b = a ^ (rng.random(a.shape) < noise)

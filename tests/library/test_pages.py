@@ -19,7 +19,7 @@ BATCH = 500
 
 @pytest.mark.parametrize("seed", range(20))
 def test_every_number_in_the_window_has_a_place_of_its_own(seed: int) -> None:
-    """A page keeps its physical page until it is released; no two share one; the map grows and wraps."""
+    """A page keeps its physical page until it is released; pages never share one; the map grows and wraps."""
     rng = random.Random(seed)
     pages, places = Pages(4), {}
     first = end = 0
@@ -47,7 +47,7 @@ def test_released_pages_are_taken_before_new_ones() -> None:
 
 
 def test_more_is_never_given_back_than_was_taken() -> None:
-    """Numbers that were never mapped may be released; what is mapped next is whole."""
+    """Numbers that were never mapped may be released; the next mapped numbers have places."""
     pages = Pages(3)
     pages.extend(8)
     pages.release(1_000)
@@ -84,7 +84,7 @@ def numbered(first: int, keys: int) -> Items:
 
 
 def others(items: Items) -> Items:
-    """Items of other ids and contents that share all bucket keys with some."""
+    """Items with other ids and contents that share all bucket keys with given items."""
     keys = items.keys.reshape(BATCH, -1).copy()
     keys[:, :2] = ~keys[:, :2]
     return items._replace(keys=keys.ravel(), contents=~items.contents, ids=items.ids + np.uint8(40))
@@ -92,7 +92,7 @@ def others(items: Items) -> Items:
 
 @pytest.mark.parametrize("limits", [OPEN._replace(window=WINDOW - 1), OPEN._replace(items=WINDOW)])
 def test_memory_is_bounded_by_the_window(limits: Limits) -> None:
-    """200,000 items go through a window of 2,000: all that live are met, none that left, and no byte is added."""
+    """200,000 items pass a window of 2,000: probes find all live items and no other, and memory does not grow."""
     table, keys, early = BandTable(8, limits), 10, 0
     for first in range(0, 200_000, BATCH):
         items = numbered(first, keys)
@@ -132,7 +132,7 @@ def test_undone_steps_take_no_memory() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_ids_may_be_empty_or_long(seed: int) -> None:
-    """Ids of 0 to 65,535 bytes come back whole across pages, expire, are versions of themselves, and are removed."""
+    """Ids of 0 to 65,535 bytes are read back whole from any page, expire, have versions, and are removed."""
     rng = random.Random(seed)
     lengths = [0, 1, 9, 20_000, 32_767, 32_768, 32_769, 40_000, 65_534, 65_535]
     ids = ["x" * length for length in lengths] + ["x" * 39_999 + "y", "é" * 20_000]
@@ -160,7 +160,7 @@ def test_one_long_id_does_not_cost_a_page_for_each_item_next_to_it() -> None:
 
 
 def test_what_does_not_fit_the_arrays_is_refused() -> None:
-    """A longer id, evidence of another width, or an item without its two first keys stops before anything moves."""
+    """A longer id, evidence of another width, or an item without its first two keys raises before any change."""
     table = BandTable(8, OPEN)
     good = batch([item("a", 1, "x")])
     bad = [
@@ -177,7 +177,7 @@ def test_what_does_not_fit_the_arrays_is_refused() -> None:
 
 
 def test_more_postings_than_can_be_numbered_stop_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error says the number, the limit and the remedy; after undo the table is as before."""
+    """The error gives the number, the limit and the remedy; after ``undo`` the table is as before."""
     monkeypatch.setattr(band_table, "POSTINGS_MAX", 30)
     table = BandTable(8, OPEN._replace(window=100))
     add(table, *(item(n, n, "b", n) for n in range(9)))

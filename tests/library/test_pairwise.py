@@ -15,7 +15,7 @@ VECTOR_MEASURES = [pairwise.dot, pairwise.cosine, pairwise.angle, pairwise.eucli
 
 
 def summed(terms: list[float]) -> float:
-    """The fixed order: every fourth term apart, what is left to the first, then two and two."""
+    """The fixed order: four sums of every fourth term, the rest into the first sum, then sums of two and two."""
     whole = len(terms) & ~3
     parts = [0.0] * 4
     for j, term in enumerate(terms[:whole]):
@@ -28,7 +28,7 @@ def summed(terms: list[float]) -> float:
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @given(st.integers(1, 19), st.integers(0, 2**32 - 1))
 def test_sums_are_taken_in_the_order_that_stands_here(kind, dimensions: int, seed: int) -> None:
-    """To the last bit, for numbers of two sizes, on vectors whose length is no multiple of four either."""
+    """Sums are equal to the last bit, for numbers of two sizes, also for lengths that are no multiple of four."""
     random = np.random.default_rng(seed)
     a, b = (random.standard_normal((3, dimensions)).astype(kind) for _ in range(2))
     for i in range(3):
@@ -44,7 +44,7 @@ def test_sums_are_taken_in_the_order_that_stands_here(kind, dimensions: int, see
 
 @pytest.mark.parametrize("measure", VECTOR_MEASURES, ids=lambda measure: measure.__name__)
 def test_a_pair_measures_the_same_in_any_batch_and_either_way_round(measure) -> None:
-    """To the bit: of 50 rows, in one call, one by one, backwards, and with the sides exchanged."""
+    """50 rows give the same bits in one call, one by one, backwards, and with the sides exchanged."""
     random = np.random.default_rng(7)
     a, b = (random.standard_normal((50, 101)).astype(np.float32) for _ in range(2))
     whole = measure(a, b)

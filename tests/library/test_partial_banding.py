@@ -20,7 +20,7 @@ def sketches(rows: list[list[int]], bits: int = 8) -> np.ndarray:
 
 @pytest.mark.parametrize("bits", [8, 16, 32])
 def test_a_row_is_zero_exactly_where_it_is_infinite(bits: int) -> None:
-    """Values are spread over 1 to 2^bits - 1, those that end in zeros too."""
+    """Values are spread over 1 to 2^bits - 1, also values that end in zeros."""
     top = (1 << bits) - 1
     rows = np.array([[0, 1, top - 1, top, top + 1, 1 << bits, INF - 1, INF]], np.uint64)
     stored = partial_banding.sketch(rows, bits).view(np.dtype(banding.ROW_TYPES[bits]))[0].tolist()
@@ -38,7 +38,7 @@ def test_three_cases_of_infinity() -> None:
 
 
 def test_nothing_known_is_no_similarity() -> None:
-    """Two sets that both miss every part looked at are not taken for equal."""
+    """Two sets without an element in any compared part have similarity 0."""
     nothing = sketches([[INF] * 4])
     found = partial_banding.agreement(nothing, nothing, bands=2, bits=8)
     assert [int(x[0]) for x in found] == [-1, 0, 0, 0, 0]
@@ -46,14 +46,14 @@ def test_nothing_known_is_no_similarity() -> None:
 
 
 def test_equal_sketches_are_similar_by_one_whatever_is_infinite() -> None:
-    """Rows left out do not weigh."""
+    """Rows that are left out have no weight."""
     same = sketches([[1, 2, INF, 4], [INF, INF, INF, 4]])
     found = partial_banding.agreement(same, same, bands=2, bits=8)
     assert partial_banding.estimate(found.equal, found.finite, found.compared, 8).tolist() == [1.0, 1.0]
 
 
 def test_a_band_with_an_infinite_row_has_no_key() -> None:
-    """The others have those of the whole sketch; their order is that of the bands."""
+    """The other bands have the same keys as in a whole sketch, in the order of the bands."""
     rows = sketches([[1, 2, 3, 4, 5, 6], [1, 2, INF, 4, 5, 6], [INF] * 6, [INF, 2, 3, 4, 5, INF]])
     values, starts = partial_banding.keys(rows, 3, 8, seed=1)
     every = banding.keys(rows, 3, 1)
@@ -62,7 +62,7 @@ def test_a_band_with_an_infinite_row_has_no_key() -> None:
 
 
 def test_no_items_have_no_keys() -> None:
-    """And no pairs nothing in common."""
+    """An empty comparison has empty columns."""
     none = np.empty((0, 6), np.uint8)
     values, starts = partial_banding.keys(none, 3, 8, seed=1)
     assert (len(values), starts.tolist()) == (0, [0])
@@ -90,7 +90,7 @@ def test_keys_in_common_follow_from_the_sketches_alone(bits: int, groups: int) -
 
 
 def test_a_sketch_without_infinity_is_banded_as_any_other() -> None:
-    """The same counts, keys and first band as whole sketches have."""
+    """Counts, keys and first band are the same as for whole sketches."""
     rng = np.random.default_rng(3)
     a = rng.integers(1, 256, (200, 12), np.uint8)
     b = np.where(rng.random((200, 12)) < 0.7, a, rng.integers(1, 256, (200, 12), np.uint8))
@@ -108,7 +108,7 @@ def test_a_sketch_without_infinity_is_banded_as_any_other() -> None:
 @pytest.mark.parametrize("union", [10, 100, 1000])
 @pytest.mark.parametrize("groups", [8, 126])
 def test_the_estimate_is_unbiased_in_eight_bits(groups: int, union: int) -> None:
-    """Chance agreement is taken out again; weighted by the rows that tell something, five standard deviations."""
+    """The estimate is corrected for chance; weights are the compared rows; the bound is five standard deviations."""
     total, compared, exact = 0.0, 0, 0.0
     for seed in range(150):
         a, b, exact = pair_of_sets(union, 0.6, seed)

@@ -49,7 +49,7 @@ def test_a_key_has_one_partition_derived_from_its_low_bits(keys: list[int], part
 
 @pytest.mark.parametrize("partitions", [2, 3, 8, 100])
 def test_keys_are_shared_evenly(partitions: int) -> None:
-    """The fullest partition of 200,000 random keys has at most a tenth more than its share."""
+    """The fullest partition of 200,000 random keys has at most a tenth more than the mean."""
     keys = np.random.default_rng(1).integers(0, 2**64, 200_000, np.uint64)
     counts = np.bincount(partitions_of(keys, partitions), minlength=partitions)
     assert counts.max() < 1.1 * len(keys) / partitions
@@ -80,7 +80,7 @@ def test_taking_rows_takes_all_of_each(names: list[str], data: st.DataObject) ->
 
 @pytest.mark.parametrize("partitions", COUNTS)
 def test_a_table_gets_content_id_and_its_own_keys(partitions: int) -> None:
-    """Of each item a partition keeps the content's key, the id's, and the bucket keys that fall in it, in order."""
+    """A partition stores an item's content key, its id key, and the bucket keys of the partition, in order."""
     batch, keys = signed(2, 50)
     whole = table_items(batch, keys).keys.reshape(batch.size, -1)
     for number in range(partitions):
@@ -94,7 +94,7 @@ def test_a_table_gets_content_id_and_its_own_keys(partitions: int) -> None:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_pair_is_met_in_all_its_partitions_and_owned_by_the_first_of_them(seed: int) -> None:
-    """Two items with an equal key meet where it falls; the pair is published where its first common key falls."""
+    """Two items are candidates in the partition of each common key; the first common key's partition publishes."""
     partitions = 5
     batch, keys = signed(seed, 120)
     bands = keys.values.reshape(batch.size, -1)

@@ -95,7 +95,7 @@ def test_no_two_elements_share_a_place() -> None:
 
 
 def test_an_empty_set_has_infinity_in_every_row() -> None:
-    """Over a small universe as over the large one."""
+    """In the small universe and in the large one."""
     starts = np.array([0, 0, 1])
     assert sign(np.array([5], np.uint64), starts, 3, 1)[0].tolist() == [MASK] * 3
     assert sign_ranked(np.array([1], np.uint64), starts, orders(2, 3, 1))[0].tolist() == [MASK] * 3

@@ -1,4 +1,4 @@
-"""The pipeline: refusals, order, versions, removal, lateness, floods, and what an exception leaves behind."""
+"""The pipeline: refusals, order, versions, removal, lateness, floods, and the state after an exception."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_near_duplicates_are_found_and_others_are_not() -> None:
     """One word of twenty-two changed; a story of its own; an exact copy."""
     documents = [Document("a", STORY), Document("b", OTHER), Document("c", EDITED), Document("d", STORY)]
     pairs = Deduplicator().process(documents)
-    # The copy is linked to the story and looks no further.
+    # The copy is linked to the story, and its buckets are not probed.
     assert names(pairs) == [("a", "c"), ("a", "d")]
     assert 0.74 < pairs[0].similarity < 1
     assert pairs[1].similarity == 1
@@ -37,7 +37,7 @@ def test_near_duplicates_are_found_and_others_are_not() -> None:
 
 
 def test_a_document_that_cannot_be_used_is_refused_with_its_place_and_reason() -> None:
-    """The others are taken; every reason of the library occurs."""
+    """The other documents are accepted; every reason of the library occurs."""
     config = Config(text_characters_max=200, id_bytes_max=3)
     dedup = Deduplicator(config)
     refused = [
@@ -82,7 +82,7 @@ def test_a_blank_text_is_empty_only_where_white_space_is_folded() -> None:
 
 
 def test_two_empty_texts_are_no_pair() -> None:
-    """Nor are two without a shingle of the configured kind."""
+    """Two texts without a shingle of the configured kind are no pair either."""
     assert Deduplicator().process([Document("a", ""), Document("b", "")]) == []
     dedup = Deduplicator(Config(shingles="stopwords"))
     assert dedup.process([Document("a", "Buy Sudzo"), Document("b", "Buy Sudzo"), Document("c", "")]) == []
@@ -90,7 +90,7 @@ def test_two_empty_texts_are_no_pair() -> None:
 
 
 def test_places_of_refusals_count_over_all_chunks() -> None:
-    """Documents are signed in chunks; the place is that in the whole call."""
+    """Documents are signed in chunks; a place is counted from the start of the whole call."""
     documents = [Document(str(n), "" if n % 500 == 499 else f"text number {n}") for n in range(2_000)]
     dedup = Deduplicator()
     dedup.process(iter(documents))
@@ -98,7 +98,7 @@ def test_places_of_refusals_count_over_all_chunks() -> None:
 
 
 def test_older_and_newer_are_by_event_time() -> None:
-    """Whichever came first."""
+    """The order of arrival makes no difference."""
     dedup = of_window(100)
     pairs = dedup.process([Document("late", STORY, 50.0), Document("early", EDITED, 10.0)])
     assert names(pairs) == [("early", "late")]
@@ -106,14 +106,14 @@ def test_older_and_newer_are_by_event_time() -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(5.0, 5.0), (None, None), (5.0, None), (None, 5.0)])
 def test_ties_and_documents_without_a_time_go_by_arrival(first: float | None, second: float | None) -> None:
-    """The first to come is the older one, in both orders of the ids."""
+    """The first to arrive is the older one, in both orders of the ids."""
     for a, b in ("ab", "ba"):
         dedup = Deduplicator()
         assert names(dedup.process([Document(a, STORY, first), Document(b, EDITED, second)])) == [(a, b)]
 
 
 def test_documents_further_apart_than_the_window_are_no_pair() -> None:
-    """At just the window they are; copies and near-duplicates alike."""
+    """At exactly the window they are a pair; copies and near-duplicates alike."""
     for text in (STORY, EDITED):
         for apart, found in ((10.0, 1), (10.000001, 0)):
             dedup = of_window(10, lateness_seconds=100)
@@ -123,7 +123,7 @@ def test_documents_further_apart_than_the_window_are_no_pair() -> None:
 
 
 def test_a_late_document_meets_its_window_as_long_as_the_lateness_lasts() -> None:
-    """Later than that it is counted, and outside the promise."""
+    """A later document is counted as late, and the guarantee does not cover it."""
     dedup = of_window(10, lateness_seconds=5)
     story, other, late = Document("a", STORY, 100.0), Document("b", OTHER, 115.0), Document("c", EDITED, 110.0)
     assert names(dedup.process([story, other, late])) == [("a", "c")]
@@ -143,22 +143,22 @@ def test_a_document_pushed_out_by_newer_ones_is_not_met() -> None:
 
 
 def test_an_id_that_comes_again_never_pairs_with_its_own_versions() -> None:
-    """Not with an equal one, not with a similar one; others meet every version."""
+    """It pairs with no equal or similar version of its own id; other documents pair with every version."""
     dedup = Deduplicator()
     assert dedup.process([Document("a", STORY), Document("a", EDITED), Document("a", STORY)]) == []
     assert names(dedup.process([Document("b", EDITED)])) == [("a", "b")]
     assert names(dedup.process([Document("c", STORY.replace("lazy", "idle"))])).count(("a", "c")) >= 1
 
 
-def test_a_new_version_leaves_the_copy_before_it_to_speak() -> None:
-    """The latest copy is its own version, so it is linked to the one before that."""
+def test_a_new_version_is_linked_to_the_latest_copy_of_another_id() -> None:
+    """The latest copy has the same id, so the new version is linked to the copy before it."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY), Document("b", STORY)])
     assert names(dedup.process([Document("b", STORY)])) == [("a", "b")]
 
 
 def test_a_removed_id_is_never_reported_again() -> None:
-    """Every version of it; how many there were is returned; it may come again."""
+    """Every version is removed; the call returns their number; the id may arrive again."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY), Document("a", EDITED), Document("b", OTHER)])
     assert dedup.remove("a") == 2
@@ -170,15 +170,15 @@ def test_a_removed_id_is_never_reported_again() -> None:
 
 @pytest.mark.parametrize("id_", ["", "\ud800", "é" * 40_000])
 def test_removing_an_id_that_cannot_be_there_changes_nothing(id_: str) -> None:
-    """Empty, not encodable, longer than any: none was taken, and the next call works."""
+    """The ids are empty, not encodable or too long: no document has them, and the next call works."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY)])
     assert dedup.remove(id_) == 0
     assert names(dedup.process([Document("b", STORY)])) == [("a", "b")]
 
 
-def test_a_removed_copy_speaks_through_the_one_before_it() -> None:
-    """The story is still there by another id."""
+def test_after_a_removal_the_copy_before_it_is_found() -> None:
+    """The story is still in the window under another id."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY), Document("b", STORY)])
     dedup.remove("b")
@@ -186,7 +186,7 @@ def test_a_removed_copy_speaks_through_the_one_before_it() -> None:
 
 
 def test_a_probe_looks_and_adds_nothing() -> None:
-    """Each document is looked up alone: twins in one probe do not meet, nor does anything afterwards."""
+    """Each document is looked up alone: twins in one probe are no pair, and later documents do not find them."""
     dedup = Deduplicator()
     dedup.process([Document("a", STORY)])
     probes = [Document("x", EDITED), Document("y", EDITED), Document("z", OTHER), Document("e", "")]
@@ -197,7 +197,7 @@ def test_a_probe_looks_and_adds_nothing() -> None:
 
 
 def test_candidates_below_the_cut_are_emitted_on_request() -> None:
-    """With ``candidates=True`` whatever shared a bucket is; everything above the cut is the same."""
+    """With ``candidates=True`` every candidate is emitted; the pairs from ``score_min`` on are the same."""
     rng = np.random.default_rng(3)
     words = [f"word{n}" for n in range(40)]
     texts = [" ".join(rng.choice(words[: rng.integers(20, 40)], 30)) for _ in range(120)]
@@ -212,7 +212,7 @@ def test_candidates_below_the_cut_are_emitted_on_request() -> None:
 
 
 def test_a_pair_at_the_cut_is_emitted() -> None:
-    """An estimate of just ``min_similarity``, 1 included: equal sets of shingles in bags that differ."""
+    """The estimate is exactly ``min_similarity``, also 1: equal sets of shingles in different bags."""
     dedup = Deduplicator(Config(min_similarity=1.0))
     often, more_often = ("the cat and the dog, " * n for n in (5, 9))
     assert dedup.process([Document("a", often), Document("b", more_often)]) == [Pair("a", "b", 1.0, 18)]
@@ -230,7 +230,7 @@ def test_as_many_equal_rows_as_the_cut_asks_for_pass_it(bits: int) -> None:
 
 
 def test_an_exception_half_way_takes_back_the_step_and_nothing_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The batch before it stays, the one it struck never was; the next call works."""
+    """The batch before it stays, its own batch is undone, and the next call works."""
     dedup = Deduplicator()
     first = dedup.process([Document("a", STORY), Document("b", OTHER)])
     before, scheme = dedup.counts(), dedup.matcher._scheme
@@ -275,7 +275,7 @@ def test_chunks_are_bounded_by_documents_and_characters(size: int, count: int) -
 
 
 def test_a_signer_and_a_matcher_apart_do_what_a_deduplicator_does() -> None:
-    """They share nothing but the batch."""
+    """They share only the batch."""
     documents = [Document("a", STORY), Document("", ""), Document("b", EDITED, 3.0), Document("c", STORY)]
     config = Config()
     signed = Signer(config).sign(documents)
@@ -286,7 +286,7 @@ def test_a_signer_and_a_matcher_apart_do_what_a_deduplicator_does() -> None:
 
 
 def test_no_documents_make_no_pairs() -> None:
-    """An empty list, an empty iterator, and nothing but refusals."""
+    """An empty list, an empty iterator, and a list with only refused documents."""
     dedup = Deduplicator()
     assert dedup.process([]) == dedup.process(iter([])) == dedup.probe([]) == dedup.process([Document("a", "")]) == []
     assert dedup.counts()["items"] == 0

@@ -24,7 +24,7 @@ PARTS = st.sampled_from(
 
 
 def both(text: str) -> tuple[list[int], list[int]]:
-    """The hashes by runs, and those of the automaton."""
+    """The hashes by runs, and the hashes of the automaton."""
     codes = code_points_of(text)
     found = []
     for values in [codes.astype(np.uint8)] if text.isascii() else [codes]:
@@ -39,7 +39,7 @@ def both(text: str) -> tuple[list[int], list[int]]:
 @example("a" * 3000, 0)
 @example("word's " * 400 + "漢" * 1500 + "。" + "don't" * 700, 1019)
 def test_runs_give_the_hashes_of_the_automaton(text: str, shift: int) -> None:
-    """Whatever is mixed, and wherever a block ends."""
+    """For any mixture of code points, and any end of a block."""
     fast, slow = both("x" * (shift % 7) + " " * shift + text)
     assert fast == slow
 

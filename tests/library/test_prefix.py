@@ -1,4 +1,4 @@
-"""The exact index of prefixes: the numbers of the textbook, the same candidates as its own form, no pair missed."""
+"""The exact index of prefixes: the numbers of the textbook, the candidates of the textbook's index, no pair missed."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_the_order_of_a_string_is_that_which_is_given() -> None:
 
 
 def test_a_token_stands_once_in_a_string() -> None:
-    """However often a bag has it."""
+    """Repetitions in a bag make no difference."""
     assert written("abbabca", TokenOrder(ALPHABET)) == "abc"
 
 
@@ -169,7 +169,7 @@ def test_no_pair_at_or_above_the_threshold_fails_to_meet(seed: int) -> None:
 
 @pytest.mark.parametrize("ratio", [0.5, 0.8, 0.95])
 def test_what_prefixes_share_is_what_their_keys_share(ratio: float) -> None:
-    """The place of the first common key among those of the one that probes, and how many there are."""
+    """The place of the first common key among the keys of the probing set, and the number of common keys."""
     sets = ragged_sets(7, count=80, universe=50, size_max=30)
     keys, starts, _ = prefix_keys(*sets, ratio, seed=3)
     a, b = (side.ravel() for side in np.meshgrid(np.arange(80), np.arange(80)))
@@ -181,7 +181,7 @@ def test_what_prefixes_share_is_what_their_keys_share(ratio: float) -> None:
 
 
 def test_an_item_has_the_same_keys_in_any_batch() -> None:
-    """Sets before and after it make no difference; repeated tokens and their order make none either."""
+    """Other sets of the batch, repeated tokens and the order of tokens make no difference."""
     rng = np.random.default_rng(3)
     bags = [rng.integers(0, 2**64, int(size), np.uint64) for size in rng.integers(1, 200, 30)]
     together = prefix_keys(*strings(*ragged(bags), NO_ORDER), 0.8, seed=5)

@@ -26,7 +26,7 @@ def in_order(vector: np.ndarray, line: np.ndarray) -> np.float32:
 
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (5, 3, 16), (6, 8, 17), (7, 100, 31), (13, 65, 48)])
 def test_a_sum_is_that_of_the_definition(n: int, d: int, k: int) -> None:
-    """Bit for bit, whether tiles and panels are full or not."""
+    """Sums are equal bit by bit, for full and for partial tiles and panels."""
     vectors, lines = (RNG.standard_normal((rows, d)).astype(np.float32) for rows in (n, k))
     assert project(vectors, lines).tolist() == [[in_order(v, line) for line in lines] for v in vectors]
 
@@ -42,7 +42,7 @@ def test_a_vector_has_the_same_sums_in_any_batch() -> None:
 
 
 def test_a_line_has_the_same_sums_in_any_panel() -> None:
-    """Lines before it and after it make no difference."""
+    """Other lines make no difference."""
     vectors, lines = (RNG.standard_normal((rows, 33)).astype(np.float32) for rows in (9, 2 * PANEL_LINES + 3))
     whole = project(vectors, lines)
     assert np.array_equal(np.concatenate([project(vectors, line[None]) for line in lines], axis=1), whole)
@@ -63,7 +63,7 @@ def test_threads_do_not_change_a_sum() -> None:
 
 
 def test_no_vectors_have_no_sums() -> None:
-    """An empty batch is one of no rows."""
+    """An empty batch has no rows."""
     assert project(np.empty((0, 7), np.float32), np.ones((3, 7), np.float32)).shape == (0, 3)
 
 

@@ -76,7 +76,7 @@ def one_permutation_law(common: int, union: int, k: int, bits: int) -> npt.NDArr
 
 
 def emitted_share(scheme, tuning: Tuning, common: int, union: int, pairs: int, seed: int) -> float:
-    """The share of random pairs of sets, ``common`` of ``union`` shingles alike, that come out at the end."""
+    """The emitted fraction of random pairs of sets, with ``common`` of ``union`` shingles in common."""
     random = np.random.default_rng((seed, union))
     here = common + (union - common) // 2
     sets: list[list[npt.NDArray[np.uint64]]] = [[] for _ in range(16)]  # by the seed they are signed with

@@ -1,4 +1,4 @@
-"""The records scheme: what becomes of a record, which are refused, which meet, and what they score."""
+"""The records scheme: signed records, refused records, candidates and scores."""
 
 import hashlib
 import json
@@ -78,14 +78,14 @@ def test_the_evidence_is_the_normalised_values():
     ],
 )  # fmt: skip
 def test_records_that_cannot_be_used_are_refused(record, reason):
-    """Each with its reason; what surrounds them is signed."""
+    """Each has its reason; the documents around it are signed."""
     signed = Signer(config(text_characters_max=100)).sign(documents(BILL, record, BILL))
     assert [tuple(refusal) for refusal in signed.refusals] == [(1, "1", reason)]
     assert signed.batch.size == 2
 
 
 def test_a_record_needs_one_whole_key():
-    """Of several fields all, of a shingled one itself."""
+    """A key of several fields needs all of them; a shingled key needs its field."""
     conf = config(record_keys=("name+phone",), record_shingled=("address",))
     signed = Signer(conf).sign(documents({"name": "ann"}, {"name": "ann", "phone": "5"}, {"address": "elm"}))
     assert [refusal.place for refusal in signed.refusals] == [0]
@@ -115,7 +115,7 @@ def test_no_probability_is_promised_where_candidates_do_not_follow_from_the_simi
 
 
 def test_a_bucket_of_many_is_cut_and_counted():
-    """A key that everybody shares."""
+    """All records share a key."""
     dedup = Deduplicator(config(bucket_candidates_max=3))
     pairs = dedup.process(documents(*[{"name": "ann"}] * 10))
     assert len(pairs) == 0 + 1 + 2 + 3 * 7
@@ -148,6 +148,6 @@ def test_evidence_from_elsewhere_gives_the_same_keys():
     ],
 )  # fmt: skip
 def test_settings_that_do_not_fit_are_refused(settings, words):
-    """When the configuration is made."""
+    """The configuration raises the error."""
     with pytest.raises(ConfigError, match=words):
         config(**settings)

@@ -107,13 +107,13 @@ def test_the_shipped_groups_are_normalised_and_each_names_a_word_once():
 
 @pytest.mark.parametrize("items", [[], [""], ["name", "name"], ["name:0"], ["name:x"], [":5"], ["a:1:-1"], ["a:1:2:3"]])
 def test_fields_that_cannot_work_are_refused(items):
-    """With the remedy."""
+    """The message has the remedy."""
     with pytest.raises(ConfigError, match="record_fields"):
         scoring.parse_fields(items)
 
 
 def test_a_group_of_one_word_is_refused():
-    """It stands for nothing, unless it names a table; an empty text is no group at all."""
+    """One word has no other form, unless it names a table; an empty text is no group."""
     with pytest.raises(ConfigError, match=r"two words or more.*table: english"):
         scoring.parse_nicknames(["bill"])
     assert scoring.parse_nicknames([""]) == ({}, ())

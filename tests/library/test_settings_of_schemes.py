@@ -32,7 +32,7 @@ PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", f
     ],
 )
 def test_a_setting_that_the_scheme_does_not_use_is_refused_by_name(settings, idle):
-    """It would be ignored in silence otherwise; its default may be given."""
+    """Otherwise it would be ignored silently; its default may be given."""
     with pytest.raises(ConfigError, match=f"{idle} has no meaning with scheme {settings['scheme']}"):
         Config(**settings)
     names = idle.split(", ")
@@ -64,7 +64,7 @@ def test_distances_at_the_end_of_the_range_give_chances_without_a_warning():
 
 
 def test_segments_that_hold_all_vectors_are_refused():
-    """At once, and not after seconds of search."""
+    """The error comes before the search, which would take seconds."""
     with pytest.raises(ConfigError, match="segment_width=1e\\+30 is more than 1,000,000 times distance_scale"):
         Config(scheme="p_stable", dimension=2, distance_scale=1.0, segment_width=1e30)
 

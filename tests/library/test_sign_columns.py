@@ -37,7 +37,7 @@ def assert_same(a: Signed, b: Signed) -> None:
 
 @pytest.mark.parametrize("settings", [{}, {"shingles": "words"}, {"scheme": "identical"}, {"scheme": "records"}])
 def test_columns_are_for_texts(settings: dict[str, str]) -> None:
-    """A scheme that compares something else refuses them."""
+    """Schemes of other kinds refuse columns."""
     signer = Signer(Config(**settings))
     documents = [Document("a", "some text here"), Document("é", "नमस्ते दुनिया", 3.5), Document("c", "more", 1e300)]
     if settings.get("scheme") == "records":

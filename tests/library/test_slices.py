@@ -1,4 +1,4 @@
-"""A batch is matched in slices that are bounded in candidates; they lead to what the batch leads to in one."""
+"""A batch is matched in slices of bounded candidates, with the same result as in one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def near_copies(count: int, seed: int = 1) -> list[Document]:
 @pytest.mark.parametrize("candidates_max", [1, 5, 100, 10**6])
 @pytest.mark.parametrize("partition", [None, Partition(0, 3)])
 def test_pairs_do_not_depend_on_the_slices(candidates_max: int, partition: Partition | None) -> None:
-    """Whatever their size: the same pairs in the same order, and a table that answers alike."""
+    """Slices of any size give the same pairs in the same order, and a table with the same answers."""
     first, second = Signer(CONFIG).sign(near_copies(150)).batch, Signer(CONFIG).sign(near_copies(50, 2)).batch
     whole, sliced = Matcher(CONFIG, partition), Matcher(CONFIG, partition)
     expected = match_step(whole, first).pairs()
@@ -76,7 +76,7 @@ def test_steps_of_slices_keep_what_was_given_out() -> None:
 
 
 def test_an_empty_batch_is_one_slice() -> None:
-    """Without pairs."""
+    """The slice has no pairs."""
     matcher = Matcher(CONFIG)
     batch = Signer(CONFIG).sign([]).batch
     assert [matches.pairs() for matches in match_steps(matcher, batch)] == [[]]

@@ -1,4 +1,4 @@
-"""The table against the model of ``table_model``; what it promises of copies, removals, probes and limits."""
+"""The table against the model of ``table_model``; its guarantees for copies, removals, probes and limits."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool
 
 @pytest.mark.parametrize("seed", range(300))
 def test_the_table_answers_as_the_model_does(seed: int) -> None:
-    """Any operations, limits, times: the same candidates, counts, ids, times; an undone step never was."""
+    """For any operations, limits and times: equal candidates, counts, ids, times; an undone step has no effect."""
     random_run(seed, 12, {})
 
 
 @pytest.mark.parametrize("seed", range(1_000, 1_100))
 def test_the_table_holds_while_its_32_bit_numbers_begin_again(seed: int) -> None:
-    """Postings and slots are stored modulo 2**32; nothing shows when they pass it."""
+    """Postings and slots are stored modulo 2**32; answers do not change when the numbers wrap."""
     random_run(seed, 25, WRAP)
 
 

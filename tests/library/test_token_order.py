@@ -32,14 +32,14 @@ def test_an_order_value_is_that_of_the_definition(known: list[int], others: list
 
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=40, unique=True), st.data())
 def test_different_tokens_have_different_values(halves: list[int], data: st.DataObject) -> None:
-    """Whichever of them are known, if their hashes differ in the upper 63 bits."""
+    """Values differ for known and unknown tokens, if their hashes differ in the upper 63 bits."""
     known = [2 * half for half in halves if data.draw(st.booleans())]
     values = TokenOrder(tokens(*known)).values(tokens(*(2 * half for half in halves)))
     assert len(set(values.tolist())) == len(halves)
 
 
 def test_unknown_tokens_come_first_then_the_rare_then_the_frequent() -> None:
-    """Whatever their hashes."""
+    """The hashes do not change this order."""
     order = TokenOrder(tokens(9, 2**63, 5))
     found = order.values(tokens(2**64 - 1, 9, 2**63, 5))
     assert (found[1:] > found[:-1]).all()
@@ -83,7 +83,7 @@ def test_an_order_has_a_digest_of_its_own() -> None:
     ],
 )
 def test_an_order_that_cannot_be_is_refused(given_tokens: npt.NDArray[np.generic], message: str) -> None:
-    """With what it is, what it must be, and where to get one."""
+    """The message has the value, the rule and the remedy."""
     with pytest.raises(ConfigError, match=message):
         TokenOrder(given_tokens)
 

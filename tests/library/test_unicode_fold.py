@@ -47,7 +47,7 @@ MIXED = st.text(
 
 
 def normalized(texts: list[str], form: NormalForm) -> list[str]:
-    """What the columns say, as strings again."""
+    """The texts of the columns, as strings."""
     codes = code_points(texts, form)
     assert not codes.surrogates.any()
     buffers = [codes.wide if wide else codes.narrow for wide in codes.is_wide]
@@ -112,7 +112,7 @@ def test_mixtures_are_normalised_as_unicodedata_does(form: NormalForm, texts: li
 @given(st.lists(st.sampled_from(MARKS + SECONDS + STARTERS), max_size=300), st.integers(0, 130))
 @settings(max_examples=200)
 def test_any_sequence_of_changing_code_points_is_normalised_as_unicodedata_does(chars: list[str], shift: int) -> None:
-    """At any distance from the start of a block."""
+    """The sequence may be at any distance from the start of a block."""
     check(["." * shift + "’" + "".join(chars)], NormalForm())
 
 

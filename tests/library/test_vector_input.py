@@ -29,7 +29,7 @@ def test_a_list_an_array_and_its_bytes_are_one_vector(numbers: list[float]) -> N
 @settings(max_examples=100)
 @given(st.lists(st.integers(0, 1), min_size=1, max_size=40))
 def test_a_list_of_bits_and_packed_ones_are_one_vector(bits: list[int]) -> None:
-    """The first bit highest."""
+    """The first bit is the highest bit of its byte."""
     packed = np.packbits(bits)
     rows = read_bits([bits, np.array(bits, bool), packed, packed.tobytes(), list(map(float, bits))], len(bits))
     assert rows.values.tolist() == [packed.tolist()] * 5
@@ -116,7 +116,7 @@ def test_a_vector_is_read_alike_in_any_company(read: Callable[..., Rows], vector
 
 @pytest.mark.parametrize("vectors", [[[-0.0, 1.0], [0.0, 1.0]], list(np.array([[-0.0, 1.0], [0.0, 1.0]], "<f4"))])
 def test_minus_zero_is_zero(vectors: list[Any]) -> None:
-    """They compare equal, so they are one content; and who gave them finds them as they were."""
+    """They compare equal, so they have one content; the caller's vectors do not change."""
     before = [np.array(vector).tobytes() for vector in vectors]
     for given_ in (vectors, [np.array(vector, "<f4").tobytes() for vector in vectors]):
         rows = read_numbers(given_, 2)
@@ -125,7 +125,7 @@ def test_minus_zero_is_zero(vectors: list[Any]) -> None:
 
 
 def test_the_largest_component_is_found_by_its_size() -> None:
-    """Infinity is larger than any number, and what is no number is passed on."""
+    """Infinity is larger than any number, and NaN gives NaN."""
     vectors = np.array([[1, -3, 2], [0, -0.0, 0], [1e-45, 0, 0], [-np.inf, 1, 1], [np.inf, np.nan, 1]], np.float32)
     assert np.array_equal(largest(vectors), np.array([3, 0, 1e-45, np.inf, np.nan], np.float32), equal_nan=True)
 

@@ -141,7 +141,7 @@ def restored(decisions, events, decided, first):
 @settings(max_examples=400)
 @given(schedules(), st.integers(5, 60), st.integers(0, 20), st.booleans(), st.data())
 def test_decisions_restored_from_verdicts_go_on_as_the_ones_before(events, window, lateness, by_content, data):
-    """From any arrival at or before the oldest row that is kept, whatever was decided earlier."""
+    """Events may restart at any arrival at or before the oldest stored row; earlier decisions make no difference."""
     decisions = Named(VerdictLimits(window, lateness, 1 << 20, by_content))
     at = data.draw(st.integers(1, len(events)))
     decisions.begin()
@@ -203,7 +203,7 @@ def test_a_document_that_has_left_the_window_of_the_state_is_ignored():
 
 
 def test_a_document_near_an_unchanged_duplicate_is_related_to_its_cluster():
-    """An unchanged version of a duplicate is no original: what is near it alone is kept."""
+    """An unchanged version of a duplicate is no original: a document near only this version is kept."""
     found = decided(
         Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(2, 8, 2, ((0, 0.8),)), Event(3, 9, 3, ((2, 0.8),))
     )
@@ -212,7 +212,7 @@ def test_a_document_near_an_unchanged_duplicate_is_related_to_its_cluster():
 
 
 def test_a_document_near_an_unchanged_original_is_its_duplicate():
-    """The version that came last stands for the cluster, and the cluster keeps its name."""
+    """The latest version represents the cluster, and the cluster keeps its name."""
     found = decided(Event(1, 7, 0), Event(1, 7, 80), Event(2, 8, 150, ((1, 0.9),)))
     assert statuses(found) == [("original", 0), ("unchanged", 0), ("duplicate", 0)]
     assert found[2].original == 1
@@ -226,7 +226,7 @@ def test_a_content_that_comes_back_is_not_unchanged():
 
 
 def test_a_new_version_of_an_original_leaves_it_an_original():
-    """What is near the old content is a duplicate of the old version."""
+    """A document near the old content is a duplicate of the old version."""
     found = decided(Event(1, 7, 0), Event(1, 8, 1), Event(2, 9, 2, ((0, 0.9),)))
     assert statuses(found) == [("original", 0), ("original", 1), ("duplicate", 0)]
 
@@ -264,7 +264,7 @@ def test_chains_do_not_form():
 
 
 def test_the_most_similar_original_wins_and_of_equal_ones_the_first():
-    """Whatever order the pairs come in."""
+    """The order of the pairs makes no difference."""
     originals = [Event(i, i, 0) for i in range(4)]
     found = decided(*originals, Event(9, 9, 1, ((3, 0.9), (2, 0.9), (1, 0.95), (0, 0.8))))
     assert found[4].original == 1
@@ -273,7 +273,7 @@ def test_the_most_similar_original_wins_and_of_equal_ones_the_first():
 
 
 def test_records_that_are_equal_are_two_unless_a_pair_says_otherwise():
-    """Where equal contents may be two entities, content decides nothing."""
+    """If equal contents may be two entities, the content has no influence."""
     decisions = Named(VerdictLimits(NO_WINDOW, 0, 1 << 20, by_content=False))
     decisions.begin()
     found = run(decisions, [Event(1, 7, 0), Event(2, 7, 1), Event(3, 7, 2, ((0, 0.9),))])
@@ -281,7 +281,7 @@ def test_records_that_are_equal_are_two_unless_a_pair_says_otherwise():
 
 
 def test_memory_follows_the_window():
-    """64 bytes a row, and rows that have left are given back."""
+    """A row takes 64 bytes, and rows that have left the window are freed."""
     decisions = Decisions(VerdictLimits(1000, 0, 1 << 20))
     n, sizes = 5_000, []
     for first in range(0, 20 * n, n):

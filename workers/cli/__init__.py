@@ -1,1 +1,1 @@
-"""Everything that can be typed: the commands and their options."""
+"""The command line: the commands and their options."""

@@ -1,6 +1,6 @@
 """The command line: ``neardup run``, ``probe``, ``batch``, ``tune``, and the commands on Kafka (``kafka``).
 
-Only what the help needs is imported here; a command brings the rest when it runs.
+This module imports only what the help needs; a command imports the rest when it runs.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ def _run(ctx: typer.Context, config: str | None, **options: Any) -> None:
 
 
 def main() -> int:
-    """Run the command line and return its exit code; every foreseen failure is one sentence on standard error."""
+    """Run the command line and return its exit code. Each expected failure is one sentence on standard error."""
     if sys.stderr is None:  # the parent process closed it: messages are dropped
         sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - open as long as the process
     return _main()
@@ -296,8 +296,8 @@ def _main() -> int:
     except KeyboardInterrupt:
         return Exit.INTERRUPTED
     except Exception as error:
-        if hasattr(error, "format_message"):  # what the parser of the command line found
-            found = error.format_message().rstrip(".")  # empty when the help stands there already
+        if hasattr(error, "format_message"):  # an error of the command line parser
+            found = error.format_message().rstrip(".")  # empty if the help is already printed
             return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
         code = _library_code(error)
         if code is not None:
@@ -311,7 +311,7 @@ def _main() -> int:
 
 
 def _library_code(error: Exception) -> Exit | None:
-    """The exit code of an error that the library raises on purpose."""
+    """Return the exit code of an intended error of the library."""
     from stream.errors import CapacityError, ConfigError
 
     codes: dict[type[Exception], Exit] = {ConfigError: Exit.USAGE, CapacityError: Exit.CAPACITY}

@@ -52,7 +52,7 @@ SummaryFile = Annotated[
 
 
 def or_stdin(paths: list[str] | None) -> list[str]:
-    """The paths that are named, or standard input. Raises ``Failure`` if that is a terminal or closed."""
+    """Return the given paths, or standard input. Raises ``Failure`` if standard input is a terminal or closed."""
     if paths:
         return paths
     if sys.stdin is None or sys.stdin.isatty():

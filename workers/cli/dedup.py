@@ -1,4 +1,4 @@
-"""The command ``dedup``; what it needs in addition to the help is imported when it runs."""
+"""The command ``dedup``. It imports its implementation only when it runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The commands on Kafka: ``sign``, ``match``, ``link``, ``filter``, ``up``, ``topics``, ``load`` and ``tail``.
 
-Only what the help needs is imported here; a command brings the rest when it runs.
+This module imports only what the help needs; a command imports the rest when it runs.
 """
 
 from __future__ import annotations
@@ -193,13 +193,13 @@ def _settings(ctx: typer.Context, config: str | None, start: str | None, *, wind
 
 
 def _log_format(ctx: typer.Context) -> str:
-    """The format of the log while the settings are not known yet, which can fail."""
+    """Return the format of the log before the settings are loaded, because loading can fail."""
     return str(given(ctx).get("log_format") or os.environ.get("NEARDUP_LOG_FORMAT") or "text")
 
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """What the broker refuses becomes a failure with its exit code."""
+    """Convert errors of the broker to failures with their exit codes."""
     from stream.errors import NeardupError
     from workers.service.shell import ENDINGS, failure_of
 
@@ -212,7 +212,7 @@ def _failures() -> Iterator[None]:
 
 
 def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, config: str | None) -> None:
-    """One worker until a signal."""
+    """Run one worker until a signal arrives."""
     import gc
     import logging
     from importlib.metadata import version
@@ -233,7 +233,7 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     settings = _settings(ctx, config, start)
     names = names_of(settings)
     start_log(settings.log_format, names.worker(role, settings.instance))
-    kafka_settings(settings)  # refuses now what would be refused at every start
+    kafka_settings(settings)  # fail early: the same settings would fail at every start
     info = {
         "role": role, "instance": settings.instance, "group": names.group(role), "generation": names.generation,
         "scheme": settings.scheme, "version": version("neardup"),

@@ -1,6 +1,6 @@
-"""The command line of the settings: one option a setting, made from ``setting_rows``.
+"""The command line of the settings: one option for each setting, made from ``setting_rows``.
 
-By default the help shows the settings of ``COMMON``, which are enough for most uses; ``--help-all`` shows all.
+By default the help shows the settings of ``COMMON``, which suffice for most uses; ``--help-all`` shows all.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _HEADINGS = {
     "TopicOptions": "Topics",
     "ServeOptions": "Service",
 }
-# Kind of a setting -> its type on the command line, and the word for a value in the help.
+# Kind of a setting -> its type on the command line, and the name of its value in the help.
 _TYPES: dict[str, tuple[Any, str | None]] = {
     "switch": (bool, None), "int": (int, "N"), "float": (float, "X"), "duration": (str, "TIME"), "file": (str, "FILE"),
     "list": (list[str], "A,B"), "text": (str, "TEXT"),
@@ -43,15 +43,15 @@ _TYPES: dict[str, tuple[Any, str | None]] = {
 
 
 def given(ctx: typer.Context) -> dict[str, Any]:
-    """The settings that stand on the command line, by field."""
+    """Return the settings given on the command line, by field."""
     return dict(ctx.meta.get(_GIVEN, {}))
 
 
 class HelpCommand(TyperCommand):
-    """A command whose help has a section a heading and fits 80 columns without cutting a name."""
+    """A command whose help has one section for each heading, and fits 80 columns without truncated names."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the sections; the settings beyond ``COMMON`` only if they were asked for."""
+        """Write the sections; settings outside ``COMMON`` appear only with ``--help-all``."""
         sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         left_out = 0
         for param in self.get_params(ctx):
@@ -75,12 +75,12 @@ class HelpCommand(TyperCommand):
 
 
 class ConfigCommand(HelpCommand):
-    """A command that takes every setting of some models as an option; here those of ``Config``."""
+    """A command with an option for every setting of some models; here, of ``Config``."""
 
     models: tuple[str, ...] = ("Config",)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The command's own parameters, then those of the settings."""
+        """Return the command's own parameters, then the options of the settings."""
         return [*super().get_params(ctx), *_help_all(), *(p for model in self.models for p in _params(model))]
 
 
@@ -97,7 +97,7 @@ class ServeCommand(ConfigCommand):
 
 
 class WorkerCommand(ConfigCommand):
-    """A command that takes every setting but those that topics are made with."""
+    """A command that takes every setting except the settings for the creation of topics."""
 
     models = ("Config", "Options", "ConnectionOptions", "StreamOptions")
 
@@ -166,7 +166,7 @@ def _parameter(row: SettingRow, panel: str) -> inspect.Parameter:
 
 
 def _keep(ctx: typer.Context, param: typer.CallbackParam, value: Any) -> None:
-    """Remember a setting that was given. Of a list, each option may hold several with commas between."""
+    """Store a given setting. An option of a list may hold several values with commas between."""
     if isinstance(value, list | tuple):
         value = tuple(part.strip() for item in value for part in str(item).split(",")) or None
     if value is not None and param.name is not None:

@@ -1,4 +1,4 @@
-"""The command ``serve``; what it needs in addition to the help is imported when it runs."""
+"""The command ``serve``. It imports its implementation only when it runs."""
 
 from __future__ import annotations
 

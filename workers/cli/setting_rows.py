@@ -1,8 +1,8 @@
-"""The settings as the command line needs them: a table made from the models, so that nothing is typed twice.
+"""The table of settings for the command line, generated from the models.
 
-The models come with the kernels of the library, which take a second to load; ``--help`` should not wait for them. So
-the table stands in ``setting_rows.json``, written by ``python -m workers.cli.setting_rows``; a test compares it with
-the models.
+An import of the models loads the kernels of the library, which takes a second. ``--help`` must not wait for them. So
+the table is stored in ``setting_rows.json``, which ``python -m workers.cli.setting_rows`` writes. A test compares it
+with the models.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, get_args, get_origin
 
 _FILE = Path(__file__).with_name("setting_rows.json")
-# Settings that stand in a file of their own: their options take its path.
+# Settings whose value is in a separate file: their options take its path.
 _IN_FILES = ("token_order", "stop_words")
 _KINDS: dict[object, str] = {bool: "switch", int: "int", float: "float"}
 
 
 class SettingRow(NamedTuple):
-    """A setting: its field, how its value is written, the sentence of the help with the default in words."""
+    """A setting: its field, the form of its value, and the sentence of the help with the default in words."""
 
     name: str
     kind: str  # switch, int, float, duration, file, list or text
@@ -28,13 +28,13 @@ class SettingRow(NamedTuple):
 
 @functools.cache
 def setting_rows(model: str) -> tuple[SettingRow, ...]:
-    """The rows of a model (a key of ``_models``), in the order of the help."""
+    """Return the rows of a model (a key of ``_models``), in the order of the help."""
     table: dict[str, list[list[str]]] = json.loads(_FILE.read_text(encoding="utf-8"))
     return tuple(SettingRow(*row) for row in table[model])
 
 
 def made_rows() -> dict[str, list[SettingRow]]:
-    """The table, made from the models."""
+    """Make the table from the models."""
     return {name: [_row(*item) for item in _ordered(model)] for name, model in _models().items()}
 
 
@@ -49,7 +49,7 @@ def _models() -> dict[str, Any]:
 
 
 def _ordered(model: Any) -> list[tuple[str, Any]]:
-    """The fields of a model; the scheme, on which most of the others depend, first."""
+    """Return the fields of a model. The scheme comes first, because most other fields depend on it."""
     return sorted(model.model_fields.items(), key=lambda item: item[0] != "scheme")
 
 
@@ -79,7 +79,7 @@ def _shown(value: Any) -> str:
 
 
 def written(rows: dict[str, list[SettingRow]]) -> str:
-    """The table as the file has it, a setting a line."""
+    """Return the content of the file: the table with one setting on each line."""
     models = [
         f"  {json.dumps(model)}: [\n" + ",\n".join(f"    {json.dumps(row)}" for row in found) + "\n  ]"
         for model, found in rows.items()

@@ -1,1 +1,1 @@
-"""The commands of ``neardup`` that run once and end; the workers that keep running are in ``service``."""
+"""The commands of ``neardup`` that run once and end; ``service`` has the workers that keep running."""

@@ -1,8 +1,8 @@
 """``neardup calibrate``: how many pairs of a similarity are true, judged by a field that was not scored.
 
-Reads the pairs that ``neardup run`` or ``probe`` wrote and the documents they came from, as JSON Lines (documents as
-.csv or .tsv too), and writes a table: for each bin of similarity the mean difference of the field, the fraction of true
-pairs that follows from it, and the same for all pairs from the bin upwards, which shows where to set the threshold.
+Input: the pairs of ``neardup run`` or ``probe`` and their documents, as JSON Lines (documents as .csv or .tsv too).
+Output: a table with, for each bin of similarity, the mean difference of the field and the fraction of true pairs that
+follows from it, and the same for all pairs from the bin upwards. The second part shows where to set the threshold.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _WIDTH_COLUMNS = 110
 
 
 class CalibrateOptions(NamedTuple):
-    """What a calibration is asked for. ``random_mean`` and ``difference_max`` may be left out."""
+    """The arguments of a calibration. ``random_mean`` and ``difference_max`` are optional."""
 
     pairs: str
     documents: Sequence[str]
@@ -41,7 +41,7 @@ class CalibrateOptions(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """What was found: the two means, each bin, all pairs from each bin upwards, and what was left out, by reason."""
+    """The result: the two means, each bin, all pairs from each bin upwards, and counts of omitted input by reason."""
 
     matched: Mean
     random: Mean
@@ -51,7 +51,7 @@ class Calibration(NamedTuple):
 
 
 def run(options: CalibrateOptions, *, as_json: bool) -> None:
-    """Calibrate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
+    """Calibrate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     if options.kind not in KINDS:
         raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
     found = calibrate(options)
@@ -65,7 +65,7 @@ def run(options: CalibrateOptions, *, as_json: bool) -> None:
 
 
 def calibrate(options: CalibrateOptions) -> Calibration:
-    """The shares of true pairs. Raises ``Failure`` where no pair is surely true or no record has a value."""
+    """Return the fractions of true pairs. Raises ``Failure`` if no pair is certainly true or no record has a value."""
     kind, left_out = KINDS[options.kind], Counter[str]()
     values: dict[str, Any] = {}
     for path in options.documents:
@@ -94,7 +94,7 @@ def calibrate(options: CalibrateOptions) -> Calibration:
         random = kind.at_random(list(values.values()), options.difference_max)
     else:
         random = Mean(options.random_mean, 0.0, 0)
-    true_share(matched.value, matched.value, random.value)  # refuses a field that tells nothing
+    true_share(matched.value, matched.value, random.value)  # raises for a field without information
     edges = [i / options.bins for i in range(options.bins + 1)]
     each = bins(similarity, differences, matched, random, edges)
     upwards = [bins(similarity, differences, matched, random, [one.low, 1.0])[0] for one in each]
@@ -102,7 +102,8 @@ def calibrate(options: CalibrateOptions) -> Calibration:
 
 
 def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[list[Any], list[Any], Any]:
-    """The values of the older and the newer documents of all pairs that have both, and the similarities."""
+    """Return the values of the older and of the newer documents, and the similarities, of all pairs that have both
+    values."""
     older, newer, similarity = [], [], []
     for pair in json_objects(path, left_out):
         score = pair.get("similarity")
@@ -118,7 +119,7 @@ def _pairs(path: str, values: dict[str, Any], left_out: Counter[str]) -> tuple[l
 
 
 def _summary(found: Calibration) -> dict[str, Any]:
-    """Plain values; a value that is unknown is null."""
+    """Return plain values; an unknown value is null."""
     bins_ = [
         {
             **one._asdict(),

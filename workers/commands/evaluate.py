@@ -1,13 +1,14 @@
-"""``neardup evaluate``: emitted pairs against pairs that are known, as tables, JSON and a picture.
+"""``neardup evaluate``: compares emitted pairs with known pairs, as tables, JSON and a picture.
 
-Pairs are counted between contents: links between copies (similarity 1) join documents that stand for each other, since
-of n copies the stream links n - 1 and compares one with the rest. ``--each`` counts documents instead.
+Pairs are counted between contents. Links between copies (similarity 1) join documents with one content: of n copies the
+stream links n - 1 and compares one with other contents. ``--each`` counts documents instead.
 
-The truth is a CSV file with a header or JSON Lines. Its pairs stand in two columns, of these names or the first two; a
-similarity in one of that name. Pairs of the truth below ``--truth-min`` are not true, but show where the curve is.
+The truth is a CSV file with a header or JSON Lines. Two columns hold the pairs: the columns of these names, or the
+first two. A column ``similarity`` is optional. Pairs of the truth below ``--truth-min`` are not true, but show the
+curve.
 
-With ``--candidates`` the pairs are what ``neardup run --candidates`` wrote: those at or above the cut are counted as
-emitted, and all of them are held against the S-curve.
+With ``--candidates`` the pairs are the output of ``neardup run --candidates``. Pairs at or above ``score_min`` count as
+emitted, and all pairs are compared with the S-curve.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ SIMILARITY_NAMES = ("similarity", "jaccard", "score")
 
 
 class EvaluateOptions(NamedTuple):
-    """What an evaluation is asked for; ``truth_min`` is the similarity from which a known pair is true."""
+    """The arguments of an evaluation; ``truth_min`` is the similarity from which a known pair is true."""
 
     pairs: str
     truth: str
@@ -49,14 +50,14 @@ class EvaluateOptions(NamedTuple):
 
 
 class Known(NamedTuple):
-    """Known pairs with their similarities, or with none."""
+    """Known pairs, with or without similarities."""
 
     pairs: list[Pair]
     similarity: Floats | None
 
 
 class Evaluation(NamedTuple):
-    """What was found: the matrix, how many documents are copies of another, the curve, what was left out."""
+    """The result: the matrix, the number of documents that are copies, the curve, and counts of omitted input."""
 
     confusion: Confusion
     copies: int
@@ -65,7 +66,7 @@ class Evaluation(NamedTuple):
 
 
 def run(options: EvaluateOptions, config: Config, *, plot: str | None, as_json: bool) -> None:
-    """Evaluate and print. Raises ``Failure`` and ``ConfigError`` for what cannot work."""
+    """Evaluate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     found = evaluate(options, config)
     drawn = picture(config, found.curve, options.candidates) if found.curve else None
     if plot is not None:
@@ -85,7 +86,7 @@ def run(options: EvaluateOptions, config: Config, *, plot: str | None, as_json: 
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
-    """Compare what was emitted with what is known. Raises ``Failure`` for files that cannot be read or used."""
+    """Compare emitted pairs with known pairs. Raises ``Failure`` for files that cannot be read or used."""
     left_out = Counter[str]()
     links: list[Pair] = []
     emitted: list[Pair] = []
@@ -120,7 +121,7 @@ def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:
 
 
 def read_truth(path: str, left_out: Counter[str]) -> Known:
-    """The pairs of a truth file, CSV or JSON Lines; the first character decides which."""
+    """Return the pairs of a truth file, CSV or JSON Lines; the first character decides the format."""
     try:
         with Path(path).open("rb") as file:
             is_json = file.read(256).lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
@@ -166,7 +167,7 @@ def _known(path: str, rows: Iterable[dict[str, Any]], left_out: Counter[str]) ->
 
 
 def picture(config: Config, shown: list[Bin], candidates: bool) -> Picture:
-    """The found share of each bin over the curve that promised it."""
+    """Plot the found fraction of each bin over the promised curve."""
     s, candidate, emitted = curve(config.tuning, POINTS)
     promised = candidate if candidates else emitted
     middles = [(one.low + one.high) / 2 for one in shown]
@@ -213,7 +214,7 @@ def _proportions(matrix: Confusion) -> dict[str, Proportion]:
 
 
 def _summary(found: Evaluation) -> dict[str, Any]:
-    """Plain values; a value that is unknown is null."""
+    """Return plain values; an unknown value is null."""
     return {
         "confusion": found.confusion._asdict(),
         "copies": found.copies,

@@ -1,8 +1,8 @@
-"""``neardup learn-order``: which tokens are frequent in a sample, as a file for ``--token-order``.
+"""``neardup learn-order``: learns the frequent tokens of a sample, and writes a file for ``--token-order``.
 
 The tokens are those of scheme prefix under the settings of the text, counted by the number of documents that have each.
-Tokens that the sample does not have count as rare, so the frequent ones are what matters, and a part of a stream is
-enough of a sample. Memory is bounded: a counter for sixteen times as many tokens as are kept.
+Tokens outside the sample count as rare. So only frequent tokens matter, and a part of a stream suffices as a sample.
+Memory is bounded by counters for sixteen times the number of tokens in the order.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings
 from workers.settings.order_file import written_order
 
-# Tokens counted at once, each time with a merge of all counters: in 32 MiB.
+# Tokens counted between two merges of all counters: in 32 MiB.
 _TOKENS_A_MERGE = 1 << 22
 _COUNTERS_EACH = 16
-# What a run without an order learns one from: the tokens that a thousandth of the documents have, or more, are then
-# known, and learning takes a second or two.
+# The sample of a run without an order. It has nearly every token that at least a thousandth of the documents have, and
+# learning takes a second or two.
 _AHEAD_DOCUMENTS_MAX, _AHEAD_CHARACTERS_MAX = 2_000, 8_000_000
 _AHEAD_TOKENS = 1 << 16
 
 
 class OrderSettings(Settings):
-    """The settings without an order of tokens: the file of it may be the one that is to be written."""
+    """The settings without an order of tokens: its file may be the output of the command."""
 
     @field_validator("token_order", mode="before")
     @classmethod
@@ -43,9 +43,9 @@ class OrderSettings(Settings):
 
 
 def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_max: int, quiet: bool) -> Exit:
-    """Count, and write the order of the ``tokens_max`` most frequent tokens; returns how it ended. Raises ``Failure``.
+    """Count, and write the order of the ``tokens_max`` most frequent tokens; returns the exit code. Raises ``Failure``.
 
-    ``settings`` are those of scheme prefix. After a first signal the order is that of what was read by then.
+    ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
     with Session(settings, SessionOptions(paths, quiet)) as session, written_order(output) as write:
         tokens = _frequent(_sets(session, settings), tokens_max)
@@ -66,11 +66,12 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
 def with_order(
     session: Session, paths: Sequence[str], settings: Settings, *, follow: bool = False, window_files: bool = False
 ) -> Settings:
-    """The settings with an order of tokens, learned from the first documents of ``paths`` if scheme prefix has none.
+    """Return the settings with an order of tokens, learned from the first documents of ``paths`` if scheme prefix has
+    no order.
 
-    It reads ahead at most ``_AHEAD_DOCUMENTS_MAX`` documents or ``_AHEAD_CHARACTERS_MAX`` characters, and not beyond
-    what is there right now. With ``window_files`` the order of the hashes stays: a window is read with the order that
-    it was written with.
+    It reads ahead at most ``_AHEAD_DOCUMENTS_MAX`` documents or ``_AHEAD_CHARACTERS_MAX`` characters, and only
+    available input. With ``window_files`` it keeps the order of hashes: a window is read with the order with which it
+    was written.
     """
     if settings.scheme != "prefix" or settings.token_order is not None:
         return settings
@@ -112,7 +113,7 @@ def _frequent(sets: Iterator[npt.NDArray[np.uint64]], tokens_max: int) -> npt.ND
 
 
 def _sets(session: Session, settings: OrderSettings) -> Iterator[npt.NDArray[np.uint64]]:
-    """The tokens of the documents of each chunk, each once a document."""
+    """Yield the tokens of the documents of each chunk, each token once for each document."""
     for chunk in session.chunks(session.options.paths):
         if chunk is not None:
             reading = SCHEMES["prefix"].features(chunk.documents, settings.plan)

@@ -1,13 +1,13 @@
-"""``neardup load``: files to the topic of documents, keyed by id, a transaction for each few thousand.
+"""``neardup load``: sends files to the topic of documents, keyed by id, some thousand in each transaction.
 
-What is loaded is what ``neardup run`` reads: the same paths, formats and refusals. A line of JSON goes out as it is
-(the signers judge its text), a row of a table as the object that it is in JSON, a whole file as one of id and text. A
-transaction that is known to have failed is sent again; if its outcome is unknown, the load ends with a message. Loading
-twice does little harm: an id that comes again is a new version, which never pairs with its earlier ones.
+It has the same paths, formats and refusals as ``neardup run``. A line of JSON is sent unchanged (the signers judge its
+text), a row of a table as a JSON object, a whole file as an object of id and text. An aborted transaction is sent
+again; if the outcome is unknown, the load ends with a message. A second load does little harm: a repeated id is a new
+version, which is never a pair with its earlier versions.
 
-A message has the time of its document, or now if that is earlier: signers align the partitions by the times of their
-messages, so an archive is signed in its own order of time. Kafka deletes by that time too, so a document older than
-``retention.ms`` of the topic is refused: it would be deleted before a signer reads it.
+The time of a message is the time of its document, or the present time if it is earlier. Signers align partitions by the
+times of messages, so an archive is signed in the order of its own times. Kafka deletes by these times too. So a
+document older than ``retention.ms`` of the topic is refused: it would be deleted before a signer reads it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect
 from workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
 
-# Documents and bytes of a transaction at most: what is held in memory, and sent again if it fails.
+# Maximum documents and bytes of a transaction. They are held in memory, and sent again after a failure.
 _BATCH_DOCUMENTS = 2_000
 _BATCH_BYTES = 8 << 20
 _TRIES = 6
@@ -43,7 +43,7 @@ _MILLISECONDS = 1e3
 
 
 def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
-    """Send every document of the paths; returns how it ended. Raises ``Failure``."""
+    """Send every document of the paths; returns the exit code. Raises ``Failure``."""
     with Session(settings, SessionOptions(paths, quiet)) as session:
         transport = connect(settings)
         try:
@@ -57,13 +57,13 @@ def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -
 
 
 class Loader:
-    """Reads, batches and sends; the report of the session counts what is committed."""
+    """Reads, batches and sends documents; the report of the session counts committed ones."""
 
     def __init__(self, transport: Transport, settings: StreamSettings, session: Session) -> None:
         self.settings, self.session, self.report = settings, session, session.report
         self.topic = names_of(settings).topics.documents
         self.partitions = transport.partitions(self.topic)
-        # Of this process alone: two loads at a time must not put each other out.
+        # The name is unique to this process: two loads at the same time must not fence each other.
         self.name = f"{names_of(settings).prefix}-load-{socket.gethostname()}-{os.getpid()}"
         self.producer: Producer = transport.producer(self.name)
         kept = float(transport.configs(self.topic).get("retention.ms", -1))
@@ -72,7 +72,7 @@ class Loader:
         self._bytes = 0
 
     def load(self, paths: Sequence[str]) -> None:
-        """Send every document of the paths, until a signal; what was read by then is sent."""
+        """Send every document of the paths. After a signal, send the documents read so far."""
         for entry in self.session.entries(paths):
             if entry is not None:
                 self._take(entry)
@@ -85,7 +85,7 @@ class Loader:
         self.producer.close()
 
     def _take(self, entry: Entry) -> None:
-        """Add an entry to the transaction at hand, or report why not."""
+        """Add an entry to the present transaction, or report its refusal."""
         if isinstance(entry.found, str):
             self.session.refuse_entry(entry, entry.found)
             return
@@ -111,7 +111,7 @@ class Loader:
         return orjson.dumps({self.settings.id_field: document.id, self.settings.text_field: document.text})
 
     def _send(self) -> None:
-        """One transaction; raises ``Failure`` when it fails for good, or its outcome is unknown."""
+        """Send one transaction; raises ``Failure`` if it fails permanently or its outcome is unknown."""
         messages, self._messages, self._bytes = self._messages, [], 0
         for attempt in range(1, _TRIES + 1):
             if not messages:

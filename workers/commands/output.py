@@ -1,4 +1,4 @@
-"""The outputs of a command, and what happens when one cannot be written."""
+"""The outputs of a command, and the errors of writing them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from workers.sources.reader import Entry
 
 
 def standard_output(what: str = "the pairs") -> IO[bytes]:
-    """Standard output as bytes; raises ``Failure`` if it is closed."""
+    """Return standard output as bytes; raises ``Failure`` if it is closed."""
     if sys.stdout is None:
         raise Failure(Exit.OUTPUT, f"cannot write {what} to standard output: it is closed")
     return sys.stdout.buffer
 
 
 def output_file(path: str, what: str = "the pairs") -> IO[bytes]:
-    """A file for the pairs, or for something else; raises ``Failure`` if it cannot be written."""
+    """Open a file for the pairs or for ``what``; raises ``Failure`` if it cannot be written."""
     try:
         return Path(path).open("wb")
     except OSError as error:
@@ -30,7 +30,8 @@ def output_file(path: str, what: str = "the pairs") -> IO[bytes]:
 
 
 def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
-    """Write lines at once; raises ``Failure`` when the output accepts no more. ``what`` names them and the output."""
+    """Write lines at once; raises ``Failure`` if the output accepts no more. ``what`` names the lines and the
+    output."""
     try:
         output.write(data)
         output.flush()
@@ -44,9 +45,9 @@ def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standa
 class Lines:
     """Lines of the input, byte for byte, on their way to an output.
 
-    A line that came without a line feed gets one when another line follows it. A byte order mark goes only to the
-    beginning of the output, where it is one. The rows of a table are preceded by its header, unless the rows before
-    them stand under the same header already. ``column``: the name of a column that the rows have in addition.
+    A line without a line feed gets one if another line follows. A byte order mark is written only at the beginning of
+    the output. The header of a table precedes its rows, unless the rows before have the same header. ``column`` names
+    an additional column of the rows.
     """
 
     def __init__(self, column: str = "") -> None:
@@ -56,7 +57,7 @@ class Lines:
         self._header: Header | None = None
 
     def add(self, entry: Entry, row: bytes | None = None) -> None:
-        """Add an entry as it came, or this in its place; the header of a table adds itself."""
+        """Add an entry unchanged, or ``row`` in its place; this also adds the header of a table when needed."""
         if entry.header is not self._header:
             self._begin_table(entry.header)
         if entry.found is HEADER:
@@ -68,7 +69,7 @@ class Lines:
         self.put(row, entry.end)
 
     def put(self, data: bytes, end: bytes = b"\n") -> None:
-        """Add bytes and the line feed after them; without one, what is added next follows on a line of its own."""
+        """Add bytes and the line feed after them; with an empty ``end``, the next bytes still begin on a new line."""
         if self._unended:
             self._parts.append(b"\n")
         self._parts += (data, end)
@@ -84,7 +85,7 @@ class Lines:
         self._begun, self._unended = True, False
 
     def taken(self) -> bytes:
-        """What was added since the last call."""
+        """Return the bytes added since the last call."""
         data = b"".join(self._parts)
         self._parts.clear()
         return data
@@ -100,7 +101,7 @@ class Lines:
 
 
 def with_cell(row: bytes, cell: bytes, delimiter: bytes) -> bytes:
-    """A row of a table with one more cell at its end, in quotes if it holds a quote."""
+    """Return a row of a table with one more cell at its end, in quotes if the cell holds a quote."""
     if b'"' in cell:
         cell = b'"' + cell.replace(b'"', b'""') + b'"'
     cells = row.removesuffix(b"\r")
@@ -108,7 +109,7 @@ def with_cell(row: bytes, cell: bytes, delimiter: bytes) -> bytes:
 
 
 def _names(header: Header) -> bytes:
-    """A header without what may differ between two tables of the same columns."""
+    """Return a header without the bytes that may differ between two tables of the same columns."""
     return header.row.removeprefix(BOM).rstrip(b"\r")
 
 
@@ -123,7 +124,7 @@ def write_summary(path: str | None, summary: dict[str, Any]) -> None:
 
 
 def abandon_output() -> None:
-    """Send what is still buffered to the null device, so that the interpreter does not fail on it when it ends."""
+    """Send buffered output to the null device, so that the interpreter does not fail on it at its end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     os.close(nowhere)

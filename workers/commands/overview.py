@@ -1,4 +1,4 @@
-"""What a person reads at the end of a run: the documents with the most near-duplicates, a histogram of similarities."""
+"""The overview at the end of a run: the documents with the most near-duplicates, and a histogram of similarities."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from stream.pair_rule import Matches
 
-# Ids that are counted at most; those that come later are not among the first then.
+# Maximum number of counted ids; later ids are not counted.
 IDS_MAX = 1_000_000
 _SHOWN = 10
 _BINS = 10
@@ -20,7 +20,7 @@ class Overview:
 
     def __init__(self) -> None:
         self.pairs_of: Counter[str] = Counter()
-        self.similarities = np.zeros(_BINS + 1, np.int64)  # bins of a tenth; the last one is that of 1
+        self.similarities = np.zeros(_BINS + 1, np.int64)  # bins of a tenth; the last one is for 1
 
     def add(self, matches: Matches) -> None:
         """Count pairs."""
@@ -31,7 +31,7 @@ class Overview:
         self.similarities += np.bincount(bins, minlength=_BINS + 1)
 
     def lines(self) -> list[str]:
-        """The overview as lines of text, empty without a pair."""
+        """Return the overview as lines of text, empty without a pair."""
         if not self.pairs_of:
             return []
         out = ["documents with the most near-duplicates:"]

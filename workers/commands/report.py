@@ -1,4 +1,4 @@
-"""What a run reports in addition to its pairs: refusals, progress and summary on standard error, rejects to a file."""
+"""The reports of a run: refusals, progress and summary on standard error, rejects in a file."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 _SENTENCES = {**REASONS, **FILE_REASONS}
-# Reasons that a look at the names of the fields explains.
+# Reasons that the names of the fields of a line explain.
 _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
 # Characters of those names in a report.
 _FIELDS_CHARACTERS = 300
-# What a command finds -> its words in a summary.
+# Key of a summary -> its words.
 _FOUND = {
     "documents": "documents", "pairs": "pairs", "kept": "kept", "duplicates": "duplicates", "unchanged": "unchanged",
     "duplicate_fraction": "fraction dropped",
 }  # fmt: skip
-# The counts of a table that a summary shows, and their words there.
+# The counts of a table that a summary shows, and their words.
 _COUNTS = {name: counter.label for name, counter in COUNTERS.items() if counter.label}
 
 
 class Rejects:
-    """The file of refused input: each refused line whole; a file or folder that gave no document as a line of JSON.
+    """The file of refused input: each refused line unchanged; a refused file or folder as a line of JSON.
 
-    Lines are written as they came (see ``Lines``). Without a path everything is thrown away. Raises ``Failure`` when it
-    cannot be written.
+    Lines are written byte for byte (see ``Lines``). Without a path, all input is discarded. Raises ``Failure`` if the
+    file cannot be written.
     """
 
     def __init__(self, path: str | None) -> None:
@@ -56,7 +56,7 @@ class Rejects:
                 raise output_failure(f"the rejects to {path}", error) from None
 
     def spill(self, part: Line) -> None:
-        """Write part of a line that is too long to be held; ``write`` ends it."""
+        """Write a part of a line that is too long to hold; ``write`` ends the line."""
         self._spilled = True
         self._lines.put_part(part)
         self._flow()
@@ -76,7 +76,7 @@ class Rejects:
         self._flow()
 
     def flush(self) -> None:
-        """Hand everything to the system."""
+        """Flush all output to the system."""
         self._try(lambda file: file.flush())
 
     def _flow(self) -> None:
@@ -84,7 +84,7 @@ class Rejects:
         self._try(lambda file: file.write(data))
 
     def close(self) -> None:
-        """Write what is left and close the file."""
+        """Write the remaining output and close the file."""
         self._try(lambda file: file.close())
 
     def _try(self, act: Callable[[IO[bytes]], Any]) -> None:
@@ -99,8 +99,8 @@ class Rejects:
 class Report:
     """Counts what happens in a run and reports it on standard error.
 
-    For each reason, ``reports_max`` refusals of what was named are reported, and ``walk_reports_max`` of files in
-    folders; the rest is counted. ``quiet`` reports nothing.
+    For each reason, ``reports_max`` refusals of named input are reported, and ``walk_reports_max`` of files in folders;
+    further refusals are only counted. ``quiet`` reports nothing.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class Report:
         self._progress = self._bar(total) if bar else None
 
     def refuse(self, entry: Entry, reason: str) -> None:
-        """Count a refusal, and report it. The first that misses a field names the fields that the line has."""
+        """Count and report a refusal. The first refusal because of a missing field names the fields of the line."""
         self.refused[reason] += 1
         self._seen[reason, entry.walked] += 1
         seen, reports_max = self._seen[reason, entry.walked], self._reports_max[entry.walked]
@@ -150,9 +150,9 @@ class Report:
         compile_seconds: float = 0.0,
         found: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
-        """The summary as plain values; ``ended`` says why the run ended. The rate is that without the compilation.
+        """Return the summary as plain values; ``ended`` says why the run ended. The rate excludes the compilation.
 
-        ``found``: what a command found that does not report pairs.
+        ``found``: the results of a command that does not report pairs.
         """
         seconds = time.monotonic() - self._started
         working_seconds = max(seconds - compile_seconds, 1e-9)
@@ -171,7 +171,7 @@ class Report:
         }
 
     def tell(self, summary: dict[str, Any]) -> None:
-        """The summary on standard error: a table in a terminal, else a line a fact."""
+        """Write the summary to standard error: a table in a terminal, else one line for each fact."""
         self.end_bar()
         if self._quiet:
             return
@@ -189,18 +189,18 @@ class Report:
         _console().print(table)
 
     def say(self, text: str) -> None:
-        """A sentence on standard error, unless quiet."""
+        """Write a sentence to standard error, unless quiet."""
         if not self._quiet:
             self._say(text)
 
     def end_bar(self) -> None:
-        """Take the bar away, so that what follows stands below it."""
+        """Remove the progress bar before further output."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
 
     def _say(self, text: str) -> None:
-        safe = printable(text)  # and not through markup
+        safe = printable(text)  # without markup
         if self._progress is not None:
             self._progress.console.print(safe, markup=False, soft_wrap=True)
         else:
@@ -224,24 +224,24 @@ class Report:
 
 
 def _console() -> Console:
-    """Standard error for what only a terminal shows; loaded late, for most runs end without it."""
+    """Return standard error as a console for terminals. The import is late, because most runs do not need it."""
     from rich.console import Console
 
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def place_of(entry: Entry) -> str:
-    """Where an entry stood: ``file:line``, or the file."""
+    """Return the position of an entry: ``file:line``, or the file."""
     return f"{entry.source}:{entry.line}" if entry.line else entry.source
 
 
 def sentence_of(entry: Entry, reason: str) -> str:
-    """Where a refused entry stood, and why it was refused."""
+    """Return the position of a refused entry, and the reason."""
     return f"{place_of(entry)}: {_SENTENCES[reason]}"
 
 
 def _fields(entry: Entry) -> str:
-    """The names in a line or in the header of a table, for the end of a sentence."""
+    """Return the names in a line or in the header of a table, for the end of a sentence."""
     raw = (entry.raw or b"").removeprefix(BOM)
     try:
         value = orjson.loads(raw)
@@ -252,7 +252,7 @@ def _fields(entry: Entry) -> str:
 
 
 def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """The facts of a summary that say something, with their names."""
+    """Return the names and values of the facts that a summary shows."""
     rows = [(label, f"{summary[name]:,}") for name, label in _FOUND.items() if name in summary]
     rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
     rows += [("refused", f"{summary['refused']:,}")]

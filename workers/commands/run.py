@@ -1,8 +1,8 @@
 """``neardup run`` and ``neardup probe``: read and decode | sign | match | write, in order and in bounded memory.
 
-The thread that reads also matches and writes. When there is nothing more to read right now, everything read is
-finished first: a pair is written as soon as it is known, however slowly its documents arrive. A batch is matched in
-slices, and the pairs of a slice are written before the next slice: memory does not grow with the pairs of a batch.
+The thread that reads also matches and writes. While no input is available, all read documents are finished first. So a
+pair is written as soon as it is known, even if documents arrive slowly. A batch is matched in slices, and the pairs of
+a slice are written before the next slice: memory does not grow with the pairs of a batch.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from workers.sources.compression import COMPRESSED_ENDINGS
 from workers.sources.formats import FORMATS, LINES, choose
 from workers.sources.paths import display
 
-# Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's 5 ms are longer than
-# it takes to sign a chunk.
+# Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's default of 5 ms is
+# longer than the signing of a chunk.
 SWITCH_SECONDS = 1e-4
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16
@@ -53,7 +53,7 @@ class RunOptions(SessionOptions):
 
 
 def run(options: RunOptions, settings: Settings) -> Exit:
-    """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
+    """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
@@ -90,7 +90,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
 
 
 def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
-    """The answers to a batch, a slice at a time: the number of pairs or neighbours, and their lines."""
+    """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
         for part in ranked(matcher, batch, options.top, add=not options.probe):
             yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)

@@ -1,12 +1,12 @@
 """The reading session that ``run``, ``probe``, ``batch``, ``load``, ``learn-order`` and ``tune --sample`` share.
 
-A session checks the paths, takes over the signals, opens the file of rejects and starts the report. It then gives the
-input as entries, as chunks of documents, or as signed batches in order; it counts, reports and keeps what is refused.
-It ends with the summary and the exit code.
+A session checks the paths, takes over the signals, opens the file of rejects and starts the report. It then returns the
+input as entries, as chunks of documents, or as signed batches in order. It counts and reports refusals, and writes them
+to the file of rejects. It ends with the summary and the exit code.
 
-A first signal ends the reading, and everything read is answered. A second one ends the session at once, with its
-summary. Signing costs most and releases the interpreter's lock, so it runs on threads of its own; at most
-``2 x sign_threads`` chunks are in progress.
+A first signal ends the reading, and the input read so far is answered. A second signal ends the session at once, with
+its summary. Signing costs most and releases the interpreter's lock, so it runs on separate threads; at most ``2 x
+sign_threads`` chunks are in progress.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
 from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
 
-# A recall that is this much lower than promised is worth a warning.
+# A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
 
 
@@ -59,7 +59,7 @@ class Chunk(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What was read of paths before it was needed, and the rest of them."""
+    """Chunks that were read ahead, and the iterator of the remaining chunks."""
 
     paths: Sequence[str]
     seen: list[Chunk | None]
@@ -67,7 +67,7 @@ class Ahead(NamedTuple):
 
 
 class Session:
-    """One reading of paths, as a context. Raises ``Failure`` for a path or an output that cannot be used.
+    """One reading of paths, as a context manager. Raises ``Failure`` for a path or an output that cannot be used.
 
     ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
     progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
@@ -92,7 +92,7 @@ class Session:
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
-        self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by bands that have a key
+        self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
         bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
@@ -125,19 +125,19 @@ class Session:
 
     @property
     def ended(self) -> Exit:
-        """How the session ended, as an exit code: by a signal, with nothing that could be used, or with success."""
+        """The exit code of the session: a signal, no usable input, or success."""
         if not self.stop.signal and self.report.refused and not self.report.documents:
             return Exit.UNUSABLE
         return EXIT_OF_SIGNAL[self.stop.signal]
 
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
-        """The entries of paths in order; ``None`` where there is nothing more to read right now."""
+        """Yield the entries of paths in order; ``None`` while no input is available."""
         return self.reader.read(paths, follow=follow)
 
     def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
-        """The same in chunks of the size that the library signs; ``None`` ends a chunk early.
+        """Yield the entries in chunks of the size that the library signs; ``None`` ends a chunk early.
 
-        What ``look_ahead`` has read of the same paths is given again.
+        Chunks that ``look_ahead`` has read of the same paths are returned again.
         """
         if self._ahead is None or self._ahead.paths != paths:
             return chunked(self.entries(paths, follow=follow))
@@ -145,20 +145,20 @@ class Session:
         return chain(ahead.seen, ahead.rest)
 
     def look_ahead(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
-        """The first chunks of paths, as far as the caller reads them; ``chunks`` gives all of them afterwards."""
+        """Yield the first chunks of paths, as far as the caller reads them; ``chunks`` then returns all chunks."""
         ahead = self._ahead = Ahead(paths, [], chunked(self.entries(paths, follow=follow)))
         for chunk in ahead.rest:
             ahead.seen.append(chunk)
             yield chunk
 
     def signed(self, paths: Sequence[str], signer: Signer, *, follow: bool = False) -> Iterator[Signed]:
-        """What a signer makes of the documents of paths, in order; refusals are counted, reported and kept."""
+        """Yield the signed documents of paths, in order; refusals are counted, reported and written to the rejects."""
         return (signed for _, signed in self.signed_chunks(paths, signer, follow=follow))
 
     def signed_chunks(
         self, paths: Sequence[str], signer: Signer, *, follow: bool = False
     ) -> Iterator[tuple[Chunk, Signed]]:
-        """The same with the chunks that hold the documents."""
+        """Yield the same, with the chunks that hold the documents."""
         chunks = self.chunks(paths, follow=follow)
         for chunk, signed in _signed_in_order(chunks, signer, self.settings.sign_threads):
             self.refuse(chunk, {place: reason for place, _, reason in signed.refusals})
@@ -168,14 +168,14 @@ class Session:
             self.report.advance(self.reader.bytes_read)
 
     def _count_bands(self, batch: Batch) -> None:
-        """Count documents by the number of bands that have a key, if the scheme leaves out bands of small documents."""
+        """Count documents by the number of bands that have a key, if the scheme omits bands of small documents."""
         scheme = SCHEMES[self.settings.scheme]
         if scheme.partial:
             keys = np.diff(scheme.keys(batch.evidence, self.settings.plan).starts)
             self._bands += np.bincount(keys, minlength=len(self._bands))
 
     def _warn_of_small_documents(self) -> None:
-        """Say that the recall is less than promised, because documents are too small for the scheme."""
+        """Warn if the recall is less than promised, because documents are too small for the scheme."""
         recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
         if recall < promised - _RECALL_SLACK:
             self.report.say(
@@ -184,9 +184,9 @@ class Session:
             )
 
     def refuse(self, chunk: Chunk, reasons: Mapping[int, str]) -> None:
-        """Report and keep the refused entries of a chunk, in the order of the input.
+        """Report the refused entries of a chunk and write them to the rejects, in the order of the input.
 
-        ``reasons``: why documents of the chunk were refused, by their place among its documents.
+        ``reasons``: reasons of refused documents of the chunk, by their index among its documents.
         """
         if not reasons and len(chunk.documents) == len(chunk.entries):
             return
@@ -202,17 +202,16 @@ class Session:
         self.rejects.flush()
 
     def refuse_entry(self, entry: Entry, reason: str) -> None:
-        """Report and keep one refused entry. Raises ``Failure`` if the settings are ``strict``."""
+        """Report one refused entry and write it to the rejects. Raises ``Failure`` if the settings are ``strict``."""
         self.report.refuse(entry, reason)
         self.rejects.write(entry, reason)
         if self.settings.strict and reason not in LEFT_OUT:
             raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
     def end(self, counts: Mapping[str, int], found: Mapping[str, Any] | None = None) -> Exit:
-        """Write the summary, with these counters of the table, and what was found other than pairs; returns the exit
-        code.
+        """Write the summary, with these counters of the table and other results than pairs; returns the exit code.
 
-        A reader of standard output that has closed the pipe wants no summary: that is a success.
+        If the reader of standard output has closed the pipe, there is no summary, and the exit code is success.
         """
         if self._reader_left:
             return Exit.SUCCESS
@@ -240,11 +239,11 @@ class Session:
 
 
 def _silent(text: str) -> None:
-    """Say nothing: a log needs no progress."""
+    """Print nothing: a log needs no progress."""
 
 
 def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:
-    """Entries in chunks of the size that the library signs; ``None`` ends a chunk early and is passed on."""
+    """Yield entries in chunks of the size that the library signs; ``None`` ends a chunk early and is passed on."""
     chunk, characters = Chunk([], []), 0
     for entry in entries:
         if entry is not None:
@@ -264,7 +263,7 @@ def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:
 
 
 def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: int) -> Iterator[tuple[Chunk, Signed]]:
-    """Chunks with what a signer makes of them, in order; at ``None`` all that are in progress."""
+    """Yield chunks with their signed documents, in order; at ``None``, first finish all chunks in progress."""
     pending: deque[tuple[Chunk, Future[Signed]]] = deque()
     with ThreadPoolExecutor(threads, "signer") as pool:
         for chunk in chunks:
@@ -278,7 +277,7 @@ def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: in
 
 
 def check_top(top: int, settings: Settings, **given: object) -> None:
-    """Raise ``Failure`` for an option that means nothing with ``--top``, ``ConfigError`` if the scheme cannot rank."""
+    """Raise ``Failure`` for an option without meaning for ``--top``, ``ConfigError`` if the scheme cannot rank."""
     for name, value in given.items():
         if value:
             raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")

@@ -1,7 +1,6 @@
-"""``neardup tail``: the topic of candidates or of verdicts as it is committed, a line of JSON each, until interrupted.
+"""``neardup tail``: prints committed records of candidates or verdicts, one line of JSON each, until interrupted.
 
-It reads as a member of a group of its own that commits nothing: no other reader is disturbed, and nothing is left
-behind.
+It reads as a member of a separate group that commits no offsets. So it disturbs no other reader, and leaves no state.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from workers.transport.protocol import Consumer, Transport
 
 _POLL_SECONDS = 0.2
 _RECORDS_MAX = 1_000
-# How the encoder of removal notices begins them.
+# The first bytes of an encoded removal notice.
 _REMOVAL = b'{"removed":'
 
 
 def tail(settings: StreamSettings, *, start: str, lines_max: int | None, removals: bool, verdicts: bool) -> Exit:
-    """Print what is committed from ``start`` on, ``lines_max`` lines at most."""
+    """Print committed records from ``start`` on, at most ``lines_max`` lines."""
     if sys.stdout is None:
         raise Failure(Exit.OUTPUT, "cannot write the lines to standard output: it is closed")
     stop = Stop()
@@ -59,7 +58,7 @@ def follow(
     lines_max: int | None = None,
     removals: bool = False,
 ) -> int:
-    """Write the records of a topic from ``start`` on until it is over; returns how many lines."""
+    """Write the records of a topic from ``start`` on until a limit or a signal; returns the number of lines."""
     lines = 0
     while not is_over() and (lines_max is None or lines < lines_max):
         left = _RECORDS_MAX if lines_max is None else min(_RECORDS_MAX, lines_max - lines)

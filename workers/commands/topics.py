@@ -1,4 +1,4 @@
-"""``neardup topics``: make the topics of a deployment, or say what they are and whether that is safe."""
+"""``neardup topics``: creates the topics of a deployment, or describes them and checks that they are safe."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workers.transport.protocol import Replication, UnknownTopicError
 
 
 def create(settings: StreamSettings) -> None:
-    """Make the topics that are missing; the others are left as they are, and judged.
+    """Create missing topics; judge existing topics without changing them.
 
     Raises ``ConfigError`` for settings that would lose live state, ``Failure`` for a topic that has such settings.
     """
@@ -44,7 +44,7 @@ def create(settings: StreamSettings) -> None:
 
 
 def describe(settings: StreamSettings) -> None:
-    """Show fingerprints, generation and every topic; raises ``Failure`` where one is missing or not safe."""
+    """Show fingerprints, generation and every topic; raises ``Failure`` if a topic is missing or unsafe."""
     names = names_of(settings)
     transport = connect(settings)
     try:

@@ -1,7 +1,7 @@
-"""A window in a file: the signed documents that a stream would still hold, to begin a run with.
+"""A window in a file: the signed documents in the window of a stream, as the start of another run.
 
-The format is that of ``stream.bands_message.encode_window``. Every message names the generation that signed it, so a
-window of another configuration is refused.
+``stream.bands_message.encode_window`` defines the format. Every message names its generation, so a window of another
+configuration is refused.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from workers.process.exits import Exit, Failure, input_failure, output_failure
 def write(
     path: str, messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
 ) -> None:
-    """Write a window, which replaces the file when it is whole; ``stream_time`` in microseconds, ``NO_TIME`` for none.
+    """Write a window, which replaces the file atomically; ``stream_time`` in microseconds, ``NO_TIME`` for none.
 
     Raises ``Failure`` if it cannot be written.
     """
@@ -39,17 +39,17 @@ def write(
 
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
-    """Write the window of a matcher, with what was decided about it. Raises ``Failure``."""
+    """Write the window of a matcher with its decisions. Raises ``Failure``."""
     time, messages = deduplicator.window_of(matcher)
     decisions = () if decider is None else decider.save()
     write(path, messages, time, matcher.config.signing_fingerprint, decisions)
 
 
 def fill(matcher: Matcher, path: str, decider: Decider | None = None) -> None:
-    """Add the documents of a window to an empty matcher, without looking for pairs among them.
+    """Add the documents of a window to an empty matcher, without finding pairs among them.
 
     A decider continues from the decisions of the window, and decides the documents of a window without decisions.
-    Raises ``Failure`` for a file that cannot be read, is no window, is truncated, or was signed otherwise.
+    Raises ``Failure`` for a file that cannot be read, is not a window, is truncated, or has another configuration.
     """
     try:
         with Path(path).open("rb") as file:

@@ -1,13 +1,13 @@
 """``neardup batch``: the pairs of a corpus at rest, by the keys, the evidence and the rules of the stream.
 
-Documents are signed as in ``run`` and go to a folder: their evidence to plain files (``batch_rows``), their times,
-contents and keys to a database (``batch_join``), which finds what meets. Candidates come back a few thousand at a time
-and are judged as ``Matcher`` judges them. Memory holds one chunk, what the database is allowed, and no table.
+Documents are signed as in ``run`` and stored in a folder: their evidence in plain files (``rows``), their times,
+contents and keys in a database (``join``), which finds the candidates. Candidates are read a few thousand at a time,
+and judged by the rule of ``Matcher``. Memory holds one chunk and the database up to its limit, but no table.
 
-The pairs are those of ``run`` over the same input where nothing is cut or evicted and no document comes later than
-``lateness_seconds``: what bounds the table (``window_documents``, ``probe_candidates_max``) or its patience
-(``lateness_seconds``) bounds nothing here. ``bucket_candidates_max`` is kept, by first arrival of contents; cuts are
-counted.
+The pairs equal the pairs of ``run`` over the same input, if ``run`` truncates no bucket, evicts no document, and no
+document is late by more than ``lateness_seconds``. The bounds of the table (``window_documents``,
+``probe_candidates_max``) and ``lateness_seconds`` do not apply here. ``bucket_candidates_max`` applies, by first
+arrival of contents; truncations are counted.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ try:
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
 
-# Rows that are looked at together, and bytes of evidence of them unless one row has more.
+# Rows judged together, and the maximum bytes of their evidence, unless one row has more.
 _ROWS = 4096
 _EVIDENCE_BYTES = 64 << 20
-# Rows that the database takes at once.
+# Rows inserted into the database at a time.
 _ARRIVALS = 1 << 15
-# Documents in a message of a kept window.
+# Documents in a message of a written window.
 _MESSAGE_ROWS = 512
-# The widest window of which every difference of times stays in 64 bits.
+# The widest window for which every difference of times fits in 64 bits.
 _ALWAYS = int(NO_WINDOW) - 1
 
 
 @dataclass(frozen=True)
 class BatchOptions(SessionOptions):
-    """What a batch receives in addition to its settings."""
+    """The arguments of a batch, in addition to its settings."""
 
     candidates: bool = False
     keep: str | None = None
@@ -74,7 +74,7 @@ class BatchOptions(SessionOptions):
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
-    """Run to the end; returns how it ended. Raises ``Failure`` for what cannot be read, written or held."""
+    """Run to the end; returns the exit code. Raises ``Failure`` for input, output or storage that cannot be used."""
     counts, found = batch_join.Counts(0, 0, 0), None
     _check_verdicts(options)
     with Session(settings, options) as session:
@@ -109,9 +109,10 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
 
 
 class Corpus:
-    """A corpus in a folder: ``add`` its documents, ``find`` what meets, ``keep`` its window, read its ``matches``.
+    """A corpus in a folder: ``add`` its documents, ``find`` its candidates, ``keep`` its window, read its ``matches``.
 
-    Its database holds ``memory_max`` in memory, as ``512MB``; ``candidates`` keeps those below the cut.
+    Its database holds at most ``memory_max`` in memory, such as ``512MB``; ``candidates`` keeps candidates below
+    ``score_min``.
     """
 
     def __init__(self, folder: Path, settings: Settings, memory_max: str = "1GB", *, candidates: bool = False) -> None:
@@ -138,7 +139,7 @@ class Corpus:
         self.rows.append(batch)
 
     def find(self) -> batch_join.Counts:
-        """Find what meets."""
+        """Find the candidates."""
         scheme, limits, database = self._scheme, self._limits, self._database
         self.rows.seal()
         self._arrive()
@@ -155,25 +156,27 @@ class Corpus:
         return batch_join.join(database, window, limits.bucket_candidates, limits.admit_ratio if payloads else None)
 
     def link(self) -> None:
-        """Note the pairs of ``matches`` for ``decide``."""
+        """Prepare to collect the pairs of ``matches`` for ``decide``."""
         self._links = verdicts.Links(self._database)
 
     def decide(self, order: Rows, places: Rows) -> Verdicts:
-        """The verdicts of all rows, decided in this order; after ``link`` and the last of ``matches``."""
+        """Return the verdicts of all rows, decided in this order. Call it after ``link`` and the last of
+        ``matches``."""
         if self._links is None:
             raise AssertionError("link comes before decide")
         limits = VerdictLimits(self._limits.window, 0, 1, self._limits.by_content)
         return verdicts.decide(self._links, self.rows, order, places, limits)
 
     def matches(self) -> Iterator[Matches]:
-        """Return the pairs, as ``Matcher`` returns them."""
+        """Return the pairs in the form of ``Matcher``."""
         for found in batch_join.candidates(self._database, _ROWS):
             at = np.arange(len(found.newer))
             for part in self._parts(at, found.newer, found.older):
                 yield self._judge(found.newer[part], found.older[part], found.identical[part])
 
     def nearest(self, k: int) -> Iterator[tuple[list[str], list[list[Neighbour]]]]:
-        """Every document in order of arrival, some thousands at a time, with its ``k`` most similar others of all."""
+        """Yield every document in order of arrival, some thousands at a time, with the ``k`` most similar other
+        documents."""
         settings, rows = self.settings, self.rows
         exact = self._scheme.exact
         ranking = Ranking(self._database)
@@ -194,7 +197,7 @@ class Corpus:
             yield rows.ids(np.arange(best.first, best.end)), [named[a:b] for a, b in pairwise(starts)]
 
     def keep(self, path: str) -> None:
-        """Write the documents that a table of these settings would hold now; after ``find``."""
+        """Write the documents that a table with these settings would hold now. Call it after ``find``."""
         limits, count = self._limits, self.rows.count
         first = max(0, count - limits.items)
         if limits.window != NO_WINDOW and self._stream_time != NO_TIME:
@@ -205,8 +208,8 @@ class Corpus:
         window_file.write(path, messages, time, self.settings.signing_fingerprint)
 
     def _arrive(self) -> None:
-        """Tell the database of every row. Those without a time have that of the stream when they came; those before the
-        first time, that one."""
+        """Add every row to the database. A row without a time gets the stream time at its arrival; rows before the
+        first time get the first time."""
         so_far = 0 if self._first_time == NO_TIME else self._first_time
         for first in range(0, self.rows.count, _ARRIVALS):
             rows = np.arange(first, min(first + _ARRIVALS, self.rows.count))
@@ -239,14 +242,14 @@ class Corpus:
             yield from map(self.rows.batch, self._parts(rows, rows))
 
     def _parts(self, items: Rows, *rows: Rows) -> Iterator[Rows]:
-        """Items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
+        """Yield items in parts whose rows have about ``_EVIDENCE_BYTES`` of evidence, or one item."""
         sizes = sum((self.rows.evidence_bytes(column) for column in rows), np.zeros(len(items), np.int64))
         numbers = np.cumsum(sizes) // _EVIDENCE_BYTES
         return iter(np.split(items, np.flatnonzero(np.diff(numbers)) + 1) if len(items) else [])
 
 
 def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
-    """The number of pairs or neighbours and their lines, some thousands at a time."""
+    """Yield the number of pairs or neighbours and their lines, some thousands at a time."""
     if top is None:
         for matches in corpus.matches():
             yield len(matches.older), encode_matches(matches)
@@ -256,7 +259,7 @@ def _answers(corpus: Corpus, top: int | None) -> Iterator[tuple[int, bytes]]:
 
 
 def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Session) -> None:
-    """Write the answers, until there are no more or a signal asks for the end."""
+    """Write the answers until their end or a signal."""
     for pairs, lines in answers:
         session.report.pairs += pairs
         write_pairs(output, lines)
@@ -265,7 +268,7 @@ def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Ses
 
 
 def _check_verdicts(options: BatchOptions) -> None:
-    """Raise ``Failure`` for options that verdicts cannot go with."""
+    """Raise ``Failure`` for options that verdicts exclude."""
     if options.verdicts is None and options.prefer is not None:
         raise Failure(Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE")
     if options.verdicts is not None and (options.top is not None or options.candidates):
@@ -273,7 +276,7 @@ def _check_verdicts(options: BatchOptions) -> None:
 
 
 def _decide(corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, path: str) -> dict[str, Any]:
-    """Decide and write the verdicts; returns what the summary says about them."""
+    """Decide and write the verdicts; returns their part of the summary."""
     order, at = preference.order(), np.array(places.rows, np.int64)
     with output_file(path, "the verdicts") as file:
         decided = corpus.decide(order, at)
@@ -289,12 +292,12 @@ def _folder(options: BatchOptions) -> tempfile.TemporaryDirectory[str]:
 
 
 def _failure(error: duckdb.Error, options: BatchOptions) -> Failure:
-    """What the database could not do, as an end of the process; what is no lack of room is a bug and stays."""
+    """Return the failure for a lack of room or an invalid setting. Any other error is a bug and is raised again."""
     if isinstance(error, duckdb.OutOfMemoryException):
         sentence = f"the database needs more than --memory-max {options.memory_max} or the disk holds: {error}"
         return Failure(Exit.CAPACITY, sentence)
     if isinstance(error, duckdb.IOException):
         return Failure(Exit.OUTPUT, f"cannot write to the temporary folder: {error}")
-    if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # of the settings of the database
+    if isinstance(error, duckdb.ParserException | duckdb.InvalidInputException):  # invalid settings of the database
         return Failure(Exit.USAGE, f"--memory-max {options.memory_max} is no size such as 512MB or 4GB: {error}")
     raise error

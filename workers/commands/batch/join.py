@@ -1,19 +1,19 @@
-"""The pairs of a corpus at rest that share a bucket, found by a database: the group-by and the joins of ``batch``.
+"""The pairs of a corpus at rest that share a bucket: the group-by and the joins of ``batch`` in a database.
 
-DuckDB, because each of its operators that holds much at a time (grouping, join, sort, window) goes to disk when it
-outgrows ``memory_limit``, in one process, without a server. A join of Polars holds one of its sides in memory.
+The database is DuckDB. It runs in the process, without a server, and its large operators (grouping, join, sort, window)
+spill to disk beyond ``memory_limit``. A join of Polars holds one of its sides in memory.
 
 Rows are numbered in order of arrival. A **content** is named by the first row that has it; a scheme that compares
 copies has a content for each row. The rules are the rules of the stream (``stream.table``), written for all rows at
 once:
 
-- The nearest row of a content to row n is the newest one before n that is no version of n's own id and lies within
-  the window. A row with such a row in its own content is linked to it, and is compared with no other: n copies are
-  n - 1 links.
-- Every other row probes: for each content with a key in common, it makes a candidate with the nearest row of it.
+- The nearest row of a content to row n is the newest row before n that is not a version of n's id and lies within the
+  window. If n's own content has a nearest row, n is linked to this row, and compared with no other row: n copies give n
+  - 1 links.
+- Every other row probes: for each content with a common key, it makes a candidate with the nearest row of the content.
 
-So contents are compared once, for any number of copies, and only if they share a key. Where more than ``cap``
-contents share one, each is compared with the ``cap`` before it in that bucket, by first arrival.
+So contents are compared once, for any number of copies, and only if they share a key. If more than ``cap`` contents
+share a key, each is compared with the ``cap`` contents before it in the bucket, by first arrival.
 """
 
 from __future__ import annotations
@@ -123,7 +123,8 @@ class Found(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """How many candidates, links between copies, and times that a bucket had more contents before one than the cap."""
+    """Numbers of candidates, of links between copies, and of cases with more than ``cap`` earlier contents in a
+    bucket."""
 
     candidates: int
     copies: int
@@ -131,7 +132,7 @@ class Counts(NamedTuple):
 
 
 def open_database(folder: Path, memory_max: str, threads: int) -> Connection:
-    """A new database in a folder, which also takes what outgrows ``memory_max`` (as ``512MB``)."""
+    """Open a new database in a folder, to which it also spills beyond ``memory_max`` (such as ``512MB``)."""
     config: dict[str, str | bool | int | float | list[str]] = {
         "memory_limit": memory_max, "threads": threads, "temp_directory": str(folder / "spilled"),
         "preserve_insertion_order": False,
@@ -145,7 +146,7 @@ def open_database(folder: Path, memory_max: str, threads: int) -> Connection:
 def add_arrivals(
     database: Connection, rows: Rows, times: Rows, contents: npt.NDArray[np.uint64], ids: list[bytes]
 ) -> None:
-    """Add rows: the times that they count as having, contents ``uint64[n, 2]``, ids."""
+    """Add rows: effective times, contents ``uint64[n, 2]``, ids."""
     columns = {
         "n": rows, "time": times, "high": contents[:, 0].copy(), "low": contents[:, 1].copy(),
         "id": np.array([*ids, None], object)[:-1],
@@ -154,22 +155,22 @@ def add_arrivals(
 
 
 def name_contents(database: Connection, *, by_content: bool) -> None:
-    """Give every row its content, after the last row was added."""
+    """Set the content of every row. Call it after the last row was added."""
     database.execute(_ITEMS.format(content=_CONTENT[by_content]))
 
 
 def window_begin(database: Connection, horizon: int) -> int:
-    """The first row with a time of ``horizon`` or more; there must be one."""
+    """Return the first row with a time of at least ``horizon``; it must exist."""
     return _number(database, f"SELECT min(n) FROM items WHERE time >= {horizon}")
 
 
 def stream_time_before(database: Connection, row: int) -> int:
-    """The greatest time of the rows before one, or ``NO_TIME``."""
+    """Return the greatest time of the rows before ``row``, or ``NO_TIME``."""
     return _number(database, f"SELECT coalesce(max(time), {NO_TIME}) FROM items WHERE n < {row}")
 
 
 def contents_between(database: Connection, first: int, end: int) -> Rows:
-    """Rows from ``first`` up to ``end`` that are the first of their content."""
+    """Return the rows from ``first`` up to ``end`` that are the first of their content."""
     found = database.execute(
         "SELECT n FROM items WHERE n = content AND n >= ? AND n < ? ORDER BY n", [first, end]
     ).fetchnumpy()
@@ -177,7 +178,7 @@ def contents_between(database: Connection, first: int, end: int) -> Rows:
 
 
 def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], payloads: npt.NDArray[np.uint64]) -> None:
-    """Add bucket keys, each with the content that has it and a payload, or no payloads."""
+    """Add bucket keys, each with its content and a payload, or without payloads."""
     given = payloads if len(payloads) else np.zeros(len(keys), np.uint64)
     _insert(database, "postings", {"key": keys, "content": rows, "payload": given})
 

@@ -1,9 +1,10 @@
 """The k most similar documents of every document of a corpus at rest: the join and the ranking of ``batch --top``.
 
-``batch_join`` says which contents share a bucket. Their similarities go to the table ``alike``, in both directions.
-A document is then compared with the newest row of each such content, and of its own, that is no version of its id and
-lies within its window; the best k of them are kept. Nearly always that row is the newest of all rows of the content, or
-the newest with another id, which one look at ``newest`` finds; the rest need a join with every row of the content.
+``join`` finds the contents that share a bucket. Their similarities go to the table ``alike``, in both directions. A
+document is then compared with one row of each such content, and of its own content: the newest row that is not a
+version of its id and lies within its window. The best k rows are its neighbours. Nearly always this row is the newest
+row of the content, or the newest with another id; a lookup in ``newest`` finds both. The remaining cases need a join
+with every row of the content.
 """
 
 from __future__ import annotations
@@ -64,7 +65,8 @@ class Best(NamedTuple):
 
 
 class Ranking:
-    """The scores of a corpus; ``add`` them, then read ``best``. Its cursor leaves results of ``database`` readable."""
+    """The scores of a corpus: call ``add``, then read ``best``. It has its own cursor, so open results of ``database``
+    remain readable."""
 
     def __init__(self, database: duckdb.DuckDBPyConnection) -> None:
         self._cursor = database.cursor()
@@ -77,7 +79,8 @@ class Ranking:
         self._cursor.unregister("columns")
 
     def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[Best]:
-        """The ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in microseconds."""
+        """Yield the ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in
+        microseconds."""
         self._cursor.execute(_RANKED.format(window=window, k=k))
         for first in range(0, count, rows_max):
             end = min(first + rows_max, count)

@@ -1,8 +1,7 @@
-"""Signed documents of a corpus in files of a folder, a column each: written from one end, read by row number.
+"""Signed documents of a corpus in files of a folder, one for each column: appended in order, read by row number.
 
-Besides keys, id and evidence, the batch reads what it needs of a document by row, a few thousand rows at a time. Files
-that are mapped into memory give that without a copy of the corpus in memory: their pages belong to
-the system, which takes them back when it wants.
+The batch reads columns by row, a few thousand rows at a time. The files are mapped into memory, so the process holds no
+copy of the corpus: the system can reclaim their pages at any time.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy.typing as npt
 from stream.batches import Batch, make_batch
 from stream.scheme_interface import Evidence
 
-# Column -> its numbers; those that end in "ends" say where the bytes of a row end.
+# Column -> its dtype; columns whose names end in "ends" hold the ends of the bytes of rows.
 _COLUMNS: dict[str, str] = {
     "times": "<i8", "contents": "<u8", "fixed": "u1", "ragged": "u1", "ragged_ends": "<i8", "ids": "u1",
     "id_ends": "<i8",
@@ -26,7 +25,8 @@ Rows = npt.NDArray[np.int64]
 
 
 class RowFiles:
-    """The columns of n documents; ``append`` until ``seal``, then read. ``width`` is that of the fixed evidence."""
+    """The columns of n documents; ``append`` until ``seal``, then read. ``width`` is the width of the fixed
+    evidence."""
 
     def __init__(self, folder: Path, width: int) -> None:
         self._folder, self._width = folder, width
@@ -49,18 +49,18 @@ class RowFiles:
         self.count += batch.size
 
     def seal(self) -> None:
-        """End the writing: what was appended can be read."""
+        """End the writing; the rows can then be read."""
         for file in self._files.values():
             file.close()
         for name, dtype in _COLUMNS.items():
             path = self._folder / name
-            empty = path.stat().st_size == 0  # which cannot be mapped
+            empty = path.stat().st_size == 0  # an empty file cannot be mapped
             column = np.empty(0, dtype) if empty else np.asarray(np.memmap(path, dtype, "r"))
             column.flags.writeable = False
             self._columns[name] = column
 
     def close(self) -> None:
-        """Close what is open and let the maps go, so that the folder can be removed."""
+        """Close files and release the maps, so that the folder can be removed."""
         for file in self._files.values():
             file.close()
         self._columns.clear()
@@ -89,7 +89,7 @@ class RowFiles:
         return Evidence(fixed, *self._ragged("ragged", "ragged_ends", rows))
 
     def evidence_bytes(self, rows: Rows) -> npt.NDArray[np.int64]:
-        """How many bytes the evidence of each row takes, ``int64[m]``."""
+        """Return the number of bytes of the evidence of each row, ``int64[m]``."""
         starts, ends = self._bounds("ragged_ends", rows)
         return np.asarray(self._width + ends - starts)
 

@@ -1,9 +1,9 @@
 """``neardup batch --verdicts``: the rule of verdicts over a corpus at rest, in an order of preference.
 
-The rule is that of ``dedup`` (``stream.verdicts.rule``); only the order differs. The documents are decided in order of
-arrival (``first``), the longest first (``longest``), or those with the greatest number in a field first; of equal ones
-the first. So the preferred document of a cluster is its original. Nothing expires, because everything is known; two
-documents that are farther apart than the window are still no pair. A content is compared wherever a copy of it was.
+The rule is the same as in ``dedup`` (``stream.verdicts.rule``); only the order differs. The documents are decided in
+order of arrival (``first``), by length (``longest``) or by a number in a field, the greatest first; ties in order of
+arrival. So the preferred document of a cluster is its original. No document expires, because the whole corpus is known.
+Two documents that are farther apart than the window are still not a pair. A content has the pairs of all its copies.
 
 Memory holds about 130 bytes a document; pairs and evidence are on disk.
 """
@@ -36,12 +36,12 @@ from workers.sources.lines import BOM
 from workers.sources.reader import Entry
 
 FIRST, LONGEST = "first", "longest"
-# No row leaves: stream time never exceeds a time by so many microseconds.
+# A window in which no row expires: stream time never exceeds a time by this many microseconds.
 _NEVER = 1 << 61
-# Rows that are decided, or written, at a time.
+# Rows decided or written at a time.
 _ROWS = 4096
 
-# Contents that are pairs, in both directions, become pairs of each row with the first decided row of the other content.
+# Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
 _RANKED = """
 CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.place FROM items i JOIN columns c ON c.n = i.n;
 CREATE TABLE foremost AS SELECT content, min(place) AS place FROM ranked GROUP BY content;
@@ -70,15 +70,15 @@ class Links:
         self._insert("INSERT INTO linked SELECT * FROM columns", newer=newer, older=older, similarity=similarity)
 
     def rank(self, order: Rows) -> None:
-        """Set the order of decisions: rows, the first one first. After the last pair."""
+        """Set the order of decisions, a list of rows. Call it after the last ``add``."""
         self._insert(_RANKED, n=order, place=np.arange(len(order)))
 
     def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
-        """The times that rows count as having, by their place in the order."""
+        """Return the effective times of rows, by their position in the order."""
         return self._fetch("SELECT time FROM ranked WHERE place >= ? AND place < ? ORDER BY place", first, end)[0]
 
     def found(self, first: int, end: int) -> Found:
-        """The pairs of the rows at some places in the order with rows before them."""
+        """Return the pairs of the rows at positions ``first`` to ``end`` of the order with rows before them."""
         query = "SELECT place, other, similarity FROM decided_with WHERE place >= ? AND place < ? ORDER BY place, other"
         places, others, similarity = self._fetch(query, first, end)
         return Found(places - first, others, similarity.astype(np.float32))
@@ -93,7 +93,7 @@ class Links:
 
 
 class Preference:
-    """What is preferred (``first``, ``longest`` or the name of a field), and how much each document is."""
+    """The preference (``first``, ``longest`` or the name of a field), and the value of each document."""
 
     def __init__(self, prefer: str) -> None:
         self._prefer = prefer
@@ -102,11 +102,11 @@ class Preference:
         self._value: Callable[[Entry, Document], float] = value or self._number
 
     def add(self, entry: Entry, document: Document) -> None:
-        """Note the next document."""
+        """Add the value of the next document."""
         self._values.append(self._value(entry, document))
 
     def order(self) -> Rows:
-        """The rows in the order of decisions. Raises ``Failure`` if no document has the field."""
+        """Return the rows in the order of decisions. Raises ``Failure`` if no document has the field."""
         values = np.frombuffer(self._values, np.float64) if self._values else np.empty(0)
         if len(values) and np.isneginf(values).all():
             raise Failure(
@@ -116,7 +116,7 @@ class Preference:
         return np.argsort(-values, kind="stable")
 
     def _number(self, entry: Entry, document: Document) -> float:
-        """The number in the field, or less than any."""
+        """Return the number in the field; without one, minus infinity."""
         try:
             value = orjson.loads((entry.raw or b"").removeprefix(BOM)).get(self._prefer)
             number = float(value) if isinstance(value, int | float | str) else -np.inf
@@ -126,7 +126,7 @@ class Preference:
 
 
 def _length(entry: Entry, document: Document) -> float:
-    """Characters of a text, or how many tokens, components or fields there are."""
+    """Return the number of characters of a text, or of tokens, components or fields."""
     for value in (document.text, document.tokens, document.vector, document.fields):
         if value is not None and len(value):
             return float(len(value))
@@ -134,7 +134,7 @@ def _length(entry: Entry, document: Document) -> float:
 
 
 class Places:
-    """Where every entry of the input stood, refused ones included; ``rows`` are the places of the documents."""
+    """The positions of all entries of the input, including refused ones; ``rows`` are the places of the documents."""
 
     def __init__(self) -> None:
         self.rows = array("q")
@@ -143,7 +143,7 @@ class Places:
         self._refused: dict[int, tuple[str, str | None]] = {}  # reason and id, by place
 
     def add(self, chunk: Chunk, signed: Signed, preference: Preference) -> None:
-        """Note the entries of a chunk."""
+        """Add the entries of a chunk."""
         reasons = {place: reason for place, _, reason in signed.refusals}
         document_place = 0
         for entry in chunk.entries:
@@ -163,7 +163,8 @@ class Places:
             document_place += 1
 
     def lines(self, first: int, end: int, decisions: Iterator[tuple[str, Decision]]) -> Iterator[bytes]:
-        """The verdicts of the entries from a place to another; ``decisions`` has id and verdict of each document."""
+        """Yield the verdicts of the entries at places ``first`` to ``end``; ``decisions`` has id and verdict of each
+        document."""
         for place in range(first, end):
             source, line = self._sources[self._source[place]], self._line[place]
             if place in self._refused:
@@ -178,7 +179,8 @@ class Places:
 
 
 def decide(links: Links, rows: RowFiles, order: Rows, places: Rows, limits: VerdictLimits) -> Verdicts:
-    """The verdicts of all rows, by row; ``originals`` are rows. ``places`` names the rows (``int64[n]``)."""
+    """Return the verdicts of all rows, by row; ``originals`` are rows. ``places`` are the places of the rows
+    (``int64[n]``)."""
     count = len(order)
     decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
     links.rank(order)
@@ -200,7 +202,7 @@ def decide(links: Links, rows: RowFiles, order: Rows, places: Rows, limits: Verd
 
 
 def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
-    """Write the verdicts as ``dedup`` does, in order of arrival."""
+    """Write the verdicts in the format of ``dedup``, in order of arrival."""
     ends = np.searchsorted(np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64),
                            np.arange(0, len(places) + _ROWS, _ROWS)).tolist()  # fmt: skip
     for n, (begin, end) in enumerate(pairwise(ends)):
@@ -217,7 +219,7 @@ def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[s
 
 
 def summary_of(rows: RowFiles, places: Rows, verdicts: Verdicts) -> dict[str, Any]:
-    """The counts of a summary, and the largest clusters."""
+    """Return the counts of a summary, and the largest clusters."""
     counts = np.bincount(verdicts.statuses, minlength=len(STATUSES)).tolist()
     kept, duplicates, unchanged = (counts[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED))
     clusters, sizes = np.unique(verdicts.clusters[verdicts.statuses == DUPLICATE], return_counts=True)

@@ -1,7 +1,7 @@
 """Clusters of a run: an original and its duplicates, written when the original has left the window.
 
-From then on no document can join, so memory follows the window. A later version of the original that is unchanged
-stands for the cluster in its place, and keeps it open.
+After this moment no document can join, so memory follows the window. A later unchanged version of the original
+represents the cluster in place of the original, and keeps the cluster open.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from workers.commands.dedup.verdict_lines import encoded
 
 # Clusters that a summary names.
 LARGEST = 10
-# Duplicates that the line of a cluster lists, the first ones; ``size`` counts all.
+# Maximum number of duplicates in the line of a cluster, the first ones; ``size`` counts all.
 MEMBERS_MAX = 10_000
 
 
 @dataclass
 class _Cluster:
-    """A cluster that may grow: ``row`` is the number of the document that stands for it."""
+    """A cluster that may grow: ``row`` is the number of the document that represents it."""
 
     place: int
     id: str
@@ -52,20 +52,20 @@ class _Cluster:
 
 
 class Clusters:
-    """The clusters of two documents or more. ``write`` receives the lines of those that are complete."""
+    """The clusters of at least two documents. ``write`` receives the lines of complete clusters."""
 
     def __init__(self, write: Callable[[bytes], None] | None) -> None:
         self._write = write
         self._open: dict[int, _Cluster] = {}
-        self._rows: list[tuple[int, int]] = []  # a heap of the rows that stood for clusters, and their clusters
+        self._rows: list[tuple[int, int]] = []  # a heap of the rows that represented clusters, and their clusters
         self._largest: list[tuple[int, int, str]] = []  # a heap of sizes, places negated, ids
 
     def add(self, decided: Decided, accepted: npt.NDArray[np.bool_], ids: Callable[[int], str]) -> None:
-        """Count verdicts; ``ids`` gives the id of an arrival by its number among these."""
+        """Count verdicts; ``ids`` returns the id of an arrival by its index."""
         verdicts = decided.verdicts
         for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
             cluster = self._open.get(int(verdicts.clusters[n]))
-            if cluster is not None and not verdicts.similarities[n]:  # it stands for the cluster
+            if cluster is not None and not verdicts.similarities[n]:  # it represents the cluster
                 cluster.row = decided.first_row + int(np.count_nonzero(accepted[:n]))
         named = np.flatnonzero(verdicts.originals >= 0)
         dropped = verdicts.statuses[named] == DUPLICATE
@@ -85,7 +85,8 @@ class Clusters:
                 cluster.members.append((decided.first_place + n, ids(n), similarity))
 
     def close(self, first_row: int | None = None) -> None:
-        """Write the clusters whose rows lie before the first row that is still decided with; without one, all."""
+        """Write the clusters whose rows are before ``first_row``, the oldest row in use; without it, write all
+        clusters."""
         done = []
         while self._rows and (first_row is None or self._rows[0][0] < first_row):
             _, place = heapq.heappop(self._rows)
@@ -103,7 +104,7 @@ class Clusters:
             self._write(b"".join(cluster.line() for cluster in done))
 
     def largest(self) -> list[dict[str, object]]:
-        """The largest clusters that are written, by size, then by place."""
+        """Return the largest written clusters, by size, then by place."""
         return [
             {"id": id_, "size": size, "cluster": -place} for size, place, id_ in sorted(self._largest, reverse=True)
         ]

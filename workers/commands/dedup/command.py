@@ -1,7 +1,8 @@
 """``neardup dedup``: read | sign | match | decide | write, in order, in one pass and bounded memory.
 
-Each line of the input goes to exactly one of the kept, the removed and the rejects, byte for byte; blank lines go to
-the kept. A table has its header in each of them. The verdicts of a chunk are written before the next chunk is matched.
+Each line of the input goes to exactly one of three outputs, byte for byte: kept, removed, rejects. Blank lines go to
+the kept output. A table has its header in each output. The verdicts of a chunk are written before the next chunk is
+matched.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Write = Callable[[bytes], None]
 
 @dataclass(frozen=True)
 class DedupOptions(SessionOptions):
-    """What a deduplication receives in addition to its settings."""
+    """The arguments of a deduplication, in addition to its settings."""
 
     removed: str | None = None
     verdicts: str | None = None
@@ -52,7 +53,7 @@ class DedupOptions(SessionOptions):
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
-    """Run to the end; returns how it ended. Raises ``Failure`` for a path or an output that cannot be used."""
+    """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     _check_outputs(options)
     with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
@@ -80,7 +81,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
 
 
 class _Outputs:
-    """Where the lines, the verdicts and the clusters go. ``statuses`` counts the verdicts."""
+    """The outputs of lines, verdicts and clusters. ``statuses`` counts the verdicts."""
 
     def __init__(self, options: DedupOptions, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
@@ -97,7 +98,7 @@ class _Outputs:
         self.statuses: Counter[int] = Counter()
 
     def add(self, chunk: Chunk, signed: Signed, decider: Decider) -> None:
-        """Decide a chunk and write what becomes of it."""
+        """Decide a chunk and write its lines, verdicts and clusters."""
         entries, reasons = _judged(chunk, signed)
         accepted = np.ones(len(entries), np.bool_)
         accepted[list(reasons)] = False
@@ -110,7 +111,7 @@ class _Outputs:
         self.clusters.close(decider.decisions.first)
 
     def found(self) -> dict[str, Any]:
-        """The counts of a summary, and the largest clusters."""
+        """Return the counts of a summary, and the largest clusters."""
         kept, duplicates, unchanged = (self.statuses[status] for status in (ORIGINAL, DUPLICATE, UNCHANGED))
         return {
             "kept": kept,
@@ -148,7 +149,7 @@ class _Outputs:
 
 
 def _judged(chunk: Chunk, signed: Signed) -> tuple[list[Entry], dict[int, str]]:
-    """The entries of a chunk that get a verdict, and why some of them were refused, by their number among these."""
+    """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
     if len(chunk.documents) == len(chunk.entries):
         return chunk.entries, {place: reason for place, _, reason in signed.refusals}
     refused = {place: reason for place, _, reason in signed.refusals}
@@ -180,7 +181,7 @@ def _writer(file: IO[bytes], what: str) -> Write:
 
 
 def _check_outputs(options: DedupOptions) -> None:
-    """Raise ``Failure`` if an output is an input, or two outputs are one: writing it would destroy the other."""
+    """Raise ``Failure`` if an output is also an input, or two outputs are the same file: writing would destroy data."""
     named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects", "keep")}
     seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
     for name, path in named.items():

@@ -1,9 +1,9 @@
-"""``neardup evaluate --clusters``: the clusters of verdicts against labels, or against known pairs.
+"""``neardup evaluate --clusters``: compares the clusters of verdicts with labels or with known pairs.
 
-Documents are those of the verdicts that are not refused; of the versions of an id the first one counts. Labels say
-which class a document belongs to. Known pairs are those of an exact join: two documents belong together if their
-similarity reaches ``--truth-min``. From such pairs follow the least similarity inside a cluster, and how many dropped
-documents are *unsupported*: no kept document is similar enough to them.
+It evaluates the documents with a verdict other than refused. The first version of each id counts. A label is the class
+of a document. Known pairs come from an exact join: two documents belong together if their similarity reaches
+``--truth-min``. These pairs give the least similarity inside a cluster, and the number of *unsupported* dropped
+documents: no kept document is similar enough to them.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Ints = npt.NDArray[np.int64]
 
 
 class ClusterOptions(NamedTuple):
-    """What an evaluation of clusters is asked for: against ``labels`` if given, else against the pairs of ``truth``."""
+    """The arguments of an evaluation of clusters: against ``labels`` if given, else against the pairs of ``truth``."""
 
     verdicts: str
     labels: str | None
@@ -47,7 +47,7 @@ class ClusterOptions(NamedTuple):
 
 
 class Documents(NamedTuple):
-    """n documents: their ids, their clusters as small numbers (``int64[n]``), which are kept (``bool[n]``)."""
+    """n documents: ids, clusters as small numbers (``int64[n]``), and whether each is kept (``bool[n]``)."""
 
     ids: list[str]
     clusters: Ints
@@ -55,7 +55,8 @@ class Documents(NamedTuple):
 
 
 class Largest(NamedTuple):
-    """A cluster: the id of its first document, its size, the least similarity inside (NaN: below every known one)."""
+    """A cluster: the id of its first document, its size, the least similarity inside (NaN: below every known
+    similarity)."""
 
     id: str
     size: int
@@ -63,7 +64,7 @@ class Largest(NamedTuple):
 
 
 class ClusterEvaluation(NamedTuple):
-    """The measures, the largest clusters, the sizes of clusters and of what belongs together, what was left out."""
+    """The measures, the largest clusters, the sizes of clusters and of true groups, and counts of omitted input."""
 
     quality: Quality
     largest: list[Largest]
@@ -152,7 +153,7 @@ def _pairs(
 
 
 def _labels(path: str, field: str, number: dict[str, int], left_out: Counter[str]) -> tuple[Ints, Ints]:
-    """The documents that have a label, and their labels as numbers."""
+    """Return the documents with a label, and their labels as numbers."""
     label_of: dict[int, str] = {}
     for row in json_objects(path, left_out):
         id_, label = row.get("id"), row.get(field)
@@ -177,7 +178,7 @@ def _unsupported(kept: npt.NDArray[np.bool_], a: Ints, b: Ints) -> Proportion:
 
 
 def picture(found: ClusterEvaluation) -> Picture:
-    """Which fraction of the documents is in clusters of a size at most."""
+    """Plot the fraction of documents in clusters of at most a size."""
     largest = max(int(sizes.max(initial=1)) for sizes in found.sizes.values())
     curves = []
     for (label, sizes), marker in zip(found.sizes.items(), ("hd", "braille"), strict=True):
@@ -213,7 +214,7 @@ def _tables(found: ClusterEvaluation) -> list[Table]:
 
 
 def _summary(found: ClusterEvaluation) -> dict[str, Any]:
-    """Plain values; a value that is unknown is null."""
+    """Return plain values; an unknown value is null."""
     return {
         **{name: getattr(found.quality, name)._asdict() for name in _NAMES},
         "unsupported": None if found.unsupported is None else found.unsupported._asdict(),

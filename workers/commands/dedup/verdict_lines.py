@@ -1,4 +1,4 @@
-"""Verdicts as JSON, and as the last key of the line that they are about."""
+"""Verdicts as JSON, and as the last key of the line of their document."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stream.verdicts.rule import REFUSED, STATUSES
 from workers.commands.output import with_cell
 from workers.sources.reader import Entry
 
-# The key, and the column of a table, that a verdict stands under.
+# The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"
 
 
@@ -31,7 +31,7 @@ class Decision(NamedTuple):
 
     @classmethod
     def of(cls, row: Sequence[Any], ids: Iterator[str]) -> Decision:
-        """The verdict in a row of ``Verdicts``; ``ids`` gives the id of the next original."""
+        """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
         status, cluster, original, similarity, related, previous = row
         return cls(
             STATUSES[status],
@@ -44,7 +44,7 @@ class Decision(NamedTuple):
 
 
 def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
-    """The verdict of each entry as JSON. ``reasons``: why entries were refused, by their number among these."""
+    """Yield the verdict of each entry as JSON. ``reasons``: reasons of refused entries, by index in ``entries``."""
     ids = iter(decided.ids)
     columns = (column.tolist() for column in decided.verdicts)
     for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
@@ -54,7 +54,7 @@ def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: De
 
 
 def verdict_line(place: int, source: str, line: int, id_: str | None, decision: Decision) -> bytes:
-    """A verdict as JSON, without the keys that have no value.
+    """Return a verdict as JSON, without keys that have no value.
 
     ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
     places.
@@ -64,7 +64,7 @@ def verdict_line(place: int, source: str, line: int, id_: str | None, decision: 
 
 
 def encoded(value: Any) -> bytes:
-    """A value as compact JSON that is safe to show; an id with a lone surrogate loses it."""
+    """Return a value as compact JSON that is safe to show; lone surrogates of ids are replaced."""
     try:
         data = orjson.dumps(value)
     except TypeError:
@@ -78,9 +78,10 @@ def _without_surrogates(value: Any) -> Any:
 
 
 def annotated(entry: Entry, verdict: bytes) -> bytes:
-    """An entry with its verdict: as the last key of an object, or the last cell of a row; a whole file as its path.
+    """Return an entry with its verdict: as the last key of an object, or the last cell of a row; a whole file as its
+    path.
 
-    What is left when the key or the cell is taken out is the entry as it came.
+    Without the key or the cell, the result is the entry byte for byte.
 
     >>> annotated(Entry("a", 1, b'{"id": "x"}', ""), b'{"status":"original"}')
     b'{"id": "x","neardup":{"status":"original"}}'

@@ -1,1 +1,1 @@
-"""``neardup tune``: bands, rows and cut for a threshold and a recall."""
+"""``neardup tune``: bands, rows and ``score_min`` for a threshold and a recall."""

@@ -1,4 +1,4 @@
-"""``neardup tune``: what settings lead to, as a table, and the S-curve as a picture."""
+"""``neardup tune``: the values that follow from settings as a table, and the S-curve as a picture."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from workers.process.exits import Exit, Failure
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)
 
 
-# Public names of figures, where the library has another.
+# Public names of values whose name in the library differs.
 _NAMES = {"score_min": "cut"}
-# Figures of a tuning that hold where the law of candidates is known.
+# Values of a tuning that are valid only if the law of candidates is known.
 _CHANCES = ("candidate_probability", "pass_probability", "recall")
 
 
 def show(config: Config, *, plot: str | None, as_json: bool) -> None:
-    """Print what a configuration resolves to. Raises ``Failure`` when the picture cannot be drawn to ``plot``."""
+    """Print the values that a configuration resolves to. Raises ``Failure`` if the picture cannot be drawn to
+    ``plot``."""
     if _has_curve(config):
         tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
     elif plot is None:
@@ -54,7 +55,7 @@ def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plo
 
 
 def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
-    """A table of names, values and what they mean."""
+    """Return a table of names, values and meanings."""
     table = Table(title=title, show_header=False)
     table.add_column()
     table.add_column(justify="right")
@@ -65,7 +66,7 @@ def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
 
 
 def summary(config: Config) -> dict[str, Any]:
-    """What a configuration resolves to, as plain values."""
+    """Return the values that a configuration resolves to, as plain values."""
     tuning, scheme = config.tuning, SCHEMES[config.scheme]
     around = [
         {"similarity": s, "candidate_probability": candidate, "emitted_probability": emitted}
@@ -110,12 +111,12 @@ def picture(tuning: Tuning) -> Picture:
 
 
 def _has_curve(config: Config) -> bool:
-    """Whether it is known how likely a pair of some similarity is emitted."""
+    """Whether the probability that a pair of a similarity is emitted is known."""
     return config.tuning.bands > 0 or SCHEMES[config.scheme].exact
 
 
 def _shape(tuning: Tuning) -> dict[str, float]:
-    """Where the S-curve rises, and its errors; nothing where a scheme has no bands."""
+    """Return the position of the rise of the S-curve, and its errors; empty if a scheme has no bands."""
     if tuning.bands == 0:
         return {}
     shape, law = (tuning.bands, tuning.rows), (tuning.sketch_bits, tuning.agreement)
@@ -129,7 +130,7 @@ def _shape(tuning: Tuning) -> dict[str, float]:
 
 
 def _around(tuning: Tuning) -> list[tuple[float, float, float]]:
-    """Similarity, candidate probability and probability to be emitted, at and around the threshold."""
+    """Return similarity, candidate probability and emission probability, at and around the threshold."""
     near = [round(tuning.threshold + distance, 4) for distance in _AROUND]
     s = sorted({value for value in near if 0 < value < 1} | {tuning.threshold, 1.0})
     candidate, emitted = probabilities(tuning, np.array(s))

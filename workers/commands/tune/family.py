@@ -23,14 +23,15 @@ from workers.commands.tune.curve import facts, tell
 from workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
 from workers.process.exits import Exit, Failure
 
-# Distances of the table: d1, d2, and this many steps between them and beyond on either side.
+# Distances of the table: d1, d2, and this many steps between them and on either side.
 _STEPS = 4
 # The name of a step in the output.
 _CALLED = {"and": "AND", "or": "OR"}
 
 
 class Question(NamedTuple):
-    """What is asked of a family: chances ``p1`` and ``p2`` at distances ``d1`` and ``d2``, a probe of ``documents``."""
+    """The requirements on a family: chances ``p1`` and ``p2`` at distances ``d1`` and ``d2``, a probe of
+    ``documents``."""
 
     family: str
     d1: float
@@ -42,7 +43,7 @@ class Question(NamedTuple):
 
 
 def question(family: str | None, numbers: dict[str, Any]) -> Question | None:
-    """The question that options ask, by their names; none without a family. Raises ``Failure`` for half a question."""
+    """Return the question of the options; none without a family. Raises ``Failure`` for an incomplete question."""
     given = {name for name, value in numbers.items() if value is not None}
     if family is None:
         if given:
@@ -55,7 +56,8 @@ def question(family: str | None, numbers: dict[str, Any]) -> Question | None:
 
 
 def show(asked: Question, *, plot: str | None, as_json: bool) -> None:
-    """Print what the family is at both distances, and what is made of it. Raises ``ConfigError`` and ``Failure``."""
+    """Print the chances of the family at both distances, and the cascade made from it. Raises ``ConfigError`` and
+    ``Failure``."""
     base = sensitivity(asked.family, asked.d1, asked.d2, asked.scale)
     cascade: Cascade = ()
     if asked.p1 is not None and asked.p2 is not None:
@@ -67,7 +69,7 @@ def show(asked: Question, *, plot: str | None, as_json: bool) -> None:
 
 
 def summary(asked: Question, base: Sensitivity, cascade: Cascade) -> dict[str, Any]:
-    """The same as plain values."""
+    """Return the same as plain values."""
     chance, slope = steepest(cascade)
     values: dict[str, Any] = {
         "family": asked.family,
@@ -90,7 +92,7 @@ def summary(asked: Question, base: Sensitivity, cascade: Cascade) -> dict[str, A
 
 
 def picture(asked: Question, cascade: Cascade) -> Picture:
-    """The chance of one function and of the cascade, by distance."""
+    """Plot the chance of one function and of the cascade, by distance."""
     greatest = FAMILIES[asked.family].scale or 2 * asked.d2
     d = np.linspace(0.0, greatest, POINTS)
     one = collision(asked.family, d, asked.scale)
@@ -135,7 +137,7 @@ def _family(asked: Question, base: Sensitivity, cascade: Cascade) -> Table:
 
 
 def _banded(asked: Question) -> Cascade | None:
-    """The cheapest cascade that bands of rows are; none where too many functions would be needed."""
+    """Return the cheapest cascade in the form of bands and rows; none if it needs too many functions."""
     if asked.p1 is None or asked.p2 is None:
         return None
     try:
@@ -145,7 +147,7 @@ def _banded(asked: Question) -> Cascade | None:
 
 
 def _settings(banded: Cascade | None) -> tuple[str, str, str]:
-    """The row of the settings that make a scheme do what was asked."""
+    """Return the row with the settings of a scheme for the cascade."""
     if banded is None:
         return "settings", "none", "bands of rows cannot do it"
     ways = _ways(banded)
@@ -154,7 +156,7 @@ def _settings(banded: Cascade | None) -> tuple[str, str, str]:
 
 
 def _ways(banded: Cascade) -> dict[str, int]:
-    """Rows and bands of a cascade of AND, then OR; 1 where a step is left out."""
+    """Return rows and bands of a cascade of AND, then OR; 1 for an omitted step."""
     ways = {step.kind: step.ways for step in banded}
     return {"rows": ways.get("and", 1), "bands": ways.get("or", 1)}
 
@@ -170,7 +172,7 @@ def _chances(asked: Question, cascade: Cascade) -> Table:
 
 
 def _rows(asked: Question, cascade: Cascade) -> list[tuple[float, float, float]]:
-    """Distance, chance of one function, chance of the cascade: about d1 and d2."""
+    """Return distance, chance of one function and chance of the cascade, around d1 and d2."""
     step = (asked.d2 - asked.d1) / _STEPS
     near = {round(asked.d1 + i * step, 9) for i in range(-_STEPS, 2 * _STEPS + 1)}
     d = np.array(sorted({value for value in near if value >= 0} | {asked.d1, asked.d2}))

@@ -1,4 +1,4 @@
-"""Pictures of probabilities over a similarity or a distance: in characters for a terminal, or saved to a file."""
+"""Plots of probabilities over a similarity or a distance: as characters for a terminal, or saved to a file."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from workers.process.exits import Exit, Failure, output_failure
 
 # Points of a curve: more than a terminal has columns, and smooth in a file.
 POINTS = 201
-# What a terminal shows of 80 columns.
+# The size of a plot in a terminal of 80 columns.
 COLUMNS, _ROWS = 76, 20
 _TICKS = 10
 _WIDTH_INCHES, _HEIGHT_INCHES = 8, 5
@@ -34,7 +34,7 @@ class Mark(NamedTuple):
 
 
 class Area(NamedTuple):
-    """What lies between two curves over the same places; shown in files alone."""
+    """The area between two curves over the same places; only files show it."""
 
     label: str
     x: list[float]
@@ -54,7 +54,7 @@ class Picture(NamedTuple):
 
 
 def in_characters(picture: Picture, *, colour: bool) -> str:
-    """The curves in characters."""
+    """Return the curves as characters."""
     import plotext
 
     figure = plotext.figure
@@ -80,7 +80,7 @@ def in_characters(picture: Picture, *, colour: bool) -> str:
 
 
 def save(picture: Picture, path: str) -> None:
-    """The picture to a file, whose ending says the format. Raises ``Failure`` when it cannot be drawn."""
+    """Save the picture to a file, whose ending names the format. Raises ``Failure`` if it cannot be drawn."""
     ending = Path(path).suffix.lower()
     if ending not in PLOT_ENDINGS:
         known = " or ".join(PLOT_ENDINGS)
@@ -116,5 +116,5 @@ def _save_png(figure: Any, path: str) -> None:
     figure.savefig(path, format="png", dpi=150)
 
 
-# The ending of a picture's file -> how it is saved.
+# The ending of a file of a picture -> the function that saves it.
 PLOT_ENDINGS: dict[str, Callable[[Any, str], None]] = {".svg": _save_svg, ".png": _save_png}

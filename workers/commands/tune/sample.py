@@ -1,4 +1,4 @@
-"""``neardup tune --sample``: how long shingles should be for documents like those of a sample."""
+"""``neardup tune --sample``: advises a shingle length from a sample of documents."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from workers.commands.tune.curve import facts, tell
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
 
-# Documents and characters that are read of a sample: a few seconds' work.
+# Maximum documents and characters of a sample: a few seconds of work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000
 # Lengths measured below and above the advised ones.
 _LENGTHS_AROUND = 2
 
 
 def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
-    """Print what a sample advises. Raises ``Failure`` for paths that cannot be read, ``ConfigError`` without a text."""
+    """Print the advice of a sample. Raises ``Failure`` for paths that cannot be read, ``ConfigError`` without a
+    text."""
     if fields_of(settings).kind != "text":
         raise Failure(
             Exit.USAGE, f"--sample is about shingles of texts, but {settings.scheme} takes none: leave it out"
@@ -48,7 +49,7 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
 
 
 def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
-    """The advice as plain values."""
+    """Return the advice as plain values."""
     lengths = [{**row._asdict(), "in_a_document": expected(row.k, sample.characters, sample.alphabet)} for row in found]
     return {
         "documents": sample.documents,
@@ -61,20 +62,20 @@ def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:
 
 
 def _recall(settings: Settings, documents: Sequence[Document]) -> float:
-    """The recall of a partial scheme among documents of these sizes."""
+    """Return the recall of a partial scheme among documents of these sizes."""
     batch = Signer(settings).sign(documents).batch
     keys = SCHEMES[settings.scheme].keys(batch.evidence, settings.plan)
     return recall_of(settings.tuning, np.bincount(np.diff(keys.starts), minlength=settings.tuning.bands + 1))
 
 
 def _codes(settings: Settings, documents: Sequence[Document]) -> CodePoints:
-    """The normalised texts of documents."""
+    """Return the normalised texts of documents."""
     form = NormalForm(settings.nfkc, settings.fold_case, settings.fold_space)
     return code_points([document.text for document in documents], form)
 
 
 def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
-    """What is read until there is enough; what is no document is passed over."""
+    """Yield documents up to the maximum; refused input is skipped."""
     count = characters = 0
     with Session(settings, SessionOptions(paths, quiet=True)) as session:
         for entry in session.entries(paths):
