@@ -129,7 +129,7 @@ def watch_partitions(client: KafkaConsumer, topic: str) -> None:
     joined: list[int] = []
 
     def partitions() -> int:
-        return len(coordinator._cluster.partitions_for_topic(topic) or ())
+        return len(client._manager.cluster.partitions_for_topic(topic) or ())
 
     async def on_join_complete_async(*given: object) -> None:
         joined[:] = [partitions()]
