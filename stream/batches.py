@@ -182,12 +182,15 @@ def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
     ids = Column(ids.data[first:last], ids.starts - first)
     if last == first or int(ids.data.max()) < 0x80:
         return ids, {}
+    heads = ids.data[ids.starts[:-1][np.diff(ids.starts) > 0]]
+    if bool((heads & 0xC0 != 0x80).all()) and _is_utf8(ids.data.data):  # no id begins inside a code point
+        return ids, {}
     return ids, {i: "id_not_utf8" for i in range(len(ids.starts) - 1) if not _is_utf8(ids.at(i))}
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes | memoryview) -> bool:
     try:
-        data.decode()
+        str(data, "utf-8")
     except UnicodeDecodeError:
         return False
     return True

@@ -94,7 +94,7 @@ class Signer:
         """Sign n documents that are columns, without a Python object for each.
 
         Args:
-            ids: the ids, in UTF-8.
+            ids: the ids, in UTF-8. Starts of 32 bits, as Arrow's, are taken too.
             times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
             texts: the texts, in UTF-8.
 
@@ -116,6 +116,8 @@ class Signer:
         sizes = len(ids.starts) - 1, len(times), len(texts.starts) - 1
         if len(set(sizes)) > 1:
             raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
+        # Starts of another type would compile every kernel a second time.
+        ids, texts = (Column(data, starts.astype(np.int64, copy=False)) for data, starts in (ids, texts))
         return self._sign(DocumentColumns(ids, times, texts))
 
     def _sign(self, documents: Sequence[Document]) -> Signed:
