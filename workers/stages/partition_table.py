@@ -34,7 +34,7 @@ import numpy.typing as npt
 import orjson
 
 from stream.bands_message import WireError, decode
-from stream.batches import Batch, concatenate, select
+from stream.batches import CONTENT_HALF, Batch, concatenate, select
 from stream.config import Config
 from stream.errors import ConfigError
 from stream.pair_rule import NO_MATCHES, Matches
@@ -210,7 +210,7 @@ class PartitionTable:
             for id_ in removed if is_last else ():
                 self.matcher.remove(id_)
             links = Links(
-                places[part.items], self._places.of(part.slots), batch.contents[part.items, 1],
+                places[part.items], self._places.of(part.slots), batch.contents[part.items, CONTENT_HALF],
                 table.contents(part.slots), similarity_steps(part.matches.similarity),
             )  # fmt: skip
             progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])

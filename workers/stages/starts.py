@@ -6,10 +6,26 @@ that has offsets for others was added later: it starts at its beginning, or what
 
 from __future__ import annotations
 
-from workers.stages.signer import start_offset
+from collections.abc import Callable
+
+from stream.errors import ConfigError
 from workers.stages.transaction import transact
 from workers.telemetry.observer import Observer
 from workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
+
+# First offset and end of each partition of a topic.
+Bounds = Callable[[], dict[int, tuple[int, int]]]
+
+
+def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
+    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for ``None``."""
+    first, end = bounds()[partition]
+    if start is None:
+        raise ConfigError(
+            f"the group has no committed offset for partition {partition}: "
+            "say where to start with --from earliest or --from latest"
+        )
+    return {"earliest": first, "latest": end}[start]
 
 
 def committed_start(
