@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stream.batches import select_columns
 from stream.documents import Column, DocumentColumns
 from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from stream.pipeline import CHUNK_CHARACTERS
@@ -97,7 +98,7 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
         places = np.arange(end - begin)
         if refused:
             places = np.delete(places, list(refused))
-            documents = documents.at(places)
+            documents = select_columns(documents, places)
         yield Rows(documents, places, refused, end - begin)
 
 
@@ -178,8 +179,8 @@ def _strings(array: Any) -> tuple[Column, list[int]]:
     _, offsets, data = array.buffers()
     if size == 0 or offsets is None:
         return Column(np.empty(0, np.uint8), np.zeros(size + 1, np.int64)), []
-    width = np.int64 if is_large else np.int32
-    starts = np.frombuffer(offsets, width)[array.offset : array.offset + size + 1].astype(np.int64, copy=False)
+    width: type[np.signedinteger] = np.int64 if is_large else np.int32
+    starts = np.frombuffer(offsets, width)[array.offset : array.offset + size + 1].astype(np.int64)
     values = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
     if starts[0] < 0 or starts[-1] > len(values) or (np.diff(starts) < 0).any():
         raise ValueError("the offsets of a column of strings do not stay inside its data")

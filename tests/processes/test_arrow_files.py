@@ -113,7 +113,7 @@ TIME = datetime.datetime(2024, 2, 3, 4, 5, 6, 789_000, tzinfo=datetime.UTC)
         *((pa.array([TIME], pa.timestamp(unit, "Asia/Tokyo")), "s", TIME.timestamp()) for unit in ("ms", "us", "ns")),
         (pa.array([TIME.replace(tzinfo=None)], pa.timestamp("us")), "s", TIME.timestamp()),
         (pa.array([TIME.date()]), "s", datetime.datetime(2024, 2, 3, tzinfo=datetime.UTC).timestamp()),
-        (pa.array([TIME.date()]).cast(pa.date64()), "s", datetime.datetime(2024, 2, 3, tzinfo=datetime.UTC).timestamp()),
+        (pa.array([TIME.date()], pa.date64()), "s", datetime.datetime(2024, 2, 3, tzinfo=datetime.UTC).timestamp()),
         (pa.array([1_700_000_000]), "s", 1.7e9),
         (pa.array([1_700_000_000_500]), "ms", 1_700_000_000.5),
         (pa.array([1_700_000_000_000]), "s", "timestamp_unit"),
