@@ -6,8 +6,8 @@ found with probability ``recall``. Each neighbour comes with the probability at 
 finds all neighbours at or above the threshold, and no others.
 
 The copies of a content are one neighbour, the newest eligible copy, so copies do not fill the ranks.
-``bucket_candidates_max`` bounds the candidates of a bucket. A probe stops after ``probe_candidates_max`` only if that is
-set, because the best candidate may be the last.
+``bucket_candidates_max`` bounds the candidates of a bucket. A probe stops after ``probe_candidates_max`` only if this
+setting is given, because the best candidate may be the last.
 
 Source: Chakrabarti, Mining the Web, the closest K documents; Mining of Massive Datasets, 3.1.3 and 3.6.
 """
