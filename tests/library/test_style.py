@@ -78,6 +78,7 @@ LAYERS: list[set[str]] = [
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
+    {"arrow.tables"},
     {"deduplicator"},
     {""},
 ]
