@@ -74,7 +74,7 @@ LAYERS: list[set[str]] = [
     {"json_lines", "bands_message"},
     {"explanations", "explanations.passages"},
     {"explanations.explain"},
-    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
+    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.representatives", "verdicts.rule", "verdicts.saved"},
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
