@@ -27,6 +27,8 @@ from typing import IO, Any, NamedTuple
 from workers.process.exits import Exit, Failure
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
+# No place is greater.
+PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
 _VERSION = 1
 _SCHEMA = """
@@ -92,7 +94,7 @@ class StoreFull(Exception):
 
 
 class Log:
-    """The log in a folder, opened by its only writer.
+    """The log in a folder, opened by its only writer; ``schema`` makes its tables.
 
     Args:
         folder: created for this user alone if it does not exist.
@@ -102,6 +104,8 @@ class Log:
     Raises:
         Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
     """
+
+    schema = _SCHEMA
 
     def __init__(self, folder: Path, fingerprints: dict[str, str], durability: str = "full") -> None:
         self.path = folder / "window.sqlite"
@@ -127,7 +131,7 @@ class Log:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
             rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None}
             self._writer.execute("BEGIN")
-            for statement in _statements(_SCHEMA):
+            for statement in _statements(self.schema):
                 self._writer.execute(statement)
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
@@ -153,22 +157,28 @@ class Log:
 
     def append(self, rows: Iterable[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
         """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
-        marks = ", ".join("?" * len(Row._fields))
-        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
+        self.insert(rows)
         self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
+
+    def insert(self, rows: Iterable[Row]) -> None:
+        """Add rows."""
+        marks = ", ".join("?" * len(Row._fields))
+        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
 
     def drop(self, before: int) -> None:
         """Remove the rows with places below ``before``."""
         for table in ("documents", "texts"):
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 
-    def erase(self, id_: bytes) -> None:
-        """Remove id, text and answer from every row of an id."""
+    def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
+        """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
         name = b"\0" + secrets.token_hex(16).encode()
-        self._writer.execute("DELETE FROM texts WHERE place IN (SELECT place FROM documents WHERE id = ?)", (id_,))
-        self._writer.execute("UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ?", (name, id_))
+        rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
+        self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
+        query = "UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ? AND place < ?"
+        return self._writer.execute(query, (name, id_, before)).rowcount
 
     def commit(self) -> None:
         """Make the transaction durable. Raises ``StoreFull``, or ``sqlite3.Error`` if the outcome is unknown."""
