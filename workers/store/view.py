@@ -35,8 +35,6 @@ CREATE TABLE positions (
     topic TEXT NOT NULL, partition INTEGER NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (topic, partition)
 ) WITHOUT ROWID;
 """
-# Rows of the old end that one step looks at.
-_DROP_ROWS_MAX = 4096
 
 
 class Verdict(NamedTuple):
@@ -138,10 +136,8 @@ class View(Log):
     def drop_before(self, time: int) -> None:
         """Remove documents and pairs older than a time (microseconds) in the open transaction: documents from the old
         end, some thousand at a time."""
-        query = "SELECT place, time FROM documents ORDER BY place LIMIT ?"
-        rows = self._writer.execute(query, (_DROP_ROWS_MAX,)).fetchall()
-        first = next((place for place, at in rows if at >= time), rows[-1][0] + 1 if rows else 0)
-        if rows and first > rows[0][0]:
+        first = self.first_since(time)
+        if self._writer.execute("SELECT 1 FROM documents WHERE place < ?", (first,)).fetchone():
             self.drop(first)
             for table in ("numbers", "lost"):  # a cluster keeps its number as long as it has documents
                 members = f"SELECT 1 FROM documents WHERE cluster = {table}.place"
