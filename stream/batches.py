@@ -21,6 +21,8 @@ MICROSECONDS = 1_000_000
 _FIXED_BYTES = 8 + 16 + 2 + 4
 # Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
 _SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
+# Which half of a content hash names the content where one number must do: the half that a table stores.
+CONTENT_HALF = 1
 # Separates the hashes of ids from every other 64-bit hash in the table.
 _ID_SEED = np.uint64(0x1D5EED)
 
@@ -180,12 +182,15 @@ def _checked(ids: Column) -> tuple[Column, dict[int, str]]:
     ids = Column(ids.data[first:last], ids.starts - first)
     if last == first or int(ids.data.max()) < 0x80:
         return ids, {}
+    heads = ids.data[ids.starts[:-1][np.diff(ids.starts) > 0]]
+    if bool((heads & 0xC0 != 0x80).all()) and _is_utf8(ids.data.data):  # no id begins inside a code point
+        return ids, {}
     return ids, {i: "id_not_utf8" for i in range(len(ids.starts) - 1) if not _is_utf8(ids.at(i))}
 
 
-def _is_utf8(data: bytes) -> bool:
+def _is_utf8(data: bytes | memoryview) -> bool:
     try:
-        data.decode()
+        str(data, "utf-8")
     except UnicodeDecodeError:
         return False
     return True
@@ -263,7 +268,7 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
         keys=values[: starts[-1]],
         key_starts=starts,
         payloads=payloads[: starts[-1]],
-        contents=batch.contents[:, 1].copy(),
+        contents=batch.contents[:, CONTENT_HALF].copy(),
         times=batch.times,
         ids=batch.ids,
         id_starts=batch.id_starts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -94,7 +94,7 @@ class Signer:
         """Sign n documents that are columns, without a Python object for each.
 
         Args:
-            ids: the ids, in UTF-8.
+            ids: the ids, in UTF-8. Starts of 32 bits, as Arrow's, are taken too.
             times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
             texts: the texts, in UTF-8.
 
@@ -116,6 +116,8 @@ class Signer:
         sizes = len(ids.starts) - 1, len(times), len(texts.starts) - 1
         if len(set(sizes)) > 1:
             raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
+        # Starts of another type would compile every kernel a second time.
+        ids, texts = (Column(data, starts.astype(np.int64, copy=False)) for data, starts in (ids, texts))
         return self._sign(DocumentColumns(ids, times, texts))
 
     def _sign(self, documents: Sequence[Document]) -> Signed:
@@ -286,16 +288,29 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         yield part.matches
 
 
+class Steps(Protocol):
+    """State that changes in steps, which are committed or undone: a table, or decisions."""
+
+    def begin(self) -> None:
+        """Begin a step."""
+
+    def commit(self) -> None:
+        """End the step and keep its changes."""
+
+    def undo(self) -> None:
+        """End the step and reverse its changes."""
+
+
 @contextmanager
-def step(table: BandTable) -> Iterator[None]:
-    """A step of a table, committed at the end and undone on any exception."""
-    table.begin()
+def step(steps: Steps) -> Iterator[None]:
+    """A step of a table or of decisions, committed at the end and undone on any exception."""
+    steps.begin()
     try:
         yield
     except BaseException:
-        table.undo()
+        steps.undo()
         raise
-    table.commit()
+    steps.commit()
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

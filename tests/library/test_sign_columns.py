@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import example, given
@@ -68,6 +70,27 @@ def test_bytes_that_are_not_utf8_are_refused_alone() -> None:
     assert_same(found._replace(refusals=[]), signer.sign([Document("0", "good text"), Document("3", "schön")]))
     found = signer.sign_columns(column([b"a", b"\xff", b"c"]), np.zeros(3), column([b"one", b"two", b"three"]))
     assert [(r.place, r.id, r.reason) for r in found.refusals] == [(1, "\ufffd", "id_not_utf8")]
+
+
+def test_starts_of_32_bits_give_the_same() -> None:
+    """The offsets of an Arrow array of type string have 32 bits, of large_string 64."""
+    ids, texts = column([b"a", "é".encode()], b"x"), column([b"one text", "zwö texte".encode()], b"yz", b"\xff")
+    signer, times = Signer(Config()), np.full(2, np.nan)
+    narrow: list[Any] = [(data, starts.astype(np.int32)) for data, starts in (ids, texts)]
+    assert_same(
+        signer.sign_columns(Column(*narrow[0]), times, Column(*narrow[1])), signer.sign_columns(ids, times, texts)
+    )
+
+
+def test_no_string_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns without a refused document are signed without a Python object for each document."""
+
+    def read(*_: object) -> bytes:
+        raise AssertionError("a string of a column was read alone")
+
+    monkeypatch.setattr(Column, "at", read)
+    ids, texts = column([b"a", "é".encode(), b"c"]), column([b"one text", "zwö texte".encode(), "наш текст".encode()])
+    assert Signer(Config()).sign_columns(ids, np.full(3, np.nan), texts).batch.size == 3
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

@@ -56,19 +56,18 @@ class _Event(NamedTuple):
 
 
 class _Reader:
-    """One connection. ``sent`` is the number of the last event that it got; ``end`` closes the connection at once."""
+    """One connection. ``sent`` is the number of the last event that it got; ``abort`` closes the connection at once."""
 
-    def __init__(self, sent: int, end: Callable[[], None]) -> None:
-        self.sent, self.end = sent, end
-        self.live = self.ended = False
+    def __init__(self, sent: int, abort: Callable[[], None]) -> None:
+        self.sent, self.abort = sent, abort
+        self.live = self.slow = self.ended = False
         self.loop = asyncio.get_running_loop()
         self.changed = asyncio.Event()
 
-    def wake(self, *, end: bool = False) -> None:
-        """Let the stream look again, from any thread."""
-        if end:
-            self.ended = True
-            self.loop.call_soon_threadsafe(self.end)
+    def wake(self) -> None:
+        """Let the stream look again, from any thread. The stream of a slow reader may wait for a write: abort it."""
+        if self.slow:
+            self.loop.call_soon_threadsafe(self.abort)
         self.loop.call_soon_threadsafe(self.changed.set)
 
 
@@ -122,10 +121,10 @@ class Events:
             while len(self._buffer) > self._buffer_events:
                 self._floor = self._buffer.popleft().place
             for reader in self._readers:
-                slow = reader.live and not reader.ended and reader.sent < self._floor
-                if slow:
+                if reader.live and not reader.ended and reader.sent < self._floor:
+                    reader.slow = reader.ended = True
                     self._on_slow()
-                reader.wake(end=slow)
+                reader.wake()
 
     def forget(self, id_: str) -> None:
         """Drop the events of a removed document."""
@@ -151,17 +150,17 @@ class Events:
         sent = _sent(request)
         if request.method == "HEAD":
             return Response(headers=_HEADERS, media_type=_TYPE)
-        end = request.scope.get("state", {}).get("abort", lambda: None)
-        reader = self._added(sent, end)
-        return _Stream(self._stream(reader), end)
+        abort = request.scope.get("state", {}).get("abort", lambda: None)
+        reader = self._added(sent, abort)
+        return _Stream(self._stream(reader), abort)
 
-    def _added(self, sent: int | None, end: Callable[[], None]) -> _Reader:
+    def _added(self, sent: int | None, abort: Callable[[], None]) -> _Reader:
         with self._lock:
             if self._closed:
                 raise Refused("ended")
             if len(self._readers) >= self._readers_max:
                 raise Refused("too_many_readers")
-            reader = _Reader(self._last if sent is None else min(sent, self._last), end)
+            reader = _Reader(self._last if sent is None else min(sent, self._last), abort)
             self._readers.add(reader)
             return reader
 
@@ -172,6 +171,8 @@ class Events:
                 reader.changed.clear()
                 events = await self._next(reader)
                 if events is None:
+                    if reader.slow:  # no end of the response, which would look as if nothing were missing
+                        reader.abort()
                     return
                 if events:
                     yield b"".join(map(_encoded, events))
@@ -210,15 +211,15 @@ class Events:
 class _Stream(StreamingResponse):
     """A response whose connection ends if a write takes longer than ``SEND_SECONDS``."""
 
-    def __init__(self, content: AsyncIterator[bytes], end: Callable[[], None]) -> None:
+    def __init__(self, content: AsyncIterator[bytes], abort: Callable[[], None]) -> None:
         super().__init__(content, headers=_HEADERS, media_type=_TYPE)
-        self._end = end
+        self._abort = abort
 
     async def stream_response(self, send: Send) -> None:
         """Send the stream."""
 
         async def timed(message: Message) -> None:
-            timer = asyncio.get_running_loop().call_later(SEND_SECONDS, self._end)
+            timer = asyncio.get_running_loop().call_later(SEND_SECONDS, self._abort)
             try:
                 await send(message)
             finally:

@@ -166,13 +166,12 @@ def _linker(
     topics = names_of(settings).topics
     _check_verdicts(settings)
     check_topics(transport, settings, (topics.arrivals, topics.links, topics.verdicts, topics.clusters))
-    limits = table_limits(settings, SCHEMES[settings.scheme])
     plan = LinkPlan(
         config=settings,
         topics=topics,
         partitions=settings.bands_partitions,
         cluster_partitions=transport.partitions(topics.clusters),
-        limits=VerdictLimits(limits.window, limits.lateness, limits.items, limits.by_content),
+        limits=VerdictLimits.of(table_limits(settings, SCHEMES[settings.scheme])),
         start=settings.start,
         allow_gap=settings.allow_gap,
         step_bytes_max=settings.step_bytes_max,

@@ -1,10 +1,10 @@
 """Files, folders and standard input -> entries in order: documents, or the reasons of refusals.
 
 The content of a file decides its format, then its name (``formats``), unless ``input_format`` names one: JSON Lines, a
-JSON array, a table, or one document whose id is its path. Standard input, a pipe and a device are JSON Lines unless
-they begin like another format. In a folder, JSON is read as documents only if the first object has the field that the
-scheme compares. So each configuration file in a folder is one document. Only a text can be a whole file. Compressed
-content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is removed.
+JSON array, a table, mail, or one document whose id is its path. Standard input, a pipe and a device are JSON Lines
+unless they begin like another format. In a folder, JSON is read as documents only if the first object has the field
+that the scheme compares. So each configuration file in a folder is one document. Only a text can be a whole file.
+Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is removed.
 
 Lines of white space are skipped and counted. The last line needs no line feed. A line without an id has the id
 ``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is neither a document nor a refusal.
@@ -38,8 +38,8 @@ _BINARY_BYTES = 8000
 FILE_REASONS: dict[str, str] = {
     "binary": "the file is binary: it holds a zero byte near its start",
     "file_not_utf8": "the file is not UTF-8 text",
-    "file_not_lines": "a whole file is one text, and the scheme compares none: give JSON Lines, a JSON array or a "
-    "table (.csv, .tsv), or set --input-format",
+    "file_not_lines": "a whole file, or a message, is one text, and the scheme compares none: give JSON Lines, a JSON "
+    "array or a table (.csv, .tsv), or set --input-format",
     "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
     "row_length": "the row does not have as many cells as the header",
     "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
@@ -183,7 +183,7 @@ class Reader:
                     yield Entry(source, 0, None, chosen, walked)
                 elif chosen.read is None:
                     size = 0 if is_stream else os.fstat(descriptor).st_size
-                    found = self._document(path, blocks, size)
+                    found = self._document(path, blocks, size, chosen.document)
                     yield Entry(source, 0, None, found, walked, os.fsencode(path))
                 else:
                     self._number = 0
@@ -237,8 +237,14 @@ class Reader:
                 self._spill(line)
         yield Entry(source, number, None, "line_too_long", end=line.end)
 
-    def _document(self, path: str, blocks: Iterator[bytes | None], size_known: int) -> Document | str:
-        """Return a whole content as one document whose id is the path, or the reason of its refusal."""
+    def _document(
+        self,
+        path: str,
+        blocks: Iterator[bytes | None],
+        size_known: int,
+        document: Callable[[bytes, str], Document | str],
+    ) -> Document | str:
+        """Return a whole content as one document, or the reason of its refusal."""
         bytes_max = self.options.line_bytes_max
         if size_known > bytes_max:
             return "file_too_large"
@@ -251,10 +257,7 @@ class Reader:
             if size > bytes_max:
                 return "file_too_large"
             parts.append(block)
-        try:
-            return Document(display(path), b"".join(parts).removeprefix(BOM).decode())
-        except UnicodeDecodeError:
-            return "file_not_utf8"
+        return document(b"".join(parts), display(path))
 
 
 def _entry(source: str, line: Line, found: Document | str) -> Entry:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, id_columns
+from stream.batches import CONTENT_HALF, Batch, id_columns
 from stream.table import NO_TIME
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from workers.topics.arrivals import ArrivalRows
@@ -49,7 +49,8 @@ class StepRows:
     def arrivals(self) -> ArrivalRows:
         """Return a row for each record, and one for each offset of a refused batch."""
         for rows, batch in self._batches:
-            self._kinds[rows], self._times[rows], self._contents[rows] = DOCUMENT, batch.times, batch.contents[:, 1]
+            self._kinds[rows], self._times[rows] = DOCUMENT, batch.times
+            self._contents[rows] = batch.contents[:, CONTENT_HALF]
             data, starts = batch.ids.tobytes(), batch.id_starts.tolist()
             for row, first, end in zip(rows.tolist(), starts[:-1], starts[1:], strict=True):
                 self._ids[row] = data[first:end]

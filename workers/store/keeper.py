@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.batches import MICROSECONDS, Batch, id_columns, id_hashes, make_batch
+from stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
 from stream.config import Config
 from stream.documents import Document, Explanation, Pair
 from stream.explanations.explain import explain
@@ -247,7 +247,7 @@ class Keeper:
             places = np.array([row.place for row in rows])
             kinds = np.full(len(rows), DOCUMENT, np.uint8)
             found = [(r.status, r.cluster, -1 if r.original is None else r.original, r.similarity or 0.0) for r in rows]
-            parts.append((Arrivals(places, kinds, hashes, batch.times, batch.contents[:, 1].copy()), found))
+            parts.append((Arrivals(places, kinds, hashes, batch.times, batch.contents[:, CONTENT_HALF].copy()), found))
             gone.update(dict.fromkeys(row.id for row in rows if row.gone))
         if parts:
             removals = _removals(list(gone))
