@@ -23,7 +23,12 @@ NOW = 1_700_000_000.0
 def opened(folder, settings):
     """The window in a folder."""
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
-    return Keeper(settings, Log(folder, fingerprints, "normal"), keep_texts=settings.keep_texts)
+    return Keeper(
+        settings,
+        Log(folder, fingerprints, "normal"),
+        keep_texts=settings.keep_texts,
+        history_seconds=settings.history_seconds,
+    )
 
 
 class World:

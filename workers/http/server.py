@@ -72,7 +72,7 @@ def serve(settings: ServeSettings, state: str) -> Exit:
     log = Log(Path(state), fingerprints, settings.durability)
     try:
         warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
-        keeper = Keeper(settings, log, keep_texts=settings.keep_texts)
+        keeper = Keeper(settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds)
         return asyncio.run(_serve(settings, keeper, address, token))
     finally:
         log.close()

@@ -36,6 +36,9 @@ class ServeOptions(BaseModel):
         description="what an answered document survives: full, a loss of power; normal, the end of the process",
     )
     keep_texts: bool = Field(False, description="store the texts too, for the passages of /v1/why")
+    history_seconds: float = Field(
+        0.0, ge=0, le=1e10, description="how long verdicts can be read after their documents have left the window"
+    )
     ahead_seconds: float = Field(
         300.0, ge=0, le=1e9, description="how far a timestamp may lie ahead of the server's clock; later is refused"
     )

@@ -16,7 +16,7 @@ ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 MEMBERS_MAX = 1000
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,
-        o.gone AS original_gone
+        o.gone AS original_gone, d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
 """
 
@@ -94,6 +94,7 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
         "place": row["place"],
         "repeated": STATUSES[row["status"]] == "unchanged",
         "time": row["time"] / MICROSECONDS,
+        **({"expired": True} if row["expired"] else {}),
     }
 
 
