@@ -52,6 +52,7 @@ class ServeOptions(BaseModel):
         le=10_000_000,
         description="documents that wait at most; beyond it requests are refused for a while",
     )
+    event_readers_max: int = Field(64, ge=1, le=900, description="clients that read /v1/events at most")
     body_seconds_max: float = Field(30.0, gt=0, le=3600, description="how long a client may take to send a request")
 
 

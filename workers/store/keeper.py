@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
 
     ``status`` is ``original`` or ``duplicate``. With ``repeated``, it is the status of an earlier version with the same
-    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets.
+    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` is in seconds.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Answer(NamedTuple):
     place: int | None = None
     repeated: bool = False
     pairs: tuple[Pair, ...] = ()
+    time: float | None = None
 
 
 class Keeper:
@@ -176,7 +177,10 @@ class Keeper:
         for document, row, found in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
             verdict = STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.place
-            answers.append(Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found)))
+            time = row.time / MICROSECONDS
+            answers.append(
+                Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found), time)
+            )
         return answers
 
     @property

@@ -64,6 +64,14 @@ class Reader:
                 "related": related["related"] if related else None,
             }
 
+    def after(self, place: int, limit: int) -> list[dict[str, Any]]:
+        """Return the first ``limit`` verdicts behind a place, in order of places, without removed documents."""
+        with self._connected() as connection:
+            rows = connection.execute(
+                f"{_ANSWER} WHERE d.place > ? AND d.gone = 0 ORDER BY d.place LIMIT ?", (place, limit)
+            )
+            return [version(row) for row in rows]
+
     def texts(self, ids: list[bytes]) -> list[str | None]:
         """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
         query = "SELECT text FROM texts WHERE place = (SELECT max(place) FROM documents WHERE id = ?)"
