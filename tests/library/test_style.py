@@ -75,7 +75,7 @@ LAYERS: list[set[str]] = [
     {"json_lines", "bands_message"},
     {"explanations", "explanations.passages", "arrow", "arrow.columns"},
     {"explanations.explain"},
-    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
+    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.representatives", "verdicts.rule", "verdicts.saved"},
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
