@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, overload
@@ -147,6 +147,16 @@ class TableRows(Sequence[Entry]):
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in order."""
         return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
+
+    def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
+        """Return the reasons of refused rows by their place, in order; ``documents``: those of documents by index."""
+        places = self.rows.places
+        reasons = self._reasons | {int(places[index]): reason for index, reason in documents.items()}
+        return dict(sorted(reasons.items()))
+
+    def id(self, place: int) -> str:
+        """Return the id of a row that is a document."""
+        return self.rows.documents.ids.at(int(np.searchsorted(self.rows.places, place))).decode(errors="replace")
 
     def _entry(self, place: int, line: bytes) -> Entry:
         reason = self._reasons.get(place)
