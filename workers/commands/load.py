@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import orjson
 
 from stream.documents import Document
+from stream.json_lines import UNITS
 from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
@@ -94,7 +95,8 @@ class Loader:
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
-        value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(BOM)
+        is_line = entry.raw is not None and self.settings.html_field is None
+        value = entry.raw.removeprefix(BOM) if is_line and entry.raw else self._encoded(entry.found)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return
@@ -108,7 +110,10 @@ class Loader:
         self._bytes += len(value)
 
     def _encoded(self, document: Document) -> bytes:
-        return orjson.dumps({self.settings.id_field: document.id, self.settings.text_field: document.text})
+        value: dict[str, str | float] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
+        if document.timestamp is not None:
+            value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
+        return orjson.dumps(value)
 
     def _send(self) -> None:
         """Send one transaction; raises ``Failure`` if it fails permanently or its outcome is unknown."""

@@ -115,6 +115,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self.compiling.__exit__()
+        self.reader.close()
         self.report.end_bar()
         self.rejects.close()
         if isinstance(error, BrokenPipeError):
