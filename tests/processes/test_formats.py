@@ -67,7 +67,7 @@ def test_a_new_row_of_the_table_is_read_by_every_command(with_bars, tmp_path):
     assert b"2 documents, 0 refused" in with_bars("learn-order", "in.bars", "--output", "order.npy").stderr
     assert b"documents" in with_bars("tune", "--sample", "in.bars").stdout
     refused = with_bars("run", "--input-format", "bar").stderr
-    assert f"must be one of auto, {', '.join(FORMATS)}, bars".encode() in refused
+    assert f"must be one of auto, {', '.join(FORMATS)}, bars" in refused.decode()
 
 
 def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):

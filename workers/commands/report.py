@@ -170,7 +170,7 @@ class Report:
             "documents_per_second": round(self.documents / working_seconds, 1),
         }
 
-    def tell(self, summary: dict[str, Any]) -> None:
+    def print_summary(self, summary: dict[str, Any]) -> None:
         """Write the summary to standard error: a table in a terminal, else one line for each fact."""
         self.end_bar()
         if self._quiet:

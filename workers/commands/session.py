@@ -221,7 +221,7 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
         )  # fmt: skip
-        self.report.tell(summary)
+        self.report.print_summary(summary)
         self._warn_of_small_documents()
         for note in self.notes:
             self.report.say(note)

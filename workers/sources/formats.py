@@ -15,18 +15,34 @@ from typing import NamedTuple
 
 import orjson
 
+from stream.documents import Document
 from stream.json_lines import KINDS, Fields
 from workers.sources.compression import plain_name
 from workers.sources.csv_rows import table_lines
 from workers.sources.json_array import array_lines
 from workers.sources.lines import BOM, Line, split_lines
+from workers.sources.mail.mbox import mbox_lines
+from workers.sources.mail.message import MAIL_REASONS, mail_document
 from workers.sources.warc import WARC_REASONS, warc_lines
+from workers.web.pages import Page, page_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_DELIVERED = re.compile(
+    rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
+)
+_FROM_LINE = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 
 Blocks = Iterable[bytes | None]
+
+
+def _text_document(content: bytes, name: str) -> Document | str:
+    """Return a whole text as a document whose id is its name."""
+    try:
+        return Document(name, content.removeprefix(BOM).decode())
+    except UnicodeDecodeError:
+        return "file_not_utf8"
 
 
 class Format(NamedTuple):
@@ -34,20 +50,20 @@ class Format(NamedTuple):
 
     ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
     blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` if the whole content is
-    one document. ``kinds``: the kinds of documents in this format (keys of ``stream.json_lines.KINDS``). ``sniff``:
-    whether content that begins with these bytes has this format; the name does not matter. It receives the first block,
-    the required field (``""`` for any) and whether the file was found in a folder, where other files are likely.
-    ``needs``: the module that the reader imports, and the extra of the package that brings it. ``is_page``: a whole
-    content is a page, whose text ``--html`` decides. ``resumes``: after damaged compressed data, the reader goes on at
-    the next member, and gets ``None`` in between.
+    one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of documents in this format
+    (keys of ``stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this format; the
+    name does not matter. It receives the first block, the required field (``""`` for any) and whether the file was
+    found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the extra of the
+    package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next member, and gets
+    ``None`` in between.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
+    document: Callable[[bytes, str], Document | Page | str] = _text_document
     needs: tuple[str, str] | None = None
-    is_page: bool = False
     resumes: bool = False
 
 
@@ -117,6 +133,16 @@ def _is_page(head: bytes, needed: str, in_folder: bool) -> bool:
     return _HTML.match(head.removeprefix(BOM)) is not None
 
 
+def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a field that only a delivered message has."""
+    return _DELIVERED.match(head) is not None
+
+
+def _is_mbox(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a line From of an mbox and the field of a header."""
+    return _FROM_LINE.match(head) is not None
+
+
 def _never(head: bytes, needed: str, in_folder: bool) -> bool:
     return False
 
@@ -129,8 +155,10 @@ FORMATS: dict[str, Format] = {
     "array": Format((), _read_array, _ALL, _is_array),
     "csv": Format((".csv",), functools.partial(_read_table, delimiter=","), _ALL, _never),
     "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
-    "warc": Format((".warc", ".wet"), _read_warc, ("text",), _is_warc, _WEB, resumes=True),
-    "html": Format((".html", ".htm", ".xhtml"), None, ("text",), _is_page, _WEB, is_page=True),
+    "mail": Format((".eml",), None, ("text",), _is_mail, mail_document),
+    "mbox": Format((".mbox", ".mbx"), mbox_lines, ("text",), _is_mbox),
+    "warc": Format((".warc", ".wet"), _read_warc, ("text",), _is_warc, needs=_WEB, resumes=True),
+    "html": Format((".html", ".htm", ".xhtml"), None, ("text",), _is_page, page_document, _WEB),
     DOCUMENTS: Format((), None, ("text",), _never),
 }
 
@@ -146,9 +174,8 @@ UNSUPPORTED: dict[str, Unsupported] = {
     "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
-# The reason of a refused format or record -> its sentence.
+# The reasons of refused formats, and of the readers of formats -> their sentences.
 FORMAT_REASONS: dict[str, str] = {
-    **WARC_REASONS,
     **{
         f"needs_{extra}": f"reading it needs packages that are not installed: pip install 'neardup[{extra}]'"
         for extra in {row.needs[1] for row in FORMATS.values() if row.needs is not None}
@@ -157,6 +184,8 @@ FORMAT_REASONS: dict[str, str] = {
         f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
         for name, row in UNSUPPORTED.items()
     },
+    **MAIL_REASONS,
+    **WARC_REASONS,
 }
 
 

@@ -1,11 +1,11 @@
 """Files, folders and standard input -> entries in order: documents, or the reasons of refusals.
 
 The content of a file decides its format, then its name (``formats``), unless ``input_format`` names one: JSON Lines, a
-JSON array, a table, a WARC archive, a page, or one document whose id is its path. Standard input, a pipe and a device
-are JSON Lines unless they begin like another format. In a folder, JSON is read as documents only if the first object
-has the field that the scheme compares. So each configuration file in a folder is one document. Only a text can be a
-whole file. Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start is
-removed.
+JSON array, a table, mail, a WARC archive, a page, or one document whose id is its path. Standard input, a pipe and a
+device are JSON Lines unless they begin like another format. In a folder, JSON is read as documents only if the first
+object has the field that the scheme compares. So each configuration file in a folder is one document. Only a text can
+be a whole file. Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start
+is removed.
 
 The text of a page, and of a line with ``html_field``, is extracted (``workers.web``), in the order of the input.
 
@@ -36,7 +36,7 @@ from workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
 from workers.sources.paths import display, walk
 from workers.sources.warc import WARC_IDS
 from workers.web.extraction import HTML_REASONS, Extracted, Extraction, ExtractionOptions, Pending, Refused
-from workers.web.pages import Page
+from workers.web.pages import Page, page_document
 
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"
@@ -47,8 +47,8 @@ _BINARY_BYTES = 8000
 FILE_REASONS: dict[str, str] = {
     "binary": "the file is binary: it holds a zero byte near its start",
     "file_not_utf8": "the file is not UTF-8 text",
-    "file_not_lines": "a whole file is one text, and the scheme compares none: give JSON Lines, a JSON array or a "
-    "table (.csv, .tsv), or set --input-format",
+    "file_not_lines": "a whole file, or a message, is one text, and the scheme compares none: give JSON Lines, a JSON "
+    "array or a table (.csv, .tsv), or set --input-format",
     "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
     "row_length": "the row does not have as many cells as the header",
     "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
@@ -303,16 +303,12 @@ class Reader:
         yield Entry(source, number, None, line.reason or "line_too_long", end=line.end)
 
     def _whole(self, path: str, entry: Entry, blocks: Iterator[bytes | None], size_known: int, chosen: Format) -> _Read:
-        """Return the entry of a whole content: one document whose id is the path, or the reason of its refusal."""
-        content = self._content(blocks, size_known, may_be_binary=chosen.is_page)
-        if isinstance(content, str):
-            return entry._replace(found=content)
-        if chosen.is_page:
-            return Pending(entry._replace(found=Document(display(path))), Page(display(path), content))
-        try:
-            return entry._replace(found=Document(display(path), content.removeprefix(BOM).decode()))
-        except UnicodeDecodeError:
-            return entry._replace(found="file_not_utf8")
+        """Return the entry of a whole content: one document, or the reason of its refusal."""
+        content = self._content(blocks, size_known, may_be_binary=chosen.document is page_document)
+        found = content if isinstance(content, str) else chosen.document(content, display(path))
+        if isinstance(found, Page):
+            return Pending(entry._replace(found=Document(found.id)), found)
+        return entry._replace(found=found)
 
     def _content(self, blocks: Iterator[bytes | None], size_known: int, *, may_be_binary: bool) -> bytes | str:
         """Return a whole content, or the reason of its refusal."""

@@ -60,20 +60,20 @@ def warc_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]
     archive = _Archive(bytes_max)
     for block in blocks:
         if block is None:
-            yield from archive.end()
+            yield from archive.end(is_missing=True)
         elif not block:
             yield IDLE
         else:
             archive.held += block
             yield from archive.lines(at_end=False)
-    yield from archive.end()
+    yield from archive.end(is_missing=False)
 
 
 class _Archive:
     """The state between two blocks: ``held`` are the bytes that are not used yet, from ``at`` on.
 
     ``left`` bytes of a record that is too long to hold are still to come. ``is_searching``: the next record begins at a
-    line somewhere behind ``at``. ``is_damaged``: the bytes before it belong to a refusal that is counted already.
+    line somewhere behind ``at``. ``has_gap``: bytes before it belong to no record. ``is_damaged``: they are refused.
     """
 
     def __init__(self, bytes_max: int) -> None:
@@ -82,11 +82,12 @@ class _Archive:
         self.at = 0
         self.number = 0
         self.left = 0
-        self.is_searching = self.is_damaged = False
+        self.is_searching = self.is_damaged = self.has_gap = False
 
     def lines(self, *, at_end: bool) -> Iterator[Line]:
         """The records that are complete, and damage."""
         while self.left or self._find():
+            yield from self._damage()
             if self.left:
                 yield self._part()
                 if self.left:
@@ -96,27 +97,26 @@ class _Archive:
             if end == _UNKNOWN:
                 break
             if end == _DAMAGED:
-                self.at, self.is_searching = self.at + len(_MAGIC), True
-                yield from self._damage()
+                self.at, self.is_searching, self.has_gap = self.at + len(_MAGIC), True, True
             elif not self.left:
                 record = bytes(memoryview(self.held)[self.at : end])
                 self.at, self.number, self.is_damaged = end, self.number + 1, False
                 yield _line(self.number, record, self.bytes_max)
-        if self.is_searching:
-            yield from self._damage()
+        yield from self._damage()
         del self.held[: self.at]
         self.at = 0
 
-    def end(self) -> Iterator[Line]:
+    def end(self, *, is_missing: bool) -> Iterator[Line]:
         """The rest, before bytes that are missing or after the last ones."""
         yield from self.lines(at_end=True)
         if self.left:
-            self.left = 0
+            self.left, self.is_damaged = 0, True
             yield Line(self.number, b"", True, reason="warc_damaged", record=b"")
-        elif self.held.strip(b"\r\n"):
+        else:
+            self.has_gap = is_missing or bool(self.held.strip(b"\r\n"))
             yield from self._damage()
         self.held.clear()
-        self.is_searching = self.is_damaged = False
+        self.is_searching = False
 
     def _find(self) -> bool:
         """Move to the beginning of the next record; returns whether it is there."""
@@ -127,7 +127,7 @@ class _Archive:
             begin = held[self.at : self.at + len(_MAGIC)]
             if begin == _MAGIC or _MAGIC.startswith(begin):
                 return begin == _MAGIC
-            self.is_searching = True
+            self.is_searching = self.has_gap = True
         found = held.find(b"\n" + _MAGIC, self.at)
         self.is_searching = found < 0
         self.at = max(self.at, len(held) - len(_MAGIC)) if found < 0 else found + 1
@@ -140,7 +140,8 @@ class _Archive:
             return _UNKNOWN if len(self.held) - self.at < _HEADER_BYTES_MAX and not at_end else _DAMAGED
         begin = head + len(_END)
         length = _LENGTH.search(self.held, self.at, head + 2)
-        if length is None:
+        is_cut = self.held.find(b"\n" + _MAGIC, self.at, head) >= 0  # the header of the next record follows
+        if length is None or is_cut:
             return _DAMAGED
         size = int(length[1])
         if size > self.bytes_max:
@@ -165,7 +166,9 @@ class _Archive:
         return Line(self.number, b"", True, not self.left, "warc_too_large", record=part)
 
     def _damage(self) -> Iterator[Line]:
-        if not self.is_damaged:
+        """Refuse the bytes of a gap, unless they belong to damage that is refused already."""
+        is_new, self.has_gap = self.has_gap and not self.is_damaged, False
+        if is_new:
             self.number, self.is_damaged = self.number + 1, True
             yield Line(self.number, b"", reason="warc_damaged")
 

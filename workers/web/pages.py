@@ -29,6 +29,11 @@ class Page(NamedTuple):
     is_markup: bool = True
 
 
+def page_document(content: bytes, name: str) -> Page:
+    """Return a whole content as a page whose id is its name."""
+    return Page(name, content)
+
+
 def decoded(payload: bytes, charset: str | None = None) -> str:
     """Return the characters of a page, by its byte order mark, the named charset, its declaration, or its bytes.
 
