@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from stream.documents import Document, Neighbour
@@ -94,7 +95,7 @@ def decode_document(
             return "no_id" if id_ is None else "id_type"
     timestamp = value.get(fields.timestamp)
     if timestamp is not None:
-        timestamp = _seconds(timestamp, fields.timestamp_unit)
+        timestamp = event_seconds(timestamp, fields.timestamp_unit)
         if isinstance(timestamp, str):
             return timestamp
     return KINDS[fields.kind](value, fields, id_, timestamp)
@@ -248,8 +249,11 @@ def _is_too_deep(line: bytes) -> bool:
     return False
 
 
-def _seconds(value: Any, unit: str) -> float | str:
-    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none."""
+def event_seconds(value: Any, unit: str) -> float | str:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none.
+
+    ``unit``: the unit of numbers (``UNITS``). See ``decode_document``.
+    """
     if type(value) is str:
         if not _NUMBER.fullmatch(value) or _DATE.fullmatch(value):
             return _calendar_seconds(value)
@@ -258,6 +262,11 @@ def _seconds(value: Any, unit: str) -> float | str:
         return "timestamp_type"
     seconds = float(value) / UNITS[unit]
     return "timestamp_unit" if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+
+
+def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Of numbers read as seconds, which are times of this age in a smaller unit, as ``event_seconds`` refuses them."""
+    return np.asarray((seconds >= _YEAR_5000_SECONDS) & (seconds < _NANOSECONDS_MAX))
 
 
 def _calendar_seconds(text: str) -> float | str:

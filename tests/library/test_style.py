@@ -72,7 +72,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
-    {"explanations", "explanations.passages"},
+    {"explanations", "explanations.passages", "arrow", "arrow.columns"},
     {"explanations.explain"},
     {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
     {"verdicts.restoring"},

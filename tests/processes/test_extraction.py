@@ -13,7 +13,8 @@ from stream.json_lines import Fields
 from workers.process.exits import Failure
 from workers.process.stop import Stop
 from workers.settings.files import Options
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.entries import FILE_REASONS
+from workers.sources.reader import Reader
 from workers.web.extraction import Extraction, Pending, Refused, readable
 from workers.web.markup import ROWS
 from workers.web.pages import EXTRACTORS, MODES, Page, decoded

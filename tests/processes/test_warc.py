@@ -15,8 +15,9 @@ from stream.documents import Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import FILE_REASONS
 from workers.sources.lines import RECORD
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 from workers.sources.warc import warc_lines
 from workers.web.content_encoding import decoded_content
 

@@ -26,8 +26,8 @@ from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
+from workers.sources.entries import Entry
 from workers.sources.lines import BOM
-from workers.sources.reader import Entry
 from workers.stages.transaction import Message
 from workers.topics.messages import partition_of_key
 from workers.topics.names import names_of

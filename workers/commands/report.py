@@ -16,8 +16,8 @@ from stream.table import COUNTERS
 from workers.commands.output import Lines
 from workers.process.exits import output_failure
 from workers.process.printable import printable
+from workers.sources.entries import FILE_REASONS, Entry
 from workers.sources.lines import BOM, Line
-from workers.sources.reader import FILE_REASONS, Entry
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -242,7 +242,8 @@ def sentence_of(entry: Entry, reason: str) -> str:
 
 def _fields(entry: Entry) -> str:
     """Return the names in a line or in the header of a table, for the end of a sentence."""
-    raw = (entry.raw or b"").removeprefix(BOM)
+    header = entry.header.row if entry.header is not None else b""
+    raw = (entry.raw or header).removeprefix(BOM)
     try:
         value = orjson.loads(raw)
         names = ", ".join(value) if isinstance(value, dict) else ""

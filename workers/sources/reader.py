@@ -21,57 +21,33 @@ import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, Protocol
 
 import orjson
 
+from stream.arrow.columns import fault_of, read_rows
 from stream.documents import Document
 from stream.json_lines import Fields, decode_document
 from workers.process.stop import Stop
-from workers.sources.blocks import STDIN, Blocks, Interrupted, opened
+from workers.sources.arrow.batches import Damaged
+from workers.sources.arrow.ids import places_as_ids
+from workers.sources.arrow.json_rows import json_rows
+from workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
 from workers.sources.compression import Corrupt, Tape, decompressed
-from workers.sources.formats import FORMAT_REASONS, Format, choose, resumes
+from workers.sources.entries import BLANK, Entry, TableRows
+from workers.sources.formats import Format, choose, resumes
 from workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
 from workers.sources.paths import display, walk
 from workers.sources.warc import WARC_IDS
-from workers.web.extraction import HTML_REASONS, Extracted, Extraction, ExtractionOptions, Pending, Refused
+from workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
 from workers.web.pages import Page, page_document
 
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"
 # A file with a zero byte among its first bytes is not a text: the same rule and number as git.
 _BINARY_BYTES = 8000
-
-# Reasons of refused files and lines, in addition to the reasons of the library.
-FILE_REASONS: dict[str, str] = {
-    "binary": "the file is binary: it holds a zero byte near its start",
-    "file_not_utf8": "the file is not UTF-8 text",
-    "file_not_lines": "a whole file, or a message, is one text, and the scheme compares none: give JSON Lines, a JSON "
-    "array or a table (.csv, .tsv), or set --input-format",
-    "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
-    "row_length": "the row does not have as many cells as the header",
-    "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
-    "column with --text-field, or read the file as one document with --input-format documents",
-    "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
-    "hidden": "the name begins with a dot; --hidden reads such names too",
-    "link": "symbolic links inside a folder are not followed; name the target itself",
-    "special": "it is neither a file nor a folder",
-    "unreadable": "it cannot be read",
-    "corrupt": "the compressed data is damaged or cut off",
-    "message_too_large": "the document is larger than request_bytes_max",
-    "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
-    "it unread: raise retention.ms with the tools of Kafka, then load it again",
-    **FORMAT_REASONS,
-    **HTML_REASONS,
-}
-
-
-# Reasons of paths in a folder that are not input, and of records that every crawl holds.
-LEFT_OUT = frozenset(("hidden", "link", "special", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated"))
-# A value of ``reason`` for a line that is neither a document nor a refusal.
-BLANK = "blank"
-PASSED = frozenset((BLANK, HEADER, RECORD))
 
 
 class ReadOptions(ExtractionOptions, Protocol):
@@ -106,28 +82,8 @@ class ReadOptions(ExtractionOptions, Protocol):
         """Seconds between two reads of a followed file."""
 
 
-class Entry(NamedTuple):
-    """A document or a reason (``found``), and its position: ``line`` is 0 for a whole file.
-
-    ``raw`` is the line of the input; for a row of a table, it is the line of JSON made from the row. It is ``None`` if
-    there is no line or if it was spilled. ``walked`` marks a file that was found in a folder and not named. ``row``
-    represents the entry in outputs if it differs from ``raw``: a row of a table as it is in the input, or the path of a
-    file that is one document. ``end``, ``header`` and ``record`` are the fields of the ``Line``.
-    """
-
-    source: str
-    line: int
-    raw: bytes | None
-    found: Document | str
-    walked: bool = False
-    row: bytes | None = None
-    end: bytes = b"\n"
-    header: Header | None = None
-    record: bytes | None = None
-
-
-# An entry; or one whose text is taken from a page, while its document has none.
-_Read = Entry | Pending[Entry]
+# Entries; or one whose text is taken from a page, while its document has none.
+_Read = Entry | TableRows | Pending[Entry]
 
 
 class Reader:
@@ -168,6 +124,14 @@ class Reader:
 
         ``follow`` continues to read the last path as it grows, until a signal.
         """
+        for part in self.parts(paths, follow=follow):
+            if isinstance(part, TableRows):
+                yield from part
+            else:
+                yield part
+
+    def parts(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | TableRows | None]:
+        """Yield the same, where rows of a table of Arrow with texts stay together."""
         return self._extraction.in_order(self._read(paths, follow), self._with_text)
 
     def close(self) -> None:
@@ -220,6 +184,11 @@ class Reader:
                 elif chosen.read is None:
                     size = 0 if is_stream else os.fstat(descriptor).st_size
                     yield self._whole(path, Entry(source, 0, None, "", walked, os.fsencode(path)), blocks, size, chosen)
+                elif chosen.batches is not None:
+                    self._number = 0
+                    plain = None if is_stream or os.pread(descriptor, len(head), 0) != head else descriptor
+                    batches = chosen.batches(Content(blocks, self._blocks, plain))
+                    yield from self._tables(path, source, batches, walked)
                 else:
                     self._number = 0
                     lines = chosen.read(blocks, self.fields, self.options.line_bytes_max)
@@ -228,8 +197,37 @@ class Reader:
             return
         except Corrupt:
             yield Entry(source, self._number + 1, None, "corrupt", walked)
+        except Damaged:
+            yield Entry(source, self._number + 1, None, "table_damaged", walked)
+        except ImportError:
+            yield Entry(source, 0, None, "no_pyarrow", walked)
         except OSError:
             yield Entry(source, self._number + 1, None, "unreadable", walked)
+
+    def _tables(self, path: str, source: str, batches: Iterator[Any], walked: bool) -> Iterator[_Read | None]:
+        """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""
+        fill = partial(places_as_ids, display(path)) if self.options.line_ids else None
+        for batch in batches:
+            if batch is None:
+                yield None
+                continue
+            if self.fields.kind != "text" or self.options.html_field is not None:
+                yield from self._rows_as_lines(path, source, batch)
+                continue
+            fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
+            if fault is not None:
+                header = Header(", ".join(batch.schema.names).encode(errors="replace"), b"\n", b",")
+                yield Entry(source, 0, None, fault.reason, walked, header=header)
+                return
+            at = 0
+            for rows in read_rows(batch, self.fields, self._number + 1, fill):
+                yield TableRows(source, self._number + 1, batch.slice(at, rows.size), rows, self.fields)
+                at, self._number = at + rows.size, self._number + rows.size
+
+    def _rows_as_lines(self, path: str, source: str, batch: Any) -> Iterator[_Read]:
+        for raw in json_rows(batch, self.fields):
+            self._number += 1
+            yield self._line(path, source, Line(self._number, raw))
 
     def _lines(self, path: str, source: str, lines: Iterator[Line]) -> Iterator[_Read | None]:
         """The entries of lines of JSON."""
@@ -247,11 +245,15 @@ class Reader:
                 if self._every_line:
                     yield _entry(source, line, BLANK)
             elif line.reason != HEADER:
-                found = line.reason or self._decoded(path, line)
-                entry = _entry(source, line, found)
-                yield entry if isinstance(found, str) or self.options.html_field is None else _markup_of(entry, found)
+                yield self._line(path, source, line)
             elif self._every_line:
                 yield _entry(source, line, HEADER)
+
+    def _line(self, path: str, source: str, line: Line) -> _Read:
+        """The entry of a line of JSON."""
+        found = line.reason or self._decoded(path, line)
+        entry = _entry(source, line, found)
+        return entry if isinstance(found, str) or self.options.html_field is None else _markup_of(entry, found)
 
     def _record(self, source: str, line: Line) -> Iterator[_Read]:
         """The entry of a record of an archive."""

@@ -72,14 +72,15 @@ class Refused(NamedTuple):
 
 Extracted = str | Refused
 T = TypeVar("T")
+P = TypeVar("P")
 # Whether a descriptor can be read, after at most so many seconds.
 Wait = Callable[[int, float], bool]
 
 
-class Pending(NamedTuple, Generic[T]):
+class Pending(NamedTuple, Generic[P]):
     """An item whose text is taken from a page."""
 
-    item: T
+    item: P
     page: Page
 
 
@@ -107,13 +108,13 @@ class Extraction:
         self._closed = False
 
     def in_order(
-        self, items: Iterator[T | Pending[T] | None], finish: Callable[[Pending[T], Extracted], T]
+        self, items: Iterator[T | Pending[P] | None], finish: Callable[[Pending[P], Extracted], T]
     ) -> Iterator[T | None]:
         """Yield items in order; ``finish`` makes an item from the text of its page.
 
         At ``None``, which says that no input is available, all pages are finished first.
         """
-        waiting: deque[tuple[T | Pending[T], Future[Extracted] | None]] = deque()
+        waiting: deque[tuple[T | Pending[P], Future[Extracted] | None]] = deque()
         held = 0
         try:
             for item in items:
@@ -263,6 +264,6 @@ def _is_done(future: Future[Extracted] | None) -> bool:
 
 
 def _finished(
-    item: T | Pending[T], future: Future[Extracted] | None, finish: Callable[[Pending[T], Extracted], T]
+    item: T | Pending[P], future: Future[Extracted] | None, finish: Callable[[Pending[P], Extracted], T]
 ) -> T:
     return finish(item, future.result()) if isinstance(item, Pending) and future is not None else item  # type: ignore[return-value]

@@ -32,8 +32,8 @@ from workers.process.exits import Exit, Failure
 from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
+from workers.sources.entries import PASSED, Entry
 from workers.sources.paths import display
-from workers.sources.reader import PASSED, Entry
 
 Write = Callable[[bytes], None]
 
@@ -148,7 +148,7 @@ class _Outputs:
             self._write_verdicts(b"".join(chain.from_iterable((verdict, b"\n") for verdict in verdicts)))
 
 
-def _judged(chunk: Chunk, signed: Signed) -> tuple[list[Entry], dict[int, str]]:
+def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
     """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
     if len(chunk.documents) == len(chunk.entries):
         return chunk.entries, {place: reason for place, _, reason in signed.refusals}

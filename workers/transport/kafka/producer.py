@@ -141,8 +141,11 @@ class KafkaTransactionalProducer:
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)
 
-    def flush(self) -> None:
-        """Wait until every record is acknowledged (rule 1; rule 6: the client buffers without a limit)."""
+    def flush(self) -> list[int]:
+        """Wait until every record is acknowledged (rule 1; rule 6: the client buffers without a limit).
+
+        Returns the offsets of the records since the last flush, -1 where the broker has not reported one.
+        """
         self._expect("flush", "open", "failed")
         self._raise_failure()
         futures, self._futures = self._futures, []
@@ -151,6 +154,7 @@ class KafkaTransactionalProducer:
             for future in futures:
                 if not future.succeeded():
                     raise future.exception or client_errors.KafkaTimeoutError("a record was not acknowledged")
+            return [future.value.offset for future in futures]
         except client_errors.KafkaError as error:
             raise self._fail("flush", error) from error
 
