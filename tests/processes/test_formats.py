@@ -163,7 +163,7 @@ def test_a_stream_is_lines_unless_it_begins_as_something_else():
     assert {name: choose("-", head, Fields(), is_stream=True) for name, head in begins.items()} == {
         name: FORMATS[name] for name in begins
     }
-    assert choose("-", b"PAR1", Fields(), is_stream=True) == "format_parquet"
+    assert choose("-", b"%PDF-1.7", Fields(), is_stream=True) == "format_pdf"
 
 
 def test_every_row_names_known_kinds_and_every_reason_has_a_sentence():
