@@ -21,6 +21,8 @@ MICROSECONDS = 1_000_000
 _FIXED_BYTES = 8 + 16 + 2 + 4
 # Times this many seconds from the epoch (146,000 years) are refused: differences in microseconds must fit 64 bits.
 _SECONDS_MAX = (1 << 62) / MICROSECONDS - 1
+# Which half of a content hash names the content where one number must do: the half that a table stores.
+CONTENT_HALF = 1
 # Separates the hashes of ids from every other 64-bit hash in the table.
 _ID_SEED = np.uint64(0x1D5EED)
 
@@ -155,7 +157,11 @@ def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Do
     """Return some documents, in the given order; columns stay columns."""
     if not isinstance(documents, DocumentColumns):
         return [documents[i] for i in places]
-    rows = np.array(places, np.int64)
+    return select_columns(documents, np.array(places, np.int64))
+
+
+def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> DocumentColumns:
+    """Return some documents of columns, in the given order."""
     ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
     return DocumentColumns(ids, documents.times[rows], texts)
 
@@ -266,7 +272,7 @@ def table_items(batch: Batch, keys: Keys, partition: Partition = WHOLE) -> Items
         keys=values[: starts[-1]],
         key_starts=starts,
         payloads=payloads[: starts[-1]],
-        contents=batch.contents[:, 1].copy(),
+        contents=batch.contents[:, CONTENT_HALF].copy(),
         times=batch.times,
         ids=batch.ids,
         id_starts=batch.id_starts,

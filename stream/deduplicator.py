@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from stream.verdicts.decider import Decider
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
+_T = TypeVar("_T")
 
 
 class Deduplicator:
@@ -69,11 +71,11 @@ class Deduplicator:
             Exception: whatever the iterable raises. The documents before it are added, and the exception has an
                 attribute ``pairs`` with the pairs that they made.
         """
-        return self._run(documents, add=True)
+        return self._run(documents, self.signer, self._matched(add=True), "pairs")
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
-        return self._run(documents, add=False)
+        return self._run(documents, self._query_signer, self._matched(add=False), "pairs")
 
     def nearest(self, documents: Iterable[Document], k: int) -> list[list[Neighbour]]:
         """The ``k`` most similar documents in the window of each document; adds nothing, changes nothing.
@@ -91,7 +93,7 @@ class Deduplicator:
 
         Raises:
             ConfigError: ``k`` is less than 1, or the scheme cannot rank.
-            Exception: whatever the iterable raises.
+            Exception: whatever the iterable raises; its attribute ``neighbours`` has those of the documents before.
 
         >>> dedup = Deduplicator(Config(threshold=0.6))
         >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
@@ -102,20 +104,13 @@ class Deduplicator:
         ['b', 'a']
         """
         check_ranks(self.config, k)
-        found: list[list[Neighbour]] = []
-        refusals: list[Refusal] = []
-        try:
-            for chunk in chunks(documents):
-                signed = self._query_signer.sign(chunk)
-                refusals += [refusal._replace(place=len(found) + refusal.place) for refusal in signed.refusals]
-                refused = {refusal.place for refusal in signed.refusals}
-                with self._lock:
-                    self.refused += len(refused)
-                    answers = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
-                    found += [[] if place in refused else next(answers) for place in range(len(chunk))]
-        finally:
-            self.refusals = refusals
-        return found
+
+        def neighbours(chunk: list[Document], signed: Signed) -> Iterator[list[Neighbour]]:
+            refused = {refusal.place for refusal in signed.refusals}
+            found = (one for part in ranked(self.matcher, signed.batch, k) for one in part.neighbours)
+            return ([] if place in refused else next(found) for place in range(len(chunk)))
+
+        return self._run(documents, self._query_signer, neighbours, "neighbours")
 
     def decide(self, documents: Iterable[Document]) -> list[Verdict]:
         """Add each document and decide whether to keep it.
@@ -139,21 +134,7 @@ class Deduplicator:
         >>> [verdict.status for verdict in dedup.decide([Document("a", text), Document("b", text + "!")])]
         ['original', 'duplicate']
         """
-        verdicts: list[Verdict] = []
-        refusals: list[Refusal] = []
-        try:
-            for chunk in chunks(documents):
-                signed = self.signer.sign(chunk)
-                refusals += [refusal._replace(place=len(verdicts) + refusal.place) for refusal in signed.refusals]
-                with self._lock:
-                    self.refused += len(signed.refusals)
-                    verdicts += self._decider.decide(chunk, signed)
-        except BaseException as error:
-            error.__dict__["verdicts"] = verdicts
-            raise
-        finally:
-            self.refusals = refusals
-        return verdicts
+        return self._run(documents, self.signer, self._decider.decide, "verdicts")
 
     def remove(self, id_: str) -> int:
         """Remove every version of an id: it is never reported again. Returns how many versions there were."""
@@ -218,24 +199,34 @@ class Deduplicator:
 
             fill(self.matcher, read, self._decider)
 
-    def _run(self, documents: Iterable[Document], *, add: bool) -> list[Pair]:
-        pairs: list[Pair] = []
+    def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
+        return lambda _, signed: match_step(self.matcher, signed.batch, add=add).pairs()
+
+    def _run(
+        self,
+        documents: Iterable[Document],
+        signer: Signer,
+        answer: Callable[[list[Document], Signed], Iterable[_T]],
+        name: str,
+    ) -> list[_T]:
+        """Sign and answer chunk by chunk; an exception carries the answers before it as attribute ``name``."""
+        answers: list[_T] = []
         refusals: list[Refusal] = []
         first = 0
         try:
             for chunk in chunks(documents):
-                signed = (self.signer if add else self._query_signer).sign(chunk)
+                signed = signer.sign(chunk)
                 refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
                 first += len(chunk)
                 with self._lock:
                     self.refused += len(signed.refusals)
-                    pairs += match_step(self.matcher, signed.batch, add=add).pairs()
+                    answers += answer(chunk, signed)
         except BaseException as error:
-            error.__dict__["pairs"] = pairs
+            error.__dict__[name] = answers
             raise
         finally:
             self.refusals = refusals
-        return pairs
+        return answers
 
 
 def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:

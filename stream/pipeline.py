@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -78,6 +78,8 @@ class Signer:
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        if isinstance(documents, DocumentColumns):
+            return self.sign_columns(documents.ids, documents.times, documents.texts)
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]
@@ -288,16 +290,29 @@ def match_steps(matcher: Matcher, batch: Batch, *, add: bool = True) -> Iterator
         yield part.matches
 
 
+class Steps(Protocol):
+    """State that changes in steps, which are committed or undone: a table, or decisions."""
+
+    def begin(self) -> None:
+        """Begin a step."""
+
+    def commit(self) -> None:
+        """End the step and keep its changes."""
+
+    def undo(self) -> None:
+        """End the step and reverse its changes."""
+
+
 @contextmanager
-def step(table: BandTable) -> Iterator[None]:
-    """A step of a table, committed at the end and undone on any exception."""
-    table.begin()
+def step(steps: Steps) -> Iterator[None]:
+    """A step of a table or of decisions, committed at the end and undone on any exception."""
+    steps.begin()
     try:
         yield
     except BaseException:
-        table.undo()
+        steps.undo()
         raise
-    table.commit()
+    steps.commit()
 
 
 def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream.batches import Batch, bucket_keys, id_columns, make_batch, table_items
+from stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
 from stream.documents import Document, Explanation
 from stream.explanations.passages import passages
 from stream.pair_rule import Judged, judge
@@ -21,9 +21,6 @@ from stream.scheme_interface import Evidence, fixed_evidence, regular_keys
 from stream.schemes import SCHEMES
 from stream.table import NO_TIME, NO_WINDOW, Items, again
 from stream.theory.tuning import probabilities
-
-# The half of a content hash that a table stores whole.
-_CONTENT = 1
 
 
 class _Side(NamedTuple):
@@ -85,7 +82,7 @@ def _stored(matcher: Matcher, id_: str) -> _Side:
         return _Side(id_, reason="removed")
     slots = np.array([slot])
     contents = np.zeros((1, 2), np.uint64)
-    contents[0, _CONTENT] = again.contents(table, slots)[0]
+    contents[0, CONTENT_HALF] = again.contents(table, slots)[0]
     evidence = Evidence(table.fixed(slots), *table.ragged(slots))
     time = int(again.counted_times(table, slots)[0])
     return _Side(id_, make_batch(*columns, np.array([time]), contents, evidence), slot, time)
@@ -97,7 +94,7 @@ def _items(matcher: Matcher, batch: Batch) -> Items:
 
 def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
     scheme, config = SCHEMES[matcher.config.scheme], matcher.config
-    equal = older.contents[:, _CONTENT] == newer.contents[:, _CONTENT]
+    equal = older.contents[:, CONTENT_HALF] == newer.contents[:, CONTENT_HALF]
     common = scheme.common(newer.evidence, older.evidence, config.plan)
     return judge(common, equal & scheme.by_content, config.tuning.score_min, config.buckets_shared_min)
 
@@ -134,13 +131,13 @@ def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]
     if older.slot in found:
         return "pair", None
     contents = again.contents(table, found)
-    copies = found[contents == older.batch.contents[0, _CONTENT]]
+    copies = found[contents == older.batch.contents[0, CONTENT_HALF]]
     if not len(copies) and len(found) == 1:
-        copies = found[contents == newer.batch.contents[0, _CONTENT]]
+        copies = found[contents == newer.batch.contents[0, CONTENT_HALF]]
     if table.limits.by_content and len(copies):
         return "copy", table.ids(copies[:1])[0]
     if newer.slot >= 0 and again.superseded(table, older.slot):
         between = np.arange(older.slot + 1, newer.slot)
-        if not (again.contents(table, between) == older.batch.contents[0, _CONTENT]).any():
+        if not (again.contents(table, between) == older.batch.contents[0, CONTENT_HALF]).any():
             return "pair", None  # the probe found it then: the copy that hides it now came later
     return "truncated", None

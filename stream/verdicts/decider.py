@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import id_columns, id_hashes
+from stream.batches import CONTENT_HALF, id_columns, id_hashes
 from stream.documents import Document, Verdict
 from stream.errors import ConfigError
 from stream.pipeline import Matcher, Signed, Slice, step
@@ -23,9 +23,6 @@ from stream.verdicts import saved
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.restoring import Decided as Restored
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
-
-# Which half of the hash of a content names it: the one that a table holds whole, so that a kept window has it too.
-CONTENT_HALF = 1
 
 
 class Decided(NamedTuple):
@@ -50,8 +47,7 @@ class Decider:
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
-        limits = matcher.table.limits
-        self.decisions = Decisions(VerdictLimits(limits.window, limits.lateness, limits.items, limits.by_content))
+        self.decisions = Decisions(VerdictLimits.of(matcher.table.limits))
         self._places = 0  # of the documents decided so far, refused ones included
         self._first_slot: int | None = None  # of the document with row number 0
         self._open = False
@@ -76,7 +72,7 @@ class Decider:
             with step(self._matcher.table):
                 if self._first_slot is not None:
                     self.decisions.forget(self._matcher.table.oldest - self._first_slot)
-                with _step(self.decisions):
+                with step(self.decisions):
                     yield
         except BaseException:
             self._places, self._first_slot = before
@@ -201,18 +197,6 @@ class Decider:
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-
-
-@contextmanager
-def _step(decisions: Decisions) -> Iterator[None]:
-    """A step of the decisions, committed at the end and undone on any exception."""
-    decisions.begin()
-    try:
-        yield
-    except BaseException:
-        decisions.undo()
-        raise
-    decisions.commit()
 
 
 def _verdicts(documents: Sequence[Document], verdicts: Verdicts, ids: Iterator[str]) -> Iterator[Verdict]:

@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.table import NO_TIME
+from stream.table import NO_TIME, Limits
 from stream.table.pages import Pages, grow
 from stream.verdicts import restoring, rule
 from stream.verdicts.restoring import Decided
@@ -87,6 +87,11 @@ class VerdictLimits(NamedTuple):
     lateness: int
     rows: int
     by_content: bool = True
+
+    @classmethod
+    def of(cls, limits: Limits) -> VerdictLimits:
+        """The limits of verdicts about the documents of a table with these limits."""
+        return cls(limits.window, limits.lateness, limits.items, limits.by_content)
 
 
 class Decisions:

@@ -13,9 +13,9 @@ Paths = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[PATH]...",
-        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
-        "for standard input, which is also read when nothing is named. The content decides the format, also of gzip "
-        "and Zstandard.",
+        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each file a "
+        "document), or - for standard input, which is also read when nothing is named. The content decides the "
+        "format, also of gzip and Zstandard.",
         show_default=False,
     ),
 ]

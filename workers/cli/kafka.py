@@ -37,8 +37,8 @@ Paths = Annotated[
     list[str],
     typer.Argument(
         metavar="PATH...",
-        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), files and folders (each file a document), or - "
-        "for standard input. The content decides the format, also of gzip and Zstandard.",
+        help="Files of JSON Lines, JSON arrays, tables (.csv, .tsv), mail (.eml, mbox), files and folders (each file a "
+        "document), or - for standard input. The content decides the format, also of gzip and Zstandard.",
         show_default=False,
     ),
 ]

@@ -8,18 +8,15 @@ follows from it, and the same for all pairs from the bin upwards. The second par
 from __future__ import annotations
 
 import math
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
-import typer
-from rich.console import Console
 from rich.table import Table
 
 from stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from workers.commands.tune.printing import print_found
 from workers.process.exits import Exit, Failure
 from workers.sources.objects import json_objects
 
@@ -55,13 +52,9 @@ def run(options: CalibrateOptions, *, as_json: bool) -> None:
     if options.kind not in KINDS:
         raise Failure(Exit.USAGE, f"--kind {options.kind} must be one of {', '.join(KINDS)}")
     found = calibrate(options)
-    if as_json:
-        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
-        return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDTH_COLUMNS)
-    console.print(_table(options, found))
-    for reason, count in found.left_out.items():
-        typer.echo(f"left out: {count:,} {reason}")
+    print_found(
+        _summary(found), [_table(options, found)], as_json=as_json, left_out=found.left_out, columns=_WIDTH_COLUMNS
+    )
 
 
 def calibrate(options: CalibrateOptions) -> Calibration:

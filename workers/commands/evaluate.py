@@ -14,22 +14,19 @@ emitted, and all pairs are compared with the S-curve.
 from __future__ import annotations
 
 import csv
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import orjson
-import typer
-from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
 from stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
 from stream.theory.tuning import curve, probabilities
-from workers.commands.tune.pictures import COLUMNS, POINTS, Curve, Mark, Picture, in_characters, save
+from workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
+from workers.commands.tune.printing import print_found
 from workers.process.exits import Exit, Failure, input_failure
 from workers.sources.objects import json_objects
 
@@ -69,20 +66,9 @@ def run(options: EvaluateOptions, config: Config, *, plot: str | None, as_json: 
     """Evaluate and print. Raises ``Failure`` for unusable input and ``ConfigError`` for unusable settings."""
     found = evaluate(options, config)
     drawn = picture(config, found.curve, options.candidates) if found.curve else None
-    if plot is not None:
-        if drawn is None:
-            raise Failure(Exit.USAGE, f"--plot {plot}: the truth has no similarities to draw a curve over")
-        save(drawn, plot)
-    if as_json:
-        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
-        return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
-    for table in _tables(found):
-        console.print(table)
-    if drawn is not None:
-        typer.echo(in_characters(drawn, colour=False))
-    for reason, count in found.left_out.items():
-        typer.echo(f"left out: {count:,} {reason}")
+    if plot is not None and drawn is None:
+        raise Failure(Exit.USAGE, f"--plot {plot}: the truth has no similarities to draw a curve over")
+    print_found(_summary(found), _tables(found), as_json=as_json, drawn=drawn, plot=plot, left_out=found.left_out)
 
 
 def evaluate(options: EvaluateOptions, config: Config) -> Evaluation:

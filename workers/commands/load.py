@@ -1,9 +1,9 @@
 """``neardup load``: sends files to the topic of documents, keyed by id, some thousand in each transaction.
 
 It has the same paths, formats and refusals as ``neardup run``. A line of JSON is sent unchanged (the signers judge its
-text), a row of a table as a JSON object, a whole file as an object of id and text. An aborted transaction is sent
-again; if the outcome is unknown, the load ends with a message. A second load does little harm: a repeated id is a new
-version, which is never a pair with its earlier versions.
+text), a row of a table as a JSON object, a whole file as an object of id, text and its time. An aborted transaction is
+sent again; if the outcome is unknown, the load ends with a message. A second load does little harm: a repeated id is a
+new version, which is never a pair with its earlier versions.
 
 The time of a message is the time of its document, or the present time if it is earlier. Signers align partitions by the
 times of messages, so an archive is signed in the order of its own times. Kafka deletes by these times too. So a
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 import orjson
 
 from stream.documents import Document
+from stream.json_lines import UNITS
 from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
@@ -108,7 +109,10 @@ class Loader:
         self._bytes += len(value)
 
     def _encoded(self, document: Document) -> bytes:
-        return orjson.dumps({self.settings.id_field: document.id, self.settings.text_field: document.text})
+        value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
+        if document.timestamp is not None:
+            value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
+        return orjson.dumps(value)
 
     def _send(self) -> None:
         """Send one transaction; raises ``Failure`` if it fails permanently or its outcome is unknown."""

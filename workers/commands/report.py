@@ -170,7 +170,7 @@ class Report:
             "documents_per_second": round(self.documents / working_seconds, 1),
         }
 
-    def tell(self, summary: dict[str, Any]) -> None:
+    def print_summary(self, summary: dict[str, Any]) -> None:
         """Write the summary to standard error: a table in a terminal, else one line for each fact."""
         self.end_bar()
         if self._quiet:
@@ -242,7 +242,8 @@ def sentence_of(entry: Entry, reason: str) -> str:
 
 def _fields(entry: Entry) -> str:
     """Return the names in a line or in the header of a table, for the end of a sentence."""
-    raw = (entry.raw or b"").removeprefix(BOM)
+    header = entry.header.row if entry.header is not None else b""
+    raw = (entry.raw or header).removeprefix(BOM)
     try:
         value = orjson.loads(raw)
         names = ", ".join(value) if isinstance(value, dict) else ""

@@ -14,7 +14,7 @@ from stream.json_lines import escape_unprintable
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.kafka import StreamSettings
-from workers.stages.signer import start_offset
+from workers.stages.starts import start_offset
 from workers.topics.messages import refused_batch_sentence
 from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect

@@ -10,21 +10,46 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
+from stream.documents import Document
 from stream.json_lines import KINDS, Fields
+from workers.sources.arrow.batches import (
+    FILE_MAGIC,
+    PARQUET_MAGIC,
+    STREAM_MAGIC,
+    Damaged,
+    arrow_batches,
+    parquet_batches,
+)
+from workers.sources.arrow.json_rows import json_rows
+from workers.sources.blocks import Content
 from workers.sources.compression import plain_name
 from workers.sources.csv_rows import table_lines
 from workers.sources.json_array import array_lines
-from workers.sources.lines import BOM, Line, split_lines
+from workers.sources.lines import BOM, IDLE, Line, split_lines
+from workers.sources.mail.mbox import mbox_lines
+from workers.sources.mail.message import MAIL_REASONS, mail_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
 _HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_DELIVERED = re.compile(
+    rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
+)
+_FROM_LINE = re.compile(rb"From [^\n]*\d\d:\d\d[^\n]*\n[!-9;-~]+:")
 
 Blocks = Iterable[bytes | None]
+
+
+def _text_document(content: bytes, name: str) -> Document | str:
+    """Return a whole text as a document whose id is its name."""
+    try:
+        return Document(name, content.removeprefix(BOM).decode())
+    except UnicodeDecodeError:
+        return "file_not_utf8"
 
 
 class Format(NamedTuple):
@@ -32,15 +57,18 @@ class Format(NamedTuple):
 
     ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
     blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` if the whole content is
-    one document. ``kinds``: the kinds of documents in this format (keys of ``stream.json_lines.KINDS``). ``sniff``:
-    whether content that begins with these bytes has this format; the name does not matter. It receives the first block,
-    the required field (``""`` for any) and whether the file was found in a folder, where other files are likely.
+    one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of documents in this format
+    (keys of ``stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this format; the
+    name does not matter. It receives the first block, the required field (``""`` for any) and whether the file was
+    found in a folder, where other files are likely.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
+    document: Callable[[bytes, str], Document | str] = _text_document
+    batches: Callable[[Content], Iterator[Any]] | None = None
 
 
 class Unsupported(NamedTuple):
@@ -62,6 +90,29 @@ def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line
 def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
     json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
     return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
+
+
+def _read_rows(
+    blocks: Blocks, fields: Fields, bytes_max: int, batches: Callable[[Content], Iterator[Any]]
+) -> Iterator[Line]:
+    """Rows of Arrow as lines of JSON; what pyarrow cannot read is the last line, with the reason."""
+    number = 0
+    try:
+        for batch in batches(blocks if isinstance(blocks, Content) else Content(blocks)):
+            if batch is None:
+                yield IDLE
+                continue
+            for raw in json_rows(batch, fields):
+                number += 1
+                yield Line(number, raw)
+    except Damaged:
+        yield Line(number + 1, b"", reason="table_damaged")
+    except ImportError:
+        yield Line(number + 1, b"", reason="no_pyarrow")
+
+
+def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
+    return head.startswith(magic)
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -97,6 +148,16 @@ def _names(text: bytes, field: str) -> bool:
     return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
 
 
+def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a field that only a delivered message has."""
+    return _DELIVERED.match(head) is not None
+
+
+def _is_mbox(head: bytes, needed: str, in_folder: bool) -> bool:
+    """Whether the content begins with a line From of an mbox and the field of a header."""
+    return _FROM_LINE.match(head) is not None
+
+
 def _never(head: bytes, needed: str, in_folder: bool) -> bool:
     return False
 
@@ -108,10 +169,19 @@ FORMATS: dict[str, Format] = {
     "array": Format((), _read_array, _ALL, _is_array),
     "csv": Format((".csv",), functools.partial(_read_table, delimiter=","), _ALL, _never),
     "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
+    "parquet": Format(
+        (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
+        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches,
+    ),
+    "arrow": Format(
+        (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
+        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches,
+    ),
+    "mail": Format((".eml",), None, ("text",), _is_mail, mail_document),
+    "mbox": Format((".mbox", ".mbx"), mbox_lines, ("text",), _is_mbox),
     DOCUMENTS: Format((), None, ("text",), _never),
-}
+}  # fmt: skip
 
-_CONVERT = "convert it to JSON Lines first"
 # The name of a format -> how it is recognised, and the remedy.
 UNSUPPORTED: dict[str, Unsupported] = {
     "html": Unsupported(
@@ -124,17 +194,19 @@ UNSUPPORTED: dict[str, Unsupported] = {
         "extract the text of its responses first and give it as JSON Lines",
     ),
     "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
-    "parquet": Unsupported((".parquet",), re.compile(rb"PAR1"), _CONVERT),
     "zip": Unsupported(
         (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
     ),
     "bzip2": Unsupported((".bz2",), re.compile(rb"BZh[1-9]"), "decompress it first, or use gzip or Zstandard"),
     "xz": Unsupported((".xz",), re.compile(rb"\xfd7zXZ\0"), "decompress it first, or use gzip or Zstandard"),
 }  # fmt: skip
-# The reason of a refused format -> its sentence.
+# The reasons of refused formats, and of the readers of formats -> their sentences.
 FORMAT_REASONS: dict[str, str] = {
-    f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
-    for name, row in UNSUPPORTED.items()
+    **{
+        f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
+        for name, row in UNSUPPORTED.items()
+    },
+    **MAIL_REASONS,
 }
 
 
@@ -164,9 +236,10 @@ def choose(
             return f"format_{unsupported}"
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
-            return known
-    by_name = next((known for known in FORMATS.values() if known.endings and name.endswith(known.endings)), None)
-    return by_name or _of_kind(FORMATS[LINES if is_stream else DOCUMENTS], fields)
+            return _of_kind(known, fields)
+    default = FORMATS[LINES if is_stream else DOCUMENTS]
+    by_name = (known for known in FORMATS.values() if known.endings and name.endswith(known.endings))
+    return _of_kind(next(by_name, default), fields)
 
 
 def _of_kind(chosen: Format, fields: Fields) -> Format | str:

@@ -39,7 +39,7 @@ from stream.pipeline import SLICE_CANDIDATES
 from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
 from workers.stages.link_messages import link_messages, unplaced
 from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
-from workers.stages.signer import start_offset
+from workers.stages.starts import start_offset
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key

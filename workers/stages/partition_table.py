@@ -34,14 +34,14 @@ import numpy.typing as npt
 import orjson
 
 from stream.bands_message import WireError, decode
-from stream.batches import Batch, concatenate, select
+from stream.batches import CONTENT_HALF, Batch, concatenate, select
 from stream.config import Config
-from stream.errors import ConfigError
 from stream.pair_rule import NO_MATCHES, Matches
 from stream.partitions import Partition
 from stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
 from stream.table import COUNTERS, NO_TIME
 from workers.stages.slot_places import SlotPlaces
+from workers.stages.starts import decoded_metadata
 from workers.stages.transaction import record_bytes
 from workers.topics.links import NO_PROGRESS, Links, similarity_steps
 from workers.topics.messages import refused_batch_sentence
@@ -210,7 +210,7 @@ class PartitionTable:
             for id_ in removed if is_last else ():
                 self.matcher.remove(id_)
             links = Links(
-                places[part.items], self._places.of(part.slots), batch.contents[part.items, 1],
+                places[part.items], self._places.of(part.slots), batch.contents[part.items, CONTENT_HALF],
                 table.contents(part.slots), similarity_steps(part.matches.similarity),
             )  # fmt: skip
             progress = np.concatenate([NO_PROGRESS, *(one.progress for one in ended)])
@@ -332,14 +332,6 @@ def encode_window(window: Window) -> str:
 
 def decode_window(metadata: str) -> Window:
     """Decode the metadata of a committed offset; raises ``ConfigError`` for metadata of another program."""
-    try:
-        fields = orjson.loads(metadata)
-        if fields["version"] not in _METADATA_VERSIONS:
-            raise ValueError
+    with decoded_metadata(metadata, _METADATA_VERSIONS, "matcher") as fields:
         row = fields["row"] if fields["version"] > 1 else 0
         return Window(fields["from"], fields["time"], fields["fingerprint"], row)
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"the group has committed an offset with metadata {metadata[:80]!r}, which no matcher wrote: "
-            "use another group, or reset this one and say where to start with --from"
-        ) from None

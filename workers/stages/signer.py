@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,11 +16,11 @@ from stream.bands_message import BandMessage, encode
 from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
 from stream.documents import Document
-from stream.errors import ConfigError
 from stream.json_lines import Fields, decode_document
 from stream.partitions import route
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
+from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
@@ -35,8 +35,6 @@ MESSAGE_BYTES_MAX = 512 << 10
 # Maximum bytes of removed ids in addition. The sum stays below the limit, even with one item or id too many.
 REMOVED_BYTES_MAX = 256 << 10
 _MILLISECONDS = 1e3
-# First offset and end of each partition of a topic.
-Bounds = Callable[[], dict[int, tuple[int, int]]]
 
 
 class SignPlan(NamedTuple):
@@ -52,6 +50,7 @@ class SignPlan(NamedTuple):
     step_bytes_max: int = STEP_BYTES_MAX
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # write arrivals
+    representative: str = FIRST  # what ranks the members of a cluster
 
 
 class SignReport(NamedTuple):
@@ -81,17 +80,6 @@ class _Segment(NamedTuple):
     documents: list[Document]
     rows: list[int]
     removed: dict[bytes, None]
-
-
-def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
-    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for ``None``."""
-    first, end = bounds()[partition]
-    if start is None:
-        raise ConfigError(
-            f"the group has no committed offset for partition {partition}: "
-            "say where to start with --from earliest or --from latest"
-        )
-    return {"earliest": first, "latest": end}[start]
 
 
 def sign_records(
@@ -145,7 +133,8 @@ def _sign_segments(
                 _refuse(records[segment.rows[first + refusal.place]], refusal.reason, plan, messages, refused)
             accepted = np.ones(len(chunk), np.bool_)
             accepted[[refusal.place for refusal in signed.refusals]] = False
-            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch))
+            ranks = ranks_of(chunk, plan.representative)[accepted]
+            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch, ranks))
             first += len(chunk)
             shingles += signed.shingles
             documents += signed.batch.size

@@ -6,10 +6,48 @@ that has offsets for others was added later: it starts at its beginning, or what
 
 from __future__ import annotations
 
-from workers.stages.signer import start_offset
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+
+from stream.errors import ConfigError
 from workers.stages.transaction import transact
 from workers.telemetry.observer import Observer
 from workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
+
+# First offset and end of each partition of a topic.
+Bounds = Callable[[], dict[int, tuple[int, int]]]
+
+
+def start_offset(bounds: Bounds, partition: int, start: str | None) -> int:
+    """Return the offset that ``earliest`` or ``latest`` means; raises ``ConfigError`` for ``None``."""
+    first, end = bounds()[partition]
+    if start is None:
+        raise ConfigError(
+            f"the group has no committed offset for partition {partition}: "
+            "say where to start with --from earliest or --from latest"
+        )
+    return {"earliest": first, "latest": end}[start]
+
+
+@contextmanager
+def decoded_metadata(metadata: str, versions: Container[int], role: str) -> Iterator[dict[str, Any]]:
+    """Decode the metadata of a committed offset, a JSON object with a version.
+
+    Raises ``ConfigError``, also for what the caller cannot read of it, because no worker of this role wrote it.
+    """
+    try:
+        fields = orjson.loads(metadata)
+        if fields["version"] not in versions:
+            raise ValueError
+        yield fields
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"the group has committed an offset with metadata {metadata[:80]!r}, which no {role} wrote: "
+            "use another group, or reset this one and say where to start with --from"
+        ) from None
 
 
 def committed_start(

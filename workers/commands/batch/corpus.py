@@ -164,8 +164,7 @@ class Corpus:
         ``matches``."""
         if self._links is None:
             raise AssertionError("link comes before decide")
-        limits = VerdictLimits(self._limits.window, 0, 1, self._limits.by_content)
-        return verdicts.decide(self._links, self.rows, order, places, limits)
+        return verdicts.decide(self._links, self.rows, order, places, VerdictLimits.of(self._limits))
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs in the form of ``Matcher``."""

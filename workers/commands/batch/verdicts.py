@@ -20,10 +20,9 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.batches import id_columns, id_hashes
+from stream.batches import CONTENT_HALF, id_columns, id_hashes
 from stream.documents import Document
 from stream.pipeline import Signed
-from stream.verdicts.decider import CONTENT_HALF
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
 from workers.commands.batch.rows import RowFiles, Rows

@@ -8,22 +8,19 @@ documents: no kept document is similar enough to them.
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import orjson
-import typer
-from rich.console import Console
 from rich.table import Table
 
 from stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
 from stream.evaluation.judging import Proportion, proportion
 from workers.commands.dedup.clusters import LARGEST
 from workers.commands.evaluate import read_truth
-from workers.commands.tune.pictures import COLUMNS, Curve, Mark, Picture, in_characters, save
+from workers.commands.tune.pictures import Curve, Mark, Picture
+from workers.commands.tune.printing import print_found
 from workers.process.exits import Exit, Failure
 from workers.sources.objects import json_objects
 
@@ -77,17 +74,7 @@ def run(options: ClusterOptions, *, plot: str | None, as_json: bool) -> None:
     """Evaluate and print. Raises ``Failure`` for files that cannot be read or used."""
     found = evaluate(options)
     drawn = picture(found)
-    if plot is not None:
-        save(drawn, plot)
-    if as_json:
-        typer.echo(orjson.dumps(_summary(found), option=orjson.OPT_INDENT_2).decode())
-        return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
-    for table in _tables(found):
-        console.print(table)
-    typer.echo(in_characters(drawn, colour=False))
-    for reason, count in found.left_out.items():
-        typer.echo(f"left out: {count:,} {reason}")
+    print_found(_summary(found), _tables(found), as_json=as_json, drawn=drawn, plot=plot, left_out=found.left_out)
 
 
 def evaluate(options: ClusterOptions) -> ClusterEvaluation:

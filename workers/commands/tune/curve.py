@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import numpy as np
-import orjson
-import typer
-from rich.console import Console
 from rich.table import Table
 
 from stream.config import Config
 from stream.schemes import SCHEMES
 from stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
 from stream.theory.tuning import Tuning, curve, probabilities
-from workers.commands.tune.pictures import COLUMNS, POINTS, Area, Curve, Mark, Picture, in_characters, save
+from workers.commands.tune.pictures import POINTS, Area, Curve, Mark, Picture
+from workers.commands.tune.printing import facts, print_found
 from workers.process.exits import Exit, Failure
 
 # Similarities of the table, as distances from the threshold.
@@ -33,36 +29,12 @@ def show(config: Config, *, plot: str | None, as_json: bool) -> None:
     """Print the values that a configuration resolves to. Raises ``Failure`` if the picture cannot be drawn to
     ``plot``."""
     if _has_curve(config):
-        tell(summary(config), [_choice(config), _probabilities(config.tuning)], picture(config.tuning), plot, as_json)
+        tables = [_choice(config), _probabilities(config.tuning)]
+        print_found(summary(config), tables, as_json=as_json, drawn=picture(config.tuning), plot=plot)
     elif plot is None:
-        tell(summary(config), [_choice(config)], None, None, as_json)
+        print_found(summary(config), [_choice(config)], as_json=as_json)
     else:
         raise Failure(Exit.USAGE, f"--plot draws the S-curve, but {config.scheme} has none: leave it out")
-
-
-def tell(values: dict[str, Any], tables: list[Table], drawn: Picture | None, plot: str | None, as_json: bool) -> None:
-    """Print tables and a picture, or the same as one JSON object; and save the picture to ``plot``."""
-    if plot is not None and drawn is not None:
-        save(drawn, plot)
-    if as_json:
-        typer.echo(orjson.dumps(values, option=orjson.OPT_INDENT_2).decode())
-        return
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else COLUMNS)
-    for table in tables:
-        console.print(table)
-    if drawn is not None:
-        typer.echo(in_characters(drawn, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
-
-
-def facts(title: str, rows: list[tuple[str, str, str]]) -> Table:
-    """Return a table of names, values and meanings."""
-    table = Table(title=title, show_header=False)
-    table.add_column()
-    table.add_column(justify="right")
-    table.add_column()
-    for row in rows:
-        table.add_row(*row)
-    return table
 
 
 def summary(config: Config) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from stream.theory.families import (
     propose,
     sensitivity,
 )
-from workers.commands.tune.curve import facts, tell
 from workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
+from workers.commands.tune.printing import facts, print_found
 from workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and on either side.
@@ -65,7 +65,8 @@ def show(asked: Question, *, plot: str | None, as_json: bool) -> None:
     tables = [_family(asked, base, cascade), _chances(asked, cascade)]
     if asked.documents is not None:
         tables.append(_probe(asked.documents, base))
-    tell(summary(asked, base, cascade), tables, picture(asked, cascade), plot, as_json)
+    drawn = picture(asked, cascade)
+    print_found(summary(asked, base, cascade), tables, as_json=as_json, drawn=drawn, plot=plot)
 
 
 def summary(asked: Question, base: Sensitivity, cascade: Cascade) -> dict[str, Any]:

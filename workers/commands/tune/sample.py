@@ -15,7 +15,7 @@ from stream.schemes.partial_sets import recall_of
 from stream.texts.normalize import CodePoints, NormalForm, code_points
 from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
 from workers.commands.session import Session, SessionOptions
-from workers.commands.tune.curve import facts, tell
+from workers.commands.tune.printing import facts, print_found
 from workers.process.exits import Exit, Failure
 from workers.settings.files import Settings, fields_of
 
@@ -45,7 +45,7 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
         remedy = "" if recall >= promised else f"; not {promised:.3g}: use one_permutation"
         row = "recall", f"{recall:.3f}", f"at the threshold, at most{remedy}"
         tables.append(facts(f"Scheme {settings.scheme}, for documents of these sizes", [row]))
-    tell(values, tables, None, None, as_json)
+    print_found(values, tables, as_json=as_json)
 
 
 def summary(sample: Sample, found: list[Similarity]) -> dict[str, Any]:

@@ -28,9 +28,8 @@ from typing import NamedTuple
 
 import orjson
 
-from stream.errors import ConfigError
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.starts import committed_start
+from workers.stages.starts import committed_start, decoded_metadata
 from workers.stages.transaction import Message, in_turns, record_bytes, transact
 from workers.telemetry.observer import Observer, stage
 from workers.topics.names import Topics
@@ -323,13 +322,5 @@ def _encode(row: int) -> str:
 def _decode(committed: Committed) -> int:
     """Return the number of processed rows of the record at a committed offset; raises ``ConfigError`` for metadata of
     another program."""
-    try:
-        fields = orjson.loads(committed.metadata)
-        if fields["version"] != _METADATA_VERSION:
-            raise ValueError
+    with decoded_metadata(committed.metadata, (_METADATA_VERSION,), "filter") as fields:
         return int(fields["row"])
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"the group has committed an offset with metadata {committed.metadata[:80]!r}, which no filter wrote: "
-            "use another group, or reset this one and say where to start with --from"
-        ) from None

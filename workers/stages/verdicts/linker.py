@@ -33,7 +33,7 @@ import numpy as np
 
 from stream.table import NO_TIME
 from stream.verdicts.rule import STATUSES
-from workers.stages.signer import start_offset
+from workers.stages.starts import start_offset
 from workers.stages.transaction import COMMITTED, RENEWED, Message, transact
 from workers.stages.verdicts.clusters import Changed, Clusters
 from workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan

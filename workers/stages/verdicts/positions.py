@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import orjson
 
-from stream.errors import ConfigError
+from workers.stages.starts import decoded_metadata
 from workers.transport.protocol import Committed
 
 _VERSION = 1
@@ -76,24 +76,11 @@ def encode_place(place: ArrivalsPlace | VerdictsPlace) -> str:
 
 def decode_arrivals_place(committed: Committed) -> ArrivalsPlace:
     """Decode the metadata of the offset in ``arrivals``; raises ``ConfigError``."""
-    fields = _fields(committed)
-    return ArrivalsPlace(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
+    with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
+        return ArrivalsPlace(fields["row"], fields["arrivals"], fields["first"], fields["stream_time"])
 
 
 def decode_verdicts_place(committed: Committed) -> VerdictsPlace:
     """Decode the metadata of an offset in ``verdicts``; raises ``ConfigError``."""
-    fields = _fields(committed)
-    return VerdictsPlace(fields["decided"], fields["marked"])
-
-
-def _fields(committed: Committed) -> dict[str, int]:
-    try:
-        fields: dict[str, int] = orjson.loads(committed.metadata)
-        if fields["version"] != _VERSION:
-            raise ValueError
-        return fields
-    except (ValueError, KeyError, TypeError):
-        raise ConfigError(
-            f"the group has committed an offset with metadata {committed.metadata[:80]!r}, which no linker wrote: "
-            "use another group, or reset this one and say where to start with --from"
-        ) from None
+    with decoded_metadata(committed.metadata, (_VERSION,), "linker") as fields:
+        return VerdictsPlace(fields["decided"], fields["marked"])
