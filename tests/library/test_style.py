@@ -80,6 +80,7 @@ LAYERS: list[set[str]] = [
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
+    {"arrow.tables"},
     {"deduplicator"},
     {""},
 ]
