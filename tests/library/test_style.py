@@ -28,7 +28,8 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in MODULE_FILES.values()})
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
-    {"errors", "kernels", "kernels.compile", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"kernels.compile"},
     {"table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
@@ -39,6 +40,7 @@ LAYERS: list[set[str]] = [
     {"table"},
     {"kernels.bits", "kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
     {"texts.unicode_fold"},
+    {"texts.fold_stretches"},
     {"texts.normalize"},
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
@@ -74,10 +76,11 @@ LAYERS: list[set[str]] = [
     {"json_lines", "bands_message"},
     {"explanations", "explanations.passages", "arrow", "arrow.columns"},
     {"explanations.explain"},
-    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.rule", "verdicts.saved"},
+    {"neighbours", "neighbours.nearest", "verdicts", "verdicts.representatives", "verdicts.rule", "verdicts.saved"},
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
+    {"arrow.tables"},
     {"deduplicator"},
     {""},
 ]

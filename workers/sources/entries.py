@@ -79,9 +79,10 @@ class TableRows(Sequence[Entry]):
     def __init__(self, source: str, first: int, batch: Any, rows: Rows, fields: Fields) -> None:
         self.source, self.first, self.batch, self.rows = source, first, batch, rows
         self._fields = fields
+        self._reasons = {refusal.place: refusal.reason for refusal in rows.refusals}
 
     def __len__(self) -> int:
-        return self.rows.size
+        return len(self.rows)
 
     @overload
     def __getitem__(self, i: int) -> Entry: ...
@@ -100,6 +101,6 @@ class TableRows(Sequence[Entry]):
         return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
 
     def _entry(self, place: int, line: bytes) -> Entry:
-        reason = self.rows.reasons.get(place)
+        reason = self._reasons.get(place)
         found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]
         return Entry(self.source, self.first + place, line, found)

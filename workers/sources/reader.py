@@ -221,8 +221,8 @@ class Reader:
                 return
             at = 0
             for rows in read_rows(batch, self.fields, self._number + 1, fill):
-                yield TableRows(source, self._number + 1, batch.slice(at, rows.size), rows, self.fields)
-                at, self._number = at + rows.size, self._number + rows.size
+                yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
+                at, self._number = at + len(rows), self._number + len(rows)
 
     def _rows_as_lines(self, path: str, source: str, batch: Any) -> Iterator[_Read]:
         for raw in json_rows(batch, self.fields):
