@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
 from workers.process.exits import input_failure
+from workers.settings.feed import FeedSettings
 from workers.settings.files import ENVIRONMENT_PREFIX, Settings
 from workers.settings.kafka import StreamSettings
 from workers.settings.presets import PRESETS
@@ -38,7 +39,7 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
     """
     path = Path(file or FILE_DEFAULT)
-    known = {**StreamSettings.model_fields, **ServeSettings.model_fields}  # of all commands
+    known = {**FeedSettings.model_fields, **ServeSettings.model_fields}  # of all commands
     from_file = _from_file(path, known) if file is not None or path.is_file() else {}
     from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
     _refuse_unknown_variables(known)

@@ -25,7 +25,7 @@ import orjson
 
 from stream.documents import Document
 from stream.json_lines import Fields, decode_document
-from workers.sources.mail.markup import text_of_markup
+from workers.sources.markup import text_of_markup
 
 # Bytes of the headers of a message or a part: twice what large providers accept.
 HEADER_BYTES_MAX = 1 << 20
