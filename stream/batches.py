@@ -157,7 +157,11 @@ def rows_of(documents: Sequence[Document], places: Sequence[int]) -> Sequence[Do
     """Return some documents, in the given order; columns stay columns."""
     if not isinstance(documents, DocumentColumns):
         return [documents[i] for i in places]
-    rows = np.array(places, np.int64)
+    return select_columns(documents, np.array(places, np.int64))
+
+
+def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> DocumentColumns:
+    """Return some documents of columns, in the given order."""
     ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
     return DocumentColumns(ids, documents.times[rows], texts)
 

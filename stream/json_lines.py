@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import orjson
 
 from stream.documents import Document, Neighbour
@@ -47,7 +49,7 @@ _DEPTH_BLOCK = 1 << 20
 
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
-    the unit of its timestamps (``UNITS``)."""
+    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one."""
 
     id: str = "id"
     text: str = "text"
@@ -56,6 +58,7 @@ class Fields(NamedTuple):
     vector: str = "vector"
     kind: str = "text"
     timestamp_unit: str = "s"
+    rank: str | None = None
 
 
 def decode_document(
@@ -94,10 +97,13 @@ def decode_document(
             return "no_id" if id_ is None else "id_type"
     timestamp = value.get(fields.timestamp)
     if timestamp is not None:
-        timestamp = _seconds(timestamp, fields.timestamp_unit)
+        timestamp = event_seconds(timestamp, fields.timestamp_unit)
         if isinstance(timestamp, str):
             return timestamp
-    return KINDS[fields.kind](value, fields, id_, timestamp)
+    found = KINDS[fields.kind](value, fields, id_, timestamp)
+    if fields.rank is None or isinstance(found, str):
+        return found
+    return found._replace(rank=_number(value.get(fields.rank)))
 
 
 def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
@@ -248,8 +254,19 @@ def _is_too_deep(line: bytes) -> bool:
     return False
 
 
-def _seconds(value: Any, unit: str) -> float | str:
-    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none."""
+def _number(value: Any) -> float | None:
+    """A finite number, as a number or as digits in a string; ``None`` for any other value."""
+    if type(value) not in (int, float) and (type(value) is not str or not _NUMBER.fullmatch(value)):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def event_seconds(value: Any, unit: str) -> float | str:
+    """A timestamp as seconds since the epoch (infinite if no double holds it), or the reason why it is none.
+
+    ``unit``: the unit of numbers (``UNITS``). See ``decode_document``.
+    """
     if type(value) is str:
         if not _NUMBER.fullmatch(value) or _DATE.fullmatch(value):
             return _calendar_seconds(value)
@@ -258,6 +275,11 @@ def _seconds(value: Any, unit: str) -> float | str:
         return "timestamp_type"
     seconds = float(value) / UNITS[unit]
     return "timestamp_unit" if _YEAR_5000_SECONDS <= seconds < _NANOSECONDS_MAX else seconds
+
+
+def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
+    """Of numbers read as seconds, which are times of this age in a smaller unit, as ``event_seconds`` refuses them."""
+    return np.asarray((seconds >= _YEAR_5000_SECONDS) & (seconds < _NANOSECONDS_MAX))
 
 
 def _calendar_seconds(text: str) -> float | str:

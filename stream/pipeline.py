@@ -78,6 +78,8 @@ class Signer:
 
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
+        if isinstance(documents, DocumentColumns):
+            return self.sign_columns(documents.ids, documents.times, documents.texts)
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]

@@ -1,1 +1,1 @@
-"""Judging pairs against the truth."""
+"""Pairs and clusters compared with the truth."""

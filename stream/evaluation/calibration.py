@@ -2,7 +2,7 @@
 
 The method needs a field that differs less between two records of one entity than between records of two entities:
 dates, heights, years. Let its mean difference be h0 for surely true pairs, h1 for random records, and h for the pairs
-of some score. If a fraction f of those is true, then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is
+of some score. If a fraction f of them is true, then h = f h0 + (1 - f) h1, so f = (h1 - h) / (h1 - h0). No label is
 needed.
 
 The result is correct if the pairs of a score are a mixture of the two kinds with regard to that field. A field that
@@ -202,7 +202,7 @@ KINDS: dict[str, Kind] = {
 def _mean_of_pairs(totals: Floats, partners: npt.NDArray[np.int64]) -> Mean:
     """Return the mean over pairs, from the sum of differences and the number of partners of each record.
 
-    Pairs of one record are not independent, so the error is the error of a mean over n records, twice counted.
+    Pairs of one record are not independent, so the error is the error of a mean over n records, counted twice.
     """
     pairs, n = int(partners.sum()), len(totals)
     if pairs == 0:

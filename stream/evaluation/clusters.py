@@ -1,12 +1,12 @@
 """Evaluation of clusters against labels, or against pairs that are known: pairwise precision and recall, B-cubed, the
 adjusted Rand index, with intervals.
 
-All of them follow from three numbers a document: the size of its cluster, how many documents belong with it in truth,
-and how many are both, itself included. So the truth need not be a partition: with known pairs, a document belongs with
-those that it is a pair with. Of labels, these are the usual definitions.
+All of them follow from three numbers for each document: the size of its cluster, the number of documents that truly
+belong with it, and the number of documents that are both; each includes the document. So the truth need not be a
+partition: with known pairs, a document belongs with its partners. With labels, these are the usual definitions.
 
-Intervals are jackknife intervals over groups of documents that no cluster and no label joins to others (95 %, Student's
-t). Unlike Wilson's they do not take the pairs of one cluster for independent.
+Intervals are jackknife intervals (95 %, Student's t) over groups of documents that no cluster and no label joins to
+other groups. Unlike Wilson's intervals, they do not assume that the pairs of one cluster are independent.
 
 Sources: Bagga and Baldwin, "Algorithms for scoring coreference chains", LREC 1998 (B-cubed); Hubert and Arabie,
 "Comparing partitions", Journal of Classification 2, 1985 (adjusted Rand index); Tukey, "Bias and confidence in
@@ -34,7 +34,7 @@ class Counts(NamedTuple):
     """Three numbers of each of n documents, ``int64[n]``, itself included, and its unit.
 
     ``clustered``: documents of its cluster; ``true``: documents that belong with it; ``both``: those that are both.
-    Documents of different units (``int64[n]``) have nothing to do with each other.
+    No cluster and no label joins documents of different units (``int64[n]``).
     """
 
     clustered: Ints
@@ -46,7 +46,7 @@ class Counts(NamedTuple):
 class Quality(NamedTuple):
     """Measures of clusters, each in [0, 1] but for the adjusted Rand index, which is at most 1.
 
-    ``precision``, ``recall`` and ``f1`` count pairs of documents; those of B-cubed are means over documents.
+    ``precision``, ``recall`` and ``f1`` count pairs of documents; the B-cubed measures are means over documents.
     """
 
     precision: Proportion
@@ -78,7 +78,7 @@ def counts_of_pairs(clusters: Ints, a: Ints, b: Ints) -> Counts:
     Args:
         clusters: the cluster of each document, ``int64[n]``.
         a: one document of each pair, ``int64[m]``.
-        b: the other; every pair stands once.
+        b: the other document; every pair occurs once.
     """
     n = len(clusters)
     numbered = _numbered(clusters)
@@ -90,7 +90,7 @@ def counts_of_pairs(clusters: Ints, a: Ints, b: Ints) -> Counts:
 
 
 def quality(counts: Counts) -> Quality:
-    """The measures with their intervals; NaN where there is nothing to divide by, or one unit alone.
+    """Return the measures with their intervals; NaN for a quotient of zeros, or with a single unit.
 
     >>> found = quality(counts_of_labels(np.array([0, 0, 1, 1, 1]), np.array([7, 7, 7, 8, 8])))
     >>> [round(measure.value, 3) for measure in found[:3]], round(found.adjusted_rand.value, 3)
@@ -117,8 +117,8 @@ def quality(counts: Counts) -> Quality:
 def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) -> Floats:
     """The least similarity of two documents of each cluster, ``float64[max(clusters) + 1]``.
 
-    ``clusters`` are small numbers (``int64[n]``). Pairs that are not listed are less similar than any that is: where a
-    cluster has one, the answer is NaN; of a cluster of one document, it is 1.
+    ``clusters`` are small numbers (``int64[n]``). A pair that is not listed is less similar than every listed
+    pair, so a cluster with such a pair gets NaN. A cluster of one document gets 1.
     """
     count = int(clusters.max(initial=-1)) + 1
     inside = clusters[a] == clusters[b]
@@ -131,7 +131,7 @@ def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) ->
 
 
 def _measures(sums: Floats) -> Floats:
-    """The measures from the sums over documents: documents, clustered, true, both, and the two of B-cubed."""
+    """Return the measures from sums over documents: documents, clustered, true, both, and the two sums of B-cubed."""
     documents, clustered, true, both, b3_precision, b3_recall = sums.tolist()
     precision, recall = _ratio(both, clustered), _ratio(both, true)
     b3 = _ratio(b3_precision, documents), _ratio(b3_recall, documents)

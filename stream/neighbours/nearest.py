@@ -1,13 +1,13 @@
-"""The k most similar documents of each document: probe, score everything that was met, keep the best k.
+"""The k most similar documents of each document: probe, score all candidates, keep the best k.
 
-A search has no threshold: what shares a bucket is ranked by its similarity, however low. So ``threshold`` and
-``recall`` say something else here: bands and rows are chosen so that a neighbour of similarity ``threshold`` is found
-with probability ``recall``. Each neighbour comes with the probability at its own similarity. An exact scheme finds
-every neighbour from the threshold on and names no other.
+A search has no threshold: every document that shares a bucket is ranked, however low its similarity. So ``threshold``
+and ``recall`` have another meaning here: bands and rows are chosen so that a neighbour of similarity ``threshold`` is
+found with probability ``recall``. Each neighbour comes with the probability at its own similarity. An exact scheme
+finds all neighbours at or above the threshold, and no others.
 
-The copies of a content are one neighbour, the newest that may pair, so a flood of copies does not fill the ranks.
-``bucket_candidates_max`` bounds what is read of a bucket; a probe stops after ``probe_candidates_max`` only where that
-is set, because the best may come last.
+The copies of a content are one neighbour, the newest eligible copy, so copies do not fill the ranks.
+``bucket_candidates_max`` bounds the candidates of a bucket. A probe stops after ``probe_candidates_max`` only if this
+setting is given, because the best candidate may be the last.
 
 Source: Chakrabarti, Mining the Web, the closest K documents; Mining of Massive Datasets, 3.1.3 and 3.6.
 """
@@ -42,7 +42,7 @@ class Ranked(NamedTuple):
 
 
 def check_ranks(config: Config, k: int) -> None:
-    """Raise ``ConfigError`` if ``k`` is no number of neighbours, or the scheme cannot say how likely one is found."""
+    """Raise ``ConfigError`` if ``k`` is below 1, or if the scheme has no probability to find a neighbour."""
     if k < 1:
         raise ConfigError(f"top is {k}, but there must be a neighbour to name: set it to 1 or more")
     if not (config.tuning.bands or SCHEMES[config.scheme].exact):
@@ -65,7 +65,7 @@ def chance_found(config: Config, similarity: npt.NDArray[np.float64]) -> npt.NDA
 def best(
     items: npt.NDArray[np.int32], similarity: npt.NDArray[np.float64], slots: npt.NDArray[np.int64], k: int
 ) -> npt.NDArray[np.int64]:
-    """The places of the ``k`` most similar candidates of each item, by item, best first; of equal ones the newest."""
+    """The places of the ``k`` most similar candidates of each item, by item, best first, then newest first."""
     order = np.lexsort((-slots, -similarity, items))
     owners = items[order]
     first = np.flatnonzero(np.diff(owners, prepend=-1))
@@ -74,7 +74,7 @@ def best(
 
 
 def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iterator[Ranked]:
-    """Each item of a batch with its ``k`` most similar earlier documents, in slices; with ``add`` it is added then.
+    """Yield the items of a batch with their ``k`` most similar earlier documents, in slices; ``add`` adds them then.
 
     With ``add`` a slice is a step of its own; an exception undoes the slice that raised it alone.
     """
@@ -92,7 +92,7 @@ def ranked(matcher: Matcher, batch: Batch, k: int, *, add: bool = False) -> Iter
 
 
 def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: int) -> list[list[Neighbour]]:
-    """The best of what the items from ``first`` on met."""
+    """The best candidates of the items from ``first`` on."""
     if not len(met.items):
         return [[] for _ in range(first, met.end)]
     config = matcher.config

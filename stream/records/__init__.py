@@ -1,1 +1,1 @@
-"""Records: the names that are alike, the fields by which two meet, the score of what they hold."""
+"""Records: forms of one name, keys that make candidates, scores of fields."""

@@ -78,7 +78,7 @@ def parse_blocking(
     rows: int,
     seed: int,
 ) -> Blocking:
-    """Exact keys written as ``field`` or ``field+field``; each field of ``names`` alone if there is no key at all.
+    """Parse exact keys written as ``field`` or ``field+field``; without any key, each field of ``names`` is a key.
 
     Raises ``ConfigError`` for a field that is not among ``names``.
 
@@ -160,7 +160,7 @@ def keys(data: Bytes, starts: Starts, sketched: Bytes, fields: int, blocking: Bl
 def shared_keys(
     a: Words, a_starts: Starts, b: Words, b_starts: Starts
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
-    """Of m pairs of ragged keys: the place among a's keys of the first that b has too (-1: none), and how many."""
+    """Return the place of the first common key among a's keys (-1: none), and the number of common keys, of m pairs."""
     first, shared = np.empty(len(a_starts) - 1, np.int32), np.empty(len(a_starts) - 1, np.int32)
     _shared(a, a_starts, b, b_starts, first, shared)
     return first, shared

@@ -1,7 +1,7 @@
-"""Short and long forms of one name or word, in groups: the tables that the records scheme knows by name.
+"""Short and long forms of one name or word, in groups: the named tables of the records scheme.
 
-A word may stand in several groups: "pat" is short for two names. Written as the normalisation leaves words: small
-letters. The first of a group stands for it.
+A word may be in several groups: "pat" is short for two names. Words are normalised, so they have small letters. The
+first word of a group represents it.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
 A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so the rarest come first. The
 string is the evidence. Its keys are hashes of its first p tokens, p = floor((1 - J) L) + 1 for L tokens. Each key has a
-payload: position and suffix length of the token. By these the table passes over sets that cannot reach J, whatever
-follows, and sets that share too few tokens of their prefixes (``stream.table.admit``). The rest is compared in full.
+payload: position and suffix length of the token. With the payloads the table excludes sets that cannot reach J, and
+sets that share too few tokens of their prefixes (``stream.table.admit``). The remaining sets are compared in full.
 
-Both sides probe and add the same prefix. A shorter prefix suffices to be found by longer sets, but it is complete only
-if sets arrive in order of size, which no stream promises.
+A set probes and adds the same prefix. A shorter prefix would be enough for later sets that are longer, but a stream
+does not order sets by size.
 
 Why no pair is missed: let two sets of L and M tokens have similarity J or more, and let their first common token be at
 positions i and j. All common tokens start there, so L - i >= J max(L, M) >= J L. Hence i <= (1 - J) L, which is within
@@ -46,7 +46,7 @@ _READING = (
     "shingles", "k", "measure", "ratings", "rating_high_min", "rating_max", "tokens_max", "languages", "stop_words",
     "nfkc", "fold_case", "fold_space", "text_characters_max",
 )  # fmt: skip
-# The Jaccard similarity of bags is that of sets in which each copy of a token is one of its own.
+# The Jaccard similarity of bags is that of sets in which each copy of a token is a different element.
 _MEASURES = ("jaccard", "jaccard_bag")
 # Settings that would lose pairs, or have no effect here -> why they must be left out.
 _REFUSED = {
@@ -125,7 +125,7 @@ def shared(values_a: Strings, starts_a: Starts, values_b: Strings, starts_b: Sta
 
 
 def plan(parameters: Parameters) -> PrefixPlan:
-    """Raises ``ConfigError`` where settings contradict, or would lose pairs that are promised."""
+    """Raises ``ConfigError`` for settings that contradict each other or would lose promised pairs."""
     for name, reason in _REFUSED.items():
         value = getattr(parameters, name)
         if value != Parameters.model_fields[name].default:
@@ -182,7 +182,7 @@ SCHEME = Scheme(
 
 @inlined
 def _prefix_length(length, threshold):
-    """One more than the greatest i with (length - i) / length >= threshold, as ``float64`` has it."""
+    """Return one more than the greatest i with (length - i) / length >= threshold, in ``float64``."""
     left = np.int64(np.ceil(threshold * length))
     while left > 1 and (left - 1) * 1.0 / length >= threshold:
         left -= 1

@@ -1,12 +1,12 @@
 """Schemes of sets: a text is split into shingles, their set is signed, and the sketch of the signature has bands.
 
-A document may bring its elements instead of a text (``stream.tokens.elements``). With the measure of bags, the second
-and further copies of an element are elements of their own, so these schemes find similar bags too.
+A document may bring its elements instead of a text (``stream.tokens.elements``). With a measure of bags, the second and
+further copies of an element become different elements, so these schemes find similar bags too.
 
 Similarity is estimated from the rows in which two sketches agree. With ``verify="exact"`` it is computed from the
-hashed elements, which are then a part of the evidence: ``shingle_bytes`` for each element of each document in the
-window, within ``evidence_bytes_max``. Signatures estimate Jaccard similarity, whatever the measure: containment t is
-Jaccard t / (2 - t) for two sets of one size, and less for others.
+hashed elements, which are then part of the evidence: ``shingle_bytes`` for each element of each document in the window,
+within ``evidence_bytes_max``. Signatures estimate Jaccard similarity, whatever the measure: containment t is
+Jaccard t / (2 - t) for two sets of one size, and less for sets of different sizes.
 
 Source: Mining of Massive Datasets, 3.1 to 3.4.
 """
@@ -24,6 +24,7 @@ from stream.errors import ConfigError
 from stream.kernels.hashing import hash_bags
 from stream.parameters import SHINGLE_BYTES, Parameters
 from stream.scheme_interface import (
+    DEFAULTS,
     Common,
     Evidence,
     Keys,
@@ -135,7 +136,7 @@ def _check_stop_words(p: Parameters) -> None:
 
 
 def measure_of(p: Parameters) -> str:
-    """Return the configured measure, by default Jaccard; raises ``ConfigError`` for a measure of something else."""
+    """Return the configured measure, by default Jaccard; raises ``ConfigError`` for any other measure."""
     measure = p.measure or "jaccard"
     if measure not in verify.SET_MEASURES:
         raise ConfigError(
@@ -171,7 +172,7 @@ def _check(p: Parameters) -> None:
 
 
 def _tuned(p: Parameters) -> Tuning:
-    """The shape for pairs that must meet in ``buckets_shared_min`` bands, scored by estimate or exactly."""
+    """Choose the shape for pairs that must share ``buckets_shared_min`` bands, scored by estimate or exactly."""
     shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
     law, exact = verify.SET_MEASURES[measure_of(p)].agreement, p.verify == "exact"
     met = p.buckets_shared_min
@@ -207,14 +208,14 @@ def _read_texts(documents: Sequence[Document], plan: SetPlan, split: Split) -> R
     shingles = split(codes, plan.k, plan.stops)
     counts = np.diff(shingles.starts)
     starts = shingles.starts
-    if not counts.all():  # rare: leave out what has no features, and go on with the rest
+    if not counts.all():  # rare: leave out documents without features
         _refuse_bare(refused, counts)
         starts = np.append(shingles.starts[:-1][counts > 0], shingles.starts[-1:])
     return Reading(shingles._replace(starts=starts), refused, int(codes.lengths.sum()))
 
 
 def _refuse_bare(refused: dict[int, str], counts: npt.NDArray[np.int64]) -> None:
-    """Refuse the texts without a shingle that no other reason refuses."""
+    """Refuse texts without a shingle, unless another reason refuses them."""
     for i in np.flatnonzero(counts == 0).tolist():
         refused.setdefault(i, "no_shingles")
 
@@ -294,7 +295,7 @@ ONE_PASS = {"chars": one_pass.sign_chars, "words": one_pass.sign_words}
 
 
 def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: SetPlan) -> Signing:
-    """Sign by one permutation in one pass over the texts, where nothing else needs the shingles."""
+    """Sign by one permutation in one pass over the texts; for configurations that need no array of shingles."""
     if plan.shingles not in ONE_PASS or plan.exact or plan.of_bags:
         return sign_features(scheme, documents, plan)
     codes, refused = read_texts(documents, plan.normal_form, plan.text_characters_max)
@@ -353,3 +354,5 @@ SCHEME = Scheme(
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
 )  # fmt: skip
+MINHASH = SCHEME._replace(evidence=minhash_evidence, sign=sign_features, examples=DEFAULTS)
+PERMUTATION = SCHEME._replace(evidence=permutation_evidence, sign=sign_features, examples=DEFAULTS)

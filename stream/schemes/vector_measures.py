@@ -3,8 +3,8 @@
 A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 
 - ``cosine``: the cosine of the angle, 0 from a right angle on; by hyperplanes;
-- ``dot``: x . y / norm_max^2, 0 from 0 down; by hyperplanes too: both vectors get a coordinate more that makes them
-  equally long, and the cosine is then never less than the similarity (``hyperplanes.lift``). So a pair is found at
+- ``dot``: x . y / norm_max^2, 0 from 0 down; by hyperplanes too: both vectors get one more coordinate that makes them
+  equally long, and the cosine is then at least the similarity (``hyperplanes.lift``). So a pair is found at
   least as often as its S-curve says;
 - ``euclidean``: 1 - d / distance_scale, 0 from that distance on; by segments of random lines;
 - ``hamming``: 1 - d / dimension, of bits; by sampled bits;
@@ -36,8 +36,6 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Values = npt.NDArray[Any]  # of n vectors: float32[n, d], packed bits uint8[n, ceil(d / 8)], or symbols uint32[n, d]
 
-# What may be stored of a vector.
-VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # The greatest number of float16.
 _HALF_MAX = 65504.0
 # Lengths this much beyond norm_max, relative, are roundings of float32.
@@ -45,7 +43,7 @@ _NORM_SLACK = 1e-6
 
 
 class VectorPlan(NamedTuple):
-    """What the parameters of a vector scheme resolve to; what the measure has no use for is zero or empty."""
+    """The resolved parameters of a vector scheme; those that the measure does not use are zero or empty."""
 
     measure: str
     dimension: int
@@ -108,16 +106,16 @@ class VectorMeasure(NamedTuple):
     read: Callable[[Sequence[Any], VectorPlan], Rows]
     sketch: Callable[[Values, VectorPlan], Bytes]
     compare: Callable[[Bytes, Bytes, VectorPlan], tuple[Counts, Counts, Counts]]  # first band, bands, rows that agree
-    agreement: Callable[[VectorPlan], AgreementLaw | None]  # how likely a row agrees, by similarity
+    agreement: Callable[[VectorPlan], AgreementLaw | None]  # probability that a row agrees, by similarity
     estimate: Callable[[Counts, VectorPlan], Floats]  # similarity from the number of rows that agree
     store: Callable[[Values, VectorPlan], Values]  # the vector as it is stored
     similarity: Callable[[Values, Values, VectorPlan], Floats]  # of stored vectors, in ``float32`` or packed
     evidence_choices: tuple[str, ...]  # the values of ``vector_evidence`` that it supports
     row_bits: int  # bits of a row of the sketch; 0: as many as ``sketch_bits`` says
-    planes: bool  # whether ``planes`` has a say
-    lifted: bool  # whether the scale decides the sketch
+    planes: bool  # whether the setting ``planes`` has a meaning
+    lifted: bool  # whether the sketch depends on the scale
     packed: bool  # whether vectors are packed bits
-    unrelated: float  # similarity of vectors that have nothing to do with each other
+    unrelated: float  # similarity of unrelated vectors
     symbols: bool = False  # whether components are hashes of symbols
     kind: str = "vector"  # the value of a document that is compared
 
@@ -188,7 +186,7 @@ def _compare_rows(a: Bytes, b: Bytes, plan: VectorPlan) -> tuple[Counts, Counts,
 
 
 class SegmentAgreement(NamedTuple):
-    """How likely two vectors fall in one segment, by their similarity."""
+    """The probability that two vectors are in one segment, by their similarity."""
 
     scale: float
     width: float
@@ -199,7 +197,7 @@ class SegmentAgreement(NamedTuple):
 
 
 class UnaryAgreement(NamedTuple):
-    """How likely two vectors agree in a bit of their unary codes, by their similarity."""
+    """The probability that two vectors agree in a bit of their unary codes, by their similarity."""
 
     scale: float
     bits: int

@@ -1,7 +1,7 @@
 """Schemes of vectors: sketches find the candidates, the vectors themselves score them.
 
 Evidence is the sketch and, unless ``vector_evidence`` is ``sketch``, the vector after it: then the similarity is the
-true one, and no pair below the threshold is emitted. What differs between measures stands in ``VECTOR_MEASURES``.
+true one, and no pair below the threshold is emitted. ``VECTOR_MEASURES`` has what differs between measures.
 
 Source: Mining of Massive Datasets, 3.7.
 """
@@ -16,22 +16,22 @@ import numpy.typing as npt
 
 from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.parameters import Parameters
+from stream.parameters import VECTOR_EVIDENCE, Parameters
 from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES, Values, VectorPlan
+from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from stream.signatures import banding
 from stream.signatures.hyperplanes import PLANES
 from stream.theory.tuning import Tuning, chosen, complete
 from stream.theory.weighing import weighed
 
-# Default of rows_max: a row of one bit says less than a row of a set, so a recall with few false candidates takes more
+# Default of rows_max: a row of one bit holds less information than a row of a set, so few false candidates need more
 # rows.
 ROWS_MAX = 512
 # Default width of a segment, in distances at the threshold: wider segments gain nothing (Datar et al., figure 1).
 SEGMENT_DISTANCES = 4.0
 # Pairs are scored in portions whose evidence takes so many bytes on one side: a portion stays in the cache.
 _SCORED_BYTES = 1 << 20
-# Segments are at most so many times as wide as distance_scale: a row of wider segments says nothing about a pair.
+# Segments are at most so many times as wide as distance_scale: a row of wider segments agrees for nearly every pair.
 SEGMENT_SCALES_MAX = 1_000_000
 # Parameters that a measure needs -> what to set them to.
 _REMEDIES = {
@@ -174,7 +174,7 @@ def _segment_width(p: Parameters, scale: float) -> float:
 
 def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = VECTOR_MEASURES[plan.measure]
-    given = p.rows_max  # asked for in any case: a setting that no plan asks for is refused
+    given = p.rows_max  # read in any case, because a setting that the plan does not read is refused
     rows_max = given if "rows_max" in p.model_fields_set else ROWS_MAX
     shape = rows_max, row.row_bits or p.sketch_bits, p.bands, p.rows, p.min_similarity
     law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min

@@ -2,10 +2,10 @@
 of a vector of symbols.
 
 Guarantee: a row of two vectors of n bits at Hamming distance d agrees with probability 1 - d / n. There are only n
-different rows: beyond, they repeat. In unary code, a number x of 0 to C is x ones and C - x zeros; so the L1 distance
-of two vectors of whole numbers is the Hamming distance of their codes, of d C bits. The code is never written out: bit
-t of component i is x_i >= t. The row of a symbol is a hash of it and of the row, so that two symbols whose hashes agree
-in the bits that are kept do so in few rows.
+different rows; further rows repeat. In unary code, a number x of 0 to C is x ones and C - x zeros; so the L1 distance
+of two vectors of whole numbers is the Hamming distance of their codes, which have d C bits. The code is never stored:
+bit t of component i is x_i >= t. The row of a symbol is a hash of the symbol and of the number of the row. So two
+different symbols whose stored bits agree in one row differ in most other rows.
 
 Source: Indyk, Motwani, "Approximate nearest neighbors: towards removing the curse of dimensionality", STOC 1998;
 Gionis, Indyk, Motwani, "Similarity search in high dimensions via hashing", VLDB 1999 (unary code); Mining of Massive
@@ -67,14 +67,14 @@ def sign_symbols(symbols: npt.NDArray[np.uint32], count: int, seed: int) -> npt.
 
 @lru_cache(maxsize=8)
 def places(bits: int, count: int, seed: int) -> Places:
-    """Which bits (or components) of ``bits`` the rows are, drawn with replacement: ``int64[count]``."""
+    """Draw the bit (or component) of each row, out of ``bits``, with replacement: ``int64[count]``."""
     out = (draws.uniforms(count, seed) * bits).astype(np.int64)
     out.flags.writeable = False
     return out
 
 
 def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Places, bands: int) -> npt.NDArray[np.uint8]:
-    """As ``sign_bits``, of bits that are given, ``int64[k]``; ``bands`` divides their number."""
+    """As ``sign_bits``, for given bits ``int64[k]``; ``bands`` divides their number."""
     rows = len(drawn) // bands
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
     _sample_bits(np.ascontiguousarray(vectors), drawn, bands, rows, out)
@@ -84,7 +84,7 @@ def sketch_bits(vectors: npt.NDArray[np.uint8], drawn: Places, bands: int) -> np
 def sketch_unary(
     vectors: npt.NDArray[np.float32], component_max: int, drawn: Places, bands: int
 ) -> npt.NDArray[np.uint8]:
-    """As ``sign_unary``, of bits of the unary code that are given, component by component, ``int64[k]``."""
+    """As ``sign_unary``, for given bits of the unary code, component by component, ``int64[k]``."""
     rows = len(drawn) // bands
     out = np.empty((len(vectors), packed_bits.width(bands, rows)), np.uint8)
     components, less_one = np.divmod(drawn, component_max)

@@ -24,7 +24,7 @@ from stream.signatures import p_stable
 from stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 
 Floats = npt.NDArray[np.float64]
-# So many halvings of an interval reach the precision of a float64.
+# Halvings of an interval that reach the precision of a float64.
 _HALVINGS = 60
 
 
@@ -35,7 +35,7 @@ class Family(NamedTuple):
     collision: Callable[[Floats, float], Floats]  # distances, scale -> probabilities
     scale: float | None  # the scale, if the family has only one
     scale_means: str
-    functions: str  # what one function says about an item
+    functions: str  # the meaning of one function
 
 
 class Sensitivity(NamedTuple):

@@ -1,15 +1,15 @@
-"""How long shingles should be: so long that a shingle of one document is rarely in another one by chance.
+"""The length of shingles: a shingle of one document should rarely be in another document by chance.
 
-If all strings of k characters were equally likely, an alphabet of a characters would give a^k of them. Some are much
-likelier than others, so the *effective* alphabet counts: as many equally likely characters as leave the same doubt
-(the perplexity, 2 to the power of the entropy). English texts with their blanks have about 20. A given shingle then
-stands in a document of n characters with a chance of about n / a^k. Two lengths come from that:
+If all strings of k characters were equally likely, an alphabet of a characters would give a^k of them. Some characters
+are much likelier than others, so a is the size of the *effective* alphabet: the number of equally likely characters
+with the same entropy (the perplexity, 2 to the power of the entropy). English texts with blanks have about 20. A given
+shingle then occurs in a document of n characters with probability n / a^k, about. Two lengths follow:
 
-- ``enough``: the chance is one in a thousand at most. For mails that is 5.
-- ``safe``: in 99 cases of a hundred, two documents that have nothing to do with each other share not one shingle
-  (n^2 / a^k). For research articles that is 9.
+- ``enough``: the probability is at most one in a thousand. For mails that is 5.
+- ``safe``: two unrelated documents share no shingle in 99 cases of a hundred (n^2 / a^k). For research articles that
+  is 9.
 
-Language repeats itself more than chance does, so ``measured`` says how similar the documents of a sample are in truth.
+Texts repeat themselves more often than chance does, so ``measured`` gives the true similarities in a sample.
 
 Source: Mining of Massive Datasets, 3.2.2; Shannon, "Prediction and entropy of printed English", 1951.
 """
@@ -30,7 +30,7 @@ from stream.texts.shingles import chars
 from stream.texts.words import StopList
 from stream.theory.measures import jaccard
 
-# The chance of a shingle in a document that is enough, and the number of shingles that a pair shares that is safe.
+# The probability of a shingle in a document for ``enough``, and the expected number of common shingles for ``safe``.
 _ENOUGH, _SAFE = 1e-3, 1e-2
 # The longest shingles that the settings allow.
 _K_MAX = 100
@@ -39,7 +39,7 @@ _PAIRS_MAX, _CHARACTERS_MAX = 100, 500_000
 
 
 class Sample(NamedTuple):
-    """Texts in a word: how many there are, their median length, and how many characters they seem to be made of."""
+    """A summary of texts: their number, their median length, and the size of their effective alphabet."""
 
     documents: int
     characters: float
@@ -47,7 +47,7 @@ class Sample(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """How similar pairs are with shingles of k characters: half of them up to ``median``, nine in ten to ``upper``."""
+    """Similarities of pairs with shingles of k characters: the median, and the upper decile."""
 
     k: int
     median: float
@@ -55,7 +55,7 @@ class Similarity(NamedTuple):
 
 
 def sampled(codes: CodePoints) -> Sample:
-    """What normalised texts are like; empty ones do not count. Raises ``ConfigError`` if there are no others."""
+    """Summarise normalised texts; empty texts do not count. Raises ``ConfigError`` if all are empty."""
     lengths = codes.lengths[codes.lengths > 0]
     if len(lengths) == 0:
         raise ConfigError("the sample holds no text: name files with documents in them")
@@ -65,7 +65,7 @@ def sampled(codes: CodePoints) -> Sample:
 
 
 def expected(k: int, characters: float, alphabet: float) -> float:
-    """The chance that a given shingle of ``k`` characters stands in a document, 1 at most.
+    """The probability that a given shingle of ``k`` characters occurs in a document, at most 1.
 
     >>> round(expected(5, 14_348_907, 27), 3), expected(1, 1000, 1)
     (0.632, 1.0)
@@ -74,7 +74,7 @@ def expected(k: int, characters: float, alphabet: float) -> float:
 
 
 def enough(characters: float, alphabet: float = 20.0) -> int:
-    """The least k (1 to 100) whose shingles stand in a document by a chance of one in a thousand at most.
+    """The least k (1 to 100) whose shingles occur in a document with a probability of at most one in a thousand.
 
     >>> enough(2_000)
     5
@@ -83,7 +83,7 @@ def enough(characters: float, alphabet: float = 20.0) -> int:
 
 
 def safe(characters: float, alphabet: float = 20.0) -> int:
-    """The least k (1 to 100) with which a hundred pairs of unrelated documents share one shingle at most.
+    """The least k (1 to 100) with which a hundred pairs of unrelated documents share at most one shingle.
 
     >>> safe(50_000)
     9
@@ -92,9 +92,9 @@ def safe(characters: float, alphabet: float = 20.0) -> int:
 
 
 def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
-    """How similar up to 100 pairs of texts of a sample are, for each k of ``lengths``; nothing of fewer than two texts.
+    """Similarities of up to 100 pairs of texts of a sample, for each k of ``lengths``; none for fewer than two texts.
 
-    Each text is paired with the one half the sample further on, where a near-duplicate seldom stands.
+    Text i is paired with text i + n / 2, which is seldom a near-duplicate.
     """
     some = np.flatnonzero(codes.lengths)
     some = some[np.unique(np.linspace(0, len(some) - 1, min(len(some), 2 * _PAIRS_MAX)).astype(np.int64))]

@@ -318,7 +318,7 @@ def _with_score_min(target: _Target, best: Tuning, min_similarity: float) -> Tun
 
 
 def _out_of_reach(target: _Target, most: tuple[int, int], rows_max: int, bands: int | None, rows: int | None) -> str:
-    """The message for a recall that no shape reaches: what is reachable, and what would do."""
+    """Return the message for a recall that no shape reaches: the reachable recall, and the remedies."""
     best = math.floor(float(_candidates(target, *most)) * 1e4) / 1e4
     remedies = [f"ask for a recall of {best:.4f} or less"] if best > 0 else ["ask for a higher threshold"]
     enough = _rows_enough(target, rows)

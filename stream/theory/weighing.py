@@ -1,14 +1,14 @@
 """Weighing: bands, rows and ``score_min`` by a weight of false pairs against missed ones, instead of by a recall.
 
-A weight w in 0 to 1 makes an error of a pair above the threshold cost 1 - w and one of a pair below it w. Similarities
-are taken to be uniform in 0 to 1, so that errors are areas:
+With a weight w in 0 to 1, a false pair costs w and a missed pair costs 1 - w. Similarities are assumed uniform in 0 to
+1, so errors are areas:
 
 - bands and rows have the least w F + (1 - w) M, where F is the area under the S-curve of candidates below the
   threshold, and M the area above it beyond the threshold. Ties go to more rows;
 - ``score_min`` of an estimated score then has the least w F + (1 - w) M of emitted pairs, of that shape. It may lie
   above the threshold. An exact score emits no false pair, and ``score_min`` is the threshold.
 
-The recall is what results.
+The recall follows from the choice.
 
 Source: Mining of Massive Datasets, 3.4.3; Zhu, Nargesian, Pu, Miller, "LSH Ensemble: Internet-scale domain search",
 VLDB 2016, for the weighted areas.
@@ -46,7 +46,7 @@ def weigh(
     """Choose bands, rows and ``score_min`` with the least weighted error.
 
     Args:
-        false_weight: what a false pair costs, above 0 and below 1; a missed one costs the rest.
+        false_weight: cost of a false pair, above 0 and below 1; a missed pair costs 1 minus this.
         threshold: similarity, above 0 and at most 1.
         rows_max, sketch_bits, bands, rows, agreement, exact_score, bands_min: as of ``stream.theory.tuning.choose``.
         min_similarity: replaces ``score_min``, in [0, 1]; it does not change bands and rows.
@@ -77,7 +77,7 @@ def weigh(
         min_similarity = threshold if exact_score else _score_min(false_weight, threshold, shape, law, bands_min)
     return choose(
         threshold,
-        0.5,  # of no effect: the shape and the least score are given
+        0.5,  # no effect: the shape and the least score are given
         rows_max,
         sketch_bits,
         *shape,
@@ -92,13 +92,13 @@ weighed = lru_cache(maxsize=64)(weigh)  # as ``stream.theory.tuning.chosen``
 
 
 def _places(low: float, high: float, law: tuple[int, AgreementLaw | None]) -> tuple[Floats, Floats]:
-    """The chances that a row agrees at places from ``low`` to ``high``, and the weights of these places in an area."""
+    """Probabilities that a row agrees at places from ``low`` to ``high``, and the weights of the places in an area."""
     s, weights = simpson(low, high)
     return row_agreement(s, *law), weights
 
 
 def _lost(q: Floats, bands: int, rows: int, bands_min: int) -> Floats:
-    """The chance that fewer than ``bands_min`` bands agree whole, where a row agrees with ``q`` (any shape)."""
+    """The probability that fewer than ``bands_min`` bands agree, if a row agrees with probability ``q`` (any shape)."""
     band = q**rows
     ways = [math.comb(bands, full) * band**full * (1 - band) ** (bands - full) for full in range(bands_min)]
     return np.asarray(sum(ways))
@@ -111,11 +111,11 @@ def _score_min(
     law: tuple[int, AgreementLaw | None],
     bands_min: int,
 ) -> float:
-    """The least score of a pair with the least weighted error of emitted pairs; of equal ones the greatest."""
+    """The least score of a pair with the least weighted error of emitted pairs; the greatest if several are equal."""
     total = shape[0] * shape[1]
     found = 1 - missed(*shape, bands_min)
     below, beyond = (areas(total, low, high, *law) for low, high in ((0.0, threshold), (threshold, 1.0)))
-    # What it costs to emit the pairs in which just m rows agree, less what it costs to miss them; summed from m on.
+    # The cost to emit the pairs in which exactly m rows agree, minus the cost to miss them; summed from m on.
     costs = np.cumsum((found * (false_weight * below - (1 - false_weight) * beyond))[::-1])[::-1]
     least = int(np.flatnonzero(costs == costs.min()).max())
     bits, agreement = law

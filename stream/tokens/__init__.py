@@ -1,1 +1,1 @@
-"""Sets, bags and ratings given as elements -> features; the order of tokens; what two of them share, exactly."""
+"""Elements, bags and ratings of documents -> features; the order of tokens; exact similarities of sets and bags."""

@@ -1,12 +1,12 @@
 """Ragged sets and bags of hashed elements: sorted, without repetitions, or with numbered repetitions.
 
-Hashed elements are spread evenly over 64 (or fewer) bits. So sorting is one pass by the high bits into as many buckets
-as there are elements, and insertion within each: 7 to 10 ns an element; a comparison sort takes 50. Where elements
-crowd into few buckets, a comparison sort takes over.
+Hashed elements are spread evenly over 64 (or fewer) bits. So one pass sorts them by their high bits into as many
+buckets as there are elements, and insertion sorts each bucket: 7 to 10 ns an element. A comparison sort takes 50. It
+sorts only elements that crowd into few buckets.
 
-A bag becomes a set by numbering: the j-th copy of x is an element of its own, for j of 2 and more. The Jaccard
-similarity of two such sets is the similarity of the bags, with the greatest multiplicities as union. So signatures of
-sets serve bags too.
+Numbering makes a bag a set: the second and further copies of x become different elements. The Jaccard similarity of two
+such sets is the similarity of the bags, whose union has the greatest multiplicities. So signatures of sets serve bags
+too.
 
 Source: Mining of Massive Datasets, 3.1.3; Manku, Jain, Das Sarma, WWW 2007, for documents as weighted features.
 """
@@ -22,7 +22,7 @@ from stream.kernels.hashing import GOLDEN, mix64
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]
 
-# From so many squares of bucket sizes for each element on, insertion takes as long as a comparison sort.
+# If the mean square of bucket sizes reaches this number, insertion takes as long as a comparison sort.
 _CROWD = 128
 
 
@@ -70,7 +70,7 @@ def _sort(values, starts, counts, out):
 @inner
 def _sort_one(bag, counts, into):
     n = len(bag)
-    buckets = 2  # so that the greatest shift is 63: one of 64 would leave the number as it is
+    buckets = 2  # the greatest shift is 63, because a shift by 64 would not change the number
     while buckets < n:
         buckets *= 2
     greatest = np.uint64(0)
@@ -105,7 +105,7 @@ def _sort_one(bag, counts, into):
 
 @kernel
 def _unique(values, starts, out_starts):
-    """In place: what is kept moves to the front."""
+    """Move the distinct elements of each bag to the front, in place."""
     at = 0
     for i in range(len(starts) - 1):
         for j in range(starts[i], starts[i + 1]):

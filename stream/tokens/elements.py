@@ -1,13 +1,13 @@
-"""Elements given by documents themselves, in place of text: tokens, items bought, items with ratings.
+"""Elements that documents bring instead of text: tokens, items bought, items with ratings.
 
-An element is a string or a whole number of 64 bits with a sign; "7" and 7 are two elements. Nothing is normalised. Each
-becomes a ``uint64`` hash; order means nothing, repetition makes a bag.
+An element is a string or a signed 64-bit integer; "7" and 7 are two elements. Elements are not normalised. Each becomes
+a ``uint64`` hash. Their order has no meaning; repeated elements make a bag.
 
 Ratings, of items by a customer or of customers by an item, become elements in one of three ways (``RATINGS``):
 
-- ``ignore_low``: an item with a low rating is as one never seen;
-- ``liked_hated``: two elements an item, of which the rating chooses one;
-- ``stars``: an item as often as it has stars, for the Jaccard similarity of bags.
+- ``ignore_low``: an item with a low rating is left out;
+- ``liked_hated``: an item has two elements, and the rating chooses one of them;
+- ``stars``: an item counts as often as it has stars, for the Jaccard similarity of bags.
 
 Source: Mining of Massive Datasets, 3.1.3.
 """
@@ -29,11 +29,11 @@ Given = Sequence[str | int] | Mapping[str, float] | None
 
 # Separates strings from numbers, and both from the seeds of rows.
 _STRING, _NUMBER = np.uint64(0x73), np.uint64(0x6E)
-# Above every rating that may be allowed; a whole number beyond it need not fit a float.
+# Above every allowed rating. A greater integer may not fit a float.
 _RATING_LIMIT = 1e9
 # More elements than a document can give.
 _ANY_NUMBER = 2**63 - 1
-# Bits of the hash of a symbol that are left out.
+# Bits of a symbol's hash that are left out.
 _SYMBOL_SHIFT = np.uint64(32)
 # Marks the second element of an item: disliked.
 _HATED = np.uint64(0x68)
@@ -60,8 +60,8 @@ class Elements(NamedTuple):
 
 
 class Symbols(NamedTuple):
-    """Hashed symbols of those documents that are in order, ``uint32[n, length]``, and their places in the input,
-    ``int64[n]``; the reasons of the others by place (keys of ``REASONS``)."""
+    """Hashed symbols of the accepted documents, ``uint32[n, length]``, and their places in the input,
+    ``int64[n]``; the reasons of the refused ones by place (keys of ``REASONS``)."""
 
     values: npt.NDArray[np.uint32]
     places: npt.NDArray[np.int64]
@@ -73,7 +73,7 @@ class _Refused(Exception):
 
 
 def elements(given: Iterable[Given], rule: RatingRule, elements_max: int) -> Elements:
-    """Hash what documents give. Refused are none at all, more than ``elements_max``, other types, ratings out of range.
+    """Hash the elements of documents; refuse none, more than ``elements_max``, other types and ratings out of range.
 
     >>> found = elements([["bread", "milk"], {"alien": 5, "jaws": 1}, []], RatingRule(), elements_max=10)
     >>> found.starts.tolist(), found.refused
@@ -132,7 +132,7 @@ def _elements_of(given: Given, rule: RatingRule, elements_max: int) -> npt.NDArr
 
 def _hashes(tokens: list[str | int]) -> npt.NDArray[np.uint64]:
     kinds = set(map(type, tokens))
-    if not kinds <= {str, int}:  # a bool is no number here, nor is 1.0
+    if not kinds <= {str, int}:  # neither a bool nor 1.0 is an integer here
         raise _Refused("tokens_type")
     out = np.empty(len(tokens), np.uint64)
     is_string = np.fromiter(map(isinstance, tokens, repeat(str)), np.bool_, len(tokens))

@@ -1,8 +1,9 @@
-"""Exact similarity of pairs of items from their elements themselves, where a sketch could only estimate it.
+"""Exact similarity of pairs of items, from their elements; a sketch only estimates it.
 
-Items are ragged sorted ``uint64`` (``stream.tokens.bags``), pair i being ``values_a[starts_a[i]:starts_a[i + 1]]`` and
-the same of b; the measures are those of ``stream.theory.measures``, for m pairs at once: ``float64[m]``, in [0, 1].
-Each is one merge, O(|a| + |b|). Elements that repeat count as often as they stand there: sets come without repetitions.
+Items are ragged sorted ``uint64`` (``stream.tokens.bags``). Pair i is ``values_a[starts_a[i]:starts_a[i + 1]]`` and the
+same slice of b. The measures are those of ``stream.theory.measures`` for m pairs at once: ``float64[m]``, in [0, 1].
+Each is one merge in O(|a| + |b|). A repeated element counts as often as it occurs, so the caller removes repetitions
+from sets.
 
 Source: Mining of Massive Datasets, 3.1.1, 3.1.3, and 3.4.3, steps 6 and 7.
 """
@@ -24,7 +25,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def common_elements(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Counts:
-    """How many elements each pair has in common, ``int64[m]``; of repeated ones the lesser multiplicity."""
+    """Count the common elements of each pair, ``int64[m]``; a repeated element counts with its lesser multiplicity."""
     out = np.empty(len(starts_a) - 1, np.int64)
     _common(values_a, starts_a, values_b, starts_b, out)
     return out
@@ -49,31 +50,31 @@ def jaccard_bag_sum(values_a: Elements, starts_a: Starts, values_b: Elements, st
 
 
 def containment(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """The share of a's elements that are in b; 0 for an empty a."""
+    """The fraction of a's elements that are in b; 0 for an empty a."""
     return _ratio(common_elements(values_a, starts_a, values_b, starts_b), np.diff(starts_a))
 
 
 def containment_either(values_a: Elements, starts_a: Starts, values_b: Elements, starts_b: Starts) -> Floats:
-    """The share of the smaller one's elements that are in the larger: the greater of the two containments."""
+    """The fraction of the smaller item's elements that the larger has: the greater of the two containments."""
     common = common_elements(values_a, starts_a, values_b, starts_b)
     return _ratio(common, np.minimum(np.diff(starts_a), np.diff(starts_b)))
 
 
 def containment_agreement(s: Floats) -> npt.ArrayLike:
-    """How often rows agree for two sets of one size of which a fraction ``s`` is common: their Jaccard similarity."""
+    """The probability that a row agrees for two sets of one size that share a fraction ``s``."""
     return s / (2 - s)
 
 
 def summed_agreement(s: Floats) -> npt.ArrayLike:
-    """How often rows agree for two bags whose summed union makes them alike by ``s``: s / (1 - s), and 1 beyond .5."""
+    """The probability that a row agrees for two bags of similarity ``s`` with a summed union."""
     return s / np.maximum(1 - s, s)
 
 
 class SetMeasure(NamedTuple):
-    """A row of ``SET_MEASURES``: how alike two sets or bags are, and how often the rows of their signatures agree."""
+    """A row of ``SET_MEASURES``: the similarity of two sets or bags, and the probability that their rows agree."""
 
     similarity: Callable[[Elements, Starts, Elements, Starts], Floats]
-    of_bags: bool = False  # repetitions count: they come numbered, as elements of their own
+    of_bags: bool = False  # repetitions count: they are numbered, and so different elements
     agreement: Callable[[Floats], npt.ArrayLike] | None = None  # similarity -> agreement of rows; ``None``: equal
     estimable: bool = True  # whether two sketches suffice to estimate it
     similarity_max: float = 1.0  # the similarity of equal items
@@ -101,7 +102,7 @@ def _common(values_a, starts_a, values_b, starts_b, out):
         a, b = values_a[starts_a[pair] : starts_a[pair + 1]], values_b[starts_b[pair] : starts_b[pair + 1]]
         i, j, common = 0, 0, 0
         while i < len(a) and j < len(b):
-            x, y = a[i], b[j]  # no branch: which of the two is less is a coin toss
+            x, y = a[i], b[j]  # no branch, because it would be mispredicted half of the time
             common += x == y
             i += x <= y
             j += y <= x

@@ -1,4 +1,4 @@
-"""Measures of vectors over rows of arrays: row i of one with row i of the other, so one call scores many candidates.
+"""Measures of vectors over rows of arrays. A call compares row i of one array with row i of the other, for all i.
 
 Every sum is in ``float64``, in a fixed order that depends only on the number of dimensions. The same two vectors give
 the same bits in any batch, on any machine, in either order.
@@ -24,7 +24,7 @@ from stream.kernels.compile import Kernel, inlined, kernel, machine_code
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 Floats = npt.NDArray[np.float64]
-# Partial sums. In a single sum each addition would wait for the one before.
+# Number of partial sums. In a single sum each addition would wait for the addition before it.
 _LANES = 4
 _LANE_TYPE = ir.VectorType(ir.DoubleType(), _LANES)
 
@@ -41,7 +41,7 @@ def dot(a: Vectors, b: Vectors) -> Floats:
 
 
 def cosine(a: Vectors, b: Vectors) -> Floats:
-    """Cosines of the angles between rows, ``float64[m]`` in -1 to 1; just 1 for equal rows, 0 where one is all zeros.
+    """Cosines of the angles between rows, ``float64[m]`` in -1 to 1; 1 for equal rows, 0 if one row is all zeros.
 
     >>> cosine(np.array([[1.0, 2.0, -1.0]]), np.array([[2.0, 1.0, 1.0]])).tolist()
     [0.5]
@@ -52,7 +52,7 @@ def cosine(a: Vectors, b: Vectors) -> Floats:
 
 
 def angle(a: Vectors, b: Vectors) -> Floats:
-    """Angles between rows in degrees, ``float64[m]`` in 0 to 180; 90 where one is all zeros.
+    """Angles between rows in degrees, ``float64[m]`` in 0 to 180; 90 if one row is all zeros.
 
     Computed from the sum and the difference of the directions, so small angles keep their digits. An arc cosine has no
     digits below a millionth of a degree.
@@ -95,10 +95,10 @@ def hamming(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8]) -> Floats:
 
 
 def _partial_sums(*terms: Callable[[Any, Any, Any], Any]) -> Kernel:
-    """A function of two rows for kernels: for each term its four partial sums, over the whole fours of components.
+    """Generate a function of two rows for kernels: four partial sums for each term, over whole fours of components.
 
-    Every fourth component goes to the same one. No compiler keeps the four in one register by itself, since that needs
-    their order; and several terms at a time hide each other's waits.
+    Component i goes to partial sum i % 4. A compiler does not keep the four sums in one register, because it would have
+    to change the order of additions. Several terms at a time hide each other's latency.
     """
 
     def sums(context, x, y):
@@ -152,7 +152,7 @@ def _lanes(builder: Any, data: Any, at: Any) -> Any:
 
 @inlined
 def _dot(x, y):
-    """The sum of products; what is beyond the whole fours goes to the first partial sum."""
+    """The sum of products; the components after the last whole four go to the first partial sum."""
     s0, s1, s2, s3 = _products(x, y)
     for j in range(len(x) & ~3, len(x)):
         s0 += np.float64(x[j]) * np.float64(y[j])

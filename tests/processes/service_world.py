@@ -7,6 +7,7 @@ import httpx
 
 from workers.http.access import Access
 from workers.http.app import application
+from workers.http.events import Events, verdicts_of
 from workers.http.metrics import ServiceMetrics
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
@@ -22,22 +23,38 @@ NOW = 1_700_000_000.0
 def opened(folder, settings):
     """The window in a folder."""
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
-    return Keeper(settings, Log(folder, fingerprints, "normal"), keep_texts=settings.keep_texts)
+    return Keeper(
+        settings,
+        Log(folder, fingerprints, "normal"),
+        keep_texts=settings.keep_texts,
+        history_seconds=settings.history_seconds,
+    )
 
 
 class World:
     """A service that tests can query; ``broken`` lists why its writer ended."""
 
-    def __init__(self, folder, **settings):
+    def __init__(self, folder, events=None, **settings):
         self.settings = ServeSettings(threshold=0.7, **settings)
         self.keeper = opened(folder, self.settings)
         self.broken = []
-        self.metrics = ServiceMetrics(lambda: self.writer.waiting, lambda: self.keeper.matcher.table.documents)
-        self.writer = Writer(
-            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1), self.metrics.count
+        reader = Reader(self.keeper.log.path)
+        self.metrics = ServiceMetrics(
+            lambda: self.writer.waiting,
+            lambda: self.keeper.matcher.table.documents,
+            lambda: self.events.readers,
         )
-        self.app = application(self.settings, self.writer, Reader(self.keeper.log.path), self.metrics, now=lambda: NOW)
+        last, slow = self.keeper.log.meta()["places"] - 1, self.metrics.slow_readers
+        self.events = Events(reader.after, last, self.settings.event_readers_max, slow.inc, **(events or {}))
+        self.writer = Writer(
+            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1), self._published
+        )
+        self.app = application(self.settings, self.writer, reader, self.metrics, self.events, now=lambda: NOW)
         self.guarded = Access(self.app, self.settings.access_token())
+
+    def _published(self, answers):
+        self.metrics.count(answers)
+        self.events.publish(verdicts_of(answers))
 
     def ask_all(self, requests):
         """The responses to requests (method, path, options) that are sent at the same time."""

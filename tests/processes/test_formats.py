@@ -145,7 +145,7 @@ def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_p
     sentence = FILE_REASONS[f"format_{name}"]
     assert name.upper() in sentence
     assert row.remedy in sentence
-    begins = {"html": b"<!-- x -->\n<!DOCTYPE html>", "warc": b"WARC/1.0\r\n", "pdf": b"%PDF-1.7", "parquet": b"PAR1",
+    begins = {"html": b"<!-- x -->\n<!DOCTYPE html>", "warc": b"WARC/1.0\r\n", "pdf": b"%PDF-1.7",
               "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
     assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
     if b"\0" not in begins:

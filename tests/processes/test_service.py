@@ -291,6 +291,8 @@ def test_requests_made_at_random_from_the_description_are_answered_as_it_says(wo
     asked = 0
     for result in schema.get_all_operations():
         operation = result.ok()
+        if operation.path == "/v1/events":  # its answer has no end; test_events reads it
+            continue
         for mode in MODES if operation.path in REFUSING else MODES[:1]:
 
             @hypothesis.settings(

@@ -8,6 +8,7 @@ from service_world import NOW, TEXT, opened
 
 from workers.process.exits import Exit, Failure
 from workers.settings.serve import ServeSettings
+from workers.store.reading import Reader
 
 # Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
 SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")
@@ -61,6 +62,33 @@ def test_the_log_keeps_the_rows_of_the_window_alone(tmp_path):
     keeper = opened(tmp_path, settings)
     assert keeper.check([documents[0]])[0].place == 40
     closed(keeper)
+
+
+def test_a_history_keeps_verdicts_whose_documents_have_left_the_window(tmp_path):
+    """They can be read and removed, and decide nothing. Without a history they are unknown."""
+    settings = ServeSettings(window_documents=10, window_seconds=30.0, threshold=0.7, history_seconds=20.0)
+    plain, keeper = opened(tmp_path / "plain", settings), opened(tmp_path / "kept", settings)
+    plain._history = 0
+    documents = [
+        document._replace(id=f"d{n}", timestamp=NOW + n)
+        for n, document in enumerate(CASES["exact"].stream(random.Random(1), 80))
+    ]
+    reader = Reader(keeper.log.path)
+    for first in range(0, 80, 8):
+        assert keeper.check(documents[first : first + 8]) == plain.check(documents[first : first + 8])
+        closed(keeper)
+        keeper = opened(tmp_path / "kept", settings)
+    found = {n: reader.document(b"d%d" % n) for n in range(80)}
+    assert [n for n, versions in found.items() if versions] == list(range(29, 80))
+    assert [n for n, versions in found.items() if versions and "expired" not in versions[0]] == list(range(70, 80))
+    assert keeper.near("d40") is None
+    assert keeper.near("d75") is not None
+    assert (keeper.remove("d40"), plain.remove("d40")) == (1, 0)
+    assert reader.document(b"d40") == []
+    stored = sum(len(row.evidence) for rows in keeper.log.rows() for row in rows)
+    assert stored == sum(len(row.evidence) for rows in plain.log.rows() for row in rows)
+    closed(keeper)
+    closed(plain)
 
 
 def test_a_folder_has_one_process_and_one_configuration(tmp_path):

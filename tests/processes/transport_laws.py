@@ -56,6 +56,28 @@ def law_keys_and_timestamps_arrive_as_sent(harness: Harness) -> None:
     ]
 
 
+def law_a_flush_returns_the_offsets_of_its_records(harness: Harness) -> None:
+    """A reader finds the records at these offsets, also after an aborted transaction and a second flush."""
+    topic = harness.make_topic(2)
+    producer = harness.transport().producer(harness.name("writer"))
+    send(producer, topic, [b"never"])
+    producer.abort()
+    producer.begin()
+    sent = [(0, b"a"), (1, b"b"), (0, b"c")]
+    for partition, value in sent:
+        producer.send(topic, partition, value)
+    offsets = producer.flush()
+    producer.send(topic, 1, b"d")
+    offsets += producer.flush()
+    assert producer.flush() == []
+    producer.commit()
+    member = joined(harness, topic)
+    harness.wait_until(lambda: len(member.values(0) + member.values(1)) == 4, "four records are read")
+    assert {(record.partition, record.offset, record.value) for record in member.records} == {
+        (partition, offset, value) for (partition, value), offset in zip([*sent, (1, b"d")], offsets, strict=True)
+    }
+
+
 def law_a_poll_ends_with_the_record_that_reaches_its_bytes(harness: Harness) -> None:
     """The first poll returns that record alone; the next polls return the later ones in order."""
     topic = harness.make_topic(1)
@@ -103,6 +125,25 @@ def law_a_producer_goes_on_after_an_abort(harness: Harness) -> None:
     member = joined(harness, topic)
     harness.wait_until(lambda: len(member.values()) > 0, "a record is read")
     assert member.values() == [b"done"]
+
+
+def law_a_producer_reaches_added_partitions(harness: Harness) -> None:
+    """The first transaction that needs an added partition may be aborted, and the next one succeeds."""
+    topic = harness.make_topic(1)
+    transport = harness.transport()
+    producer = transport.producer(harness.name("writer"))
+    send_and_commit(producer, topic, [b"before"])
+    harness.add_partitions(topic, 1)
+    harness.wait_until(lambda: transport.partitions(topic) == 2, "the partition is added")
+    try:
+        send(producer, topic, [b"behind"], 1)
+    except AbortedError:
+        producer.abort()
+        send(producer, topic, [b"behind"], 1)
+    producer.commit()
+    reader = joined(harness, topic)
+    harness.wait_until(lambda: bool(reader.values(1)) and bool(reader.values(0)), "both records are read")
+    assert [reader.values(partition) for partition in (0, 1)] == [[b"before"], [b"behind"]]
 
 
 def law_output_and_offsets_commit_together(harness: Harness) -> None:

@@ -243,7 +243,8 @@ def sentence_of(entry: Entry, reason: str) -> str:
 
 def _fields(entry: Entry) -> str:
     """Return the names in a line or in the header of a table, for the end of a sentence."""
-    raw = (entry.raw or b"").removeprefix(BOM)
+    header = entry.header.row if entry.header is not None else b""
+    raw = (entry.raw or header).removeprefix(BOM)
     try:
         value = orjson.loads(raw)
         names = ", ".join(value) if isinstance(value, dict) else ""

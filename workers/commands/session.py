@@ -24,10 +24,8 @@ import numpy as np
 
 from stream.batches import Batch
 from stream.documents import Document
-from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
-from stream.schemes.partial_sets import recall_of
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
@@ -35,7 +33,7 @@ from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader
+from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader, TableRows
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
@@ -52,10 +50,10 @@ class SessionOptions:
 
 
 class Chunk(NamedTuple):
-    """Consecutive entries, and the documents among them."""
+    """Consecutive entries, and the documents among them; rows of a table of Arrow are a chunk of their own."""
 
-    entries: list[Entry]
-    documents: list[Document]
+    entries: Sequence[Entry]
+    documents: Sequence[Document]
 
 
 class Ahead(NamedTuple):
@@ -140,13 +138,13 @@ class Session:
         Chunks that ``look_ahead`` has read of the same paths are returned again.
         """
         if self._ahead is None or self._ahead.paths != paths:
-            return chunked(self.entries(paths, follow=follow))
+            return chunked(self.reader.parts(paths, follow=follow))
         ahead, self._ahead = self._ahead, None
         return chain(ahead.seen, ahead.rest)
 
     def look_ahead(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
         """Yield the first chunks of paths, as far as the caller reads them; ``chunks`` then returns all chunks."""
-        ahead = self._ahead = Ahead(paths, [], chunked(self.entries(paths, follow=follow)))
+        ahead = self._ahead = Ahead(paths, [], chunked(self.reader.parts(paths, follow=follow)))
         for chunk in ahead.rest:
             ahead.seen.append(chunk)
             yield chunk
@@ -176,6 +174,10 @@ class Session:
 
     def _warn_of_small_documents(self) -> None:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""
+        if not self._bands.any():
+            return
+        from stream.schemes.partial_sets import recall_of
+
         recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
         if recall < promised - _RECALL_SLACK:
             self.report.say(
@@ -242,24 +244,28 @@ def _silent(text: str) -> None:
     """Print nothing: a log needs no progress."""
 
 
-def chunked(entries: Iterable[Entry | None]) -> Iterator[Chunk | None]:
+def chunked(parts: Iterable[Entry | TableRows | None]) -> Iterator[Chunk | None]:
     """Yield entries in chunks of the size that the library signs; ``None`` ends a chunk early and is passed on."""
-    chunk, characters = Chunk([], []), 0
-    for entry in entries:
-        if entry is not None:
-            chunk.entries.append(entry)
-            if isinstance(entry.found, Document):
-                chunk.documents.append(entry.found)
-                characters += len(entry.found.text)
-            if characters < CHUNK_CHARACTERS and len(chunk.entries) < CHUNK_DOCUMENTS:
+    entries: list[Entry] = []
+    documents: list[Document] = []
+    characters = 0
+    for part in parts:
+        if isinstance(part, Entry):
+            entries.append(part)
+            if isinstance(part.found, Document):
+                documents.append(part.found)
+                characters += len(part.found.text)
+            if characters < CHUNK_CHARACTERS and len(entries) < CHUNK_DOCUMENTS:
                 continue
-        if chunk.entries:
-            yield chunk
-            chunk, characters = Chunk([], []), 0
-        if entry is None:
+        if entries:
+            yield Chunk(entries, documents)
+            entries, documents, characters = [], [], 0
+        if part is None:
             yield None
-    if chunk.entries:
-        yield chunk
+        elif isinstance(part, TableRows):
+            yield Chunk(part, part.rows.documents)
+    if entries:
+        yield Chunk(entries, documents)
 
 
 def _signed_in_order(chunks: Iterable[Chunk | None], signer: Signer, threads: int) -> Iterator[tuple[Chunk, Signed]]:
@@ -281,4 +287,6 @@ def check_top(top: int, settings: Settings, **given: object) -> None:
     for name, value in given.items():
         if value:
             raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
+    from stream.neighbours.nearest import check_ranks
+
     check_ranks(settings, top)

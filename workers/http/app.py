@@ -27,11 +27,12 @@ from starlette.routing import Route
 
 from stream.documents import EXPLANATIONS, Document
 from workers.http.bodies import JSON, JSON_LINES, Decoding, Refused, choice, decoding, flag, number, read_body
+from workers.http.events import Events
 from workers.http.metrics import ServiceMetrics
 from workers.http.problems import field_of, json_line, json_response, problem, problem_values, shown
 from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from workers.settings.serve import ServeSettings
-from workers.store.keeper import Answer
+from workers.store.keeper import Answer, Keeper
 from workers.store.log import StoreFull
 from workers.store.reading import ORDERS, Reader
 
@@ -49,6 +50,7 @@ class Service(NamedTuple):
     writer: Writer
     reader: Reader
     metrics: ServiceMetrics
+    events: Events
     decoding: Decoding
 
 
@@ -57,10 +59,11 @@ def application(
     writer: Writer,
     reader: Reader,
     metrics: ServiceMetrics,
+    events: Events,
     now: Callable[[], float] = time.time,
 ) -> Starlette:
     """The ASGI application. ``now`` is the clock in seconds since the epoch."""
-    service = Service(settings, writer, reader, metrics, decoding(settings, now))
+    service = Service(settings, writer, reader, metrics, events, decoding(settings, now))
     rows: list[tuple[str, str, Callable[[Service, Request], Awaitable[Response]]]] = [
         ("POST", "/v1/check", check),
         ("POST", "/v1/check:batch", check_batch),
@@ -69,6 +72,7 @@ def application(
         ("GET", "/v1/clusters", clusters),
         ("GET", "/v1/clusters/{number:int}", cluster),
         ("GET", "/v1/why", why),
+        ("GET", "/v1/events", verdict_events),
         ("GET", "/healthz", healthy),
         ("GET", "/readyz", healthy),
         ("GET", "/metrics", measured),
@@ -269,7 +273,13 @@ async def remove(service: Service, request: Request) -> Response:
     id_, *rest = _path_of(request)
     if rest:
         raise Refused("not_found")
-    count = await asyncio.wrap_future(service.writer.call(lambda keeper: keeper.remove(id_)))
+
+    def removed(keeper: Keeper) -> int:
+        count = keeper.remove(id_)
+        service.events.forget(id_)
+        return count
+
+    count = await asyncio.wrap_future(service.writer.call(removed))
     if not count:
         raise Refused("unknown_id", "id")
     return json_response({"id": id_, "removed": count})
@@ -301,6 +311,11 @@ async def why(service: Service, request: Request) -> Response:
     found = await asyncio.wrap_future(service.writer.call(lambda keeper: keeper.why(a, b)))
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
+
+
+async def verdict_events(service: Service, request: Request) -> Response:
+    """``GET /v1/events``: verdicts as they are made, as server-sent events."""
+    return service.events.response(request)
 
 
 async def healthy(service: Service, request: Request) -> Response:

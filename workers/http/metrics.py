@@ -14,7 +14,9 @@ _SECONDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
 class ServiceMetrics:
     """Counters of answers, and gauges of the window that are read at each scrape."""
 
-    def __init__(self, waiting: Callable[[], float], documents: Callable[[], float]) -> None:
+    def __init__(
+        self, waiting: Callable[[], float], documents: Callable[[], float], readers: Callable[[], float]
+    ) -> None:
         self.registry = CollectorRegistry()
         self.answers = Counter(
             "neardup_service_answers", "Documents answered, by status; repeated: a stored one.", ["status"],
@@ -38,6 +40,12 @@ class ServiceMetrics:
         gauge.set_function(waiting)
         gauge = Gauge("neardup_service_window_documents", "Documents in the window.", registry=self.registry)
         gauge.set_function(documents)
+        gauge = Gauge("neardup_service_event_readers", "Clients that read /v1/events.", registry=self.registry)
+        gauge.set_function(readers)
+        self.slow_readers = Counter(
+            "neardup_service_event_readers_slow", "Readers that were disconnected because they were too slow.",
+            registry=self.registry,
+        )  # fmt: skip
         ProcessCollector(registry=self.registry)
 
     def count(self, answers: Iterable[Answer]) -> None:

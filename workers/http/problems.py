@@ -14,6 +14,9 @@ PROBLEM_TYPE = "application/problem+json"
 # Reasons of the service, in addition to those of the library: the rule, and the remedy.
 SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "busy": (429, "so many documents wait that no more are taken", "try again after the time in Retry-After"),
+    "too_many_readers": (
+        429, "event_readers_max clients read events already", "close a connection, try again later, or raise the limit",
+    ),
     "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
     "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
     "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),

@@ -16,17 +16,19 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
 from stream.schemes import SCHEMES
 from workers.http.access import Access
 from workers.http.app import application
+from workers.http.events import Events, verdicts_of
 from workers.http.metrics import ServiceMetrics
 from workers.http.writer import Writer
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.settings.serve import ServeSettings, is_loopback
-from workers.store.keeper import Keeper
+from workers.store.keeper import Answer, Keeper
 from workers.store.log import Log
 from workers.store.reading import Reader
 
@@ -49,6 +51,15 @@ class _Server(uvicorn.Server):
         yield
 
 
+class Connection(H11Protocol):
+    """A connection that a request can end at once, without waiting for what was not sent."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Give every request of the connection the function ``abort``, in its state."""
+        super().connection_made(transport)
+        self.app_state = {**self.app_state, "abort": transport.abort}
+
+
 def serve(settings: ServeSettings, state: str) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
 
@@ -61,7 +72,7 @@ def serve(settings: ServeSettings, state: str) -> Exit:
     log = Log(Path(state), fingerprints, settings.durability)
     try:
         warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
-        keeper = Keeper(settings, log, keep_texts=settings.keep_texts)
+        keeper = Keeper(settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds)
         return asyncio.run(_serve(settings, keeper, address, token))
     finally:
         log.close()
@@ -84,13 +95,21 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
     loop = asyncio.get_running_loop()
     ended: list[signal.Signals] = []
     table = keeper.matcher.table
-    metrics = ServiceMetrics(lambda: writer.waiting, lambda: table.documents)
+    reader = Reader(keeper.log.path)
+    metrics = ServiceMetrics(lambda: writer.waiting, lambda: table.documents, lambda: events.readers)
+    last = keeper.log.meta()["places"] - 1
+    events = Events(reader.after, last, settings.event_readers_max, metrics.slow_readers.inc)
     broken = asyncio.Event()
-    writer = Writer(keeper, settings.queue_documents_max, lambda: _call(loop, broken.set), metrics.count)
-    app = application(settings, writer, Reader(keeper.log.path), metrics)
+
+    def published(answers: list[Answer]) -> None:
+        metrics.count(answers)
+        events.publish(verdicts_of(answers))
+
+    writer = Writer(keeper, settings.queue_documents_max, lambda: _call(loop, broken.set), published)
+    app = application(settings, writer, reader, metrics, events)
     guarded = Access(app, token, any_host=settings.insecure and not is_loopback(settings.host))
     config = uvicorn.Config(
-        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http="h11",
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http=Connection,
         ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
@@ -99,6 +118,7 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
     def stop(number: signal.Signals) -> None:
         server.force_exit = bool(ended)
         ended.append(number)
+        events.close()
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -106,6 +126,7 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
 
     async def watch() -> None:
         await broken.wait()
+        events.close()
         server.should_exit = True
 
     watching = asyncio.create_task(watch())

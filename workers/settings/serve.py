@@ -36,6 +36,9 @@ class ServeOptions(BaseModel):
         description="what an answered document survives: full, a loss of power; normal, the end of the process",
     )
     keep_texts: bool = Field(False, description="store the texts too, for the passages of /v1/why")
+    history_seconds: float = Field(
+        0.0, ge=0, le=1e10, description="how long verdicts can be read after their documents have left the window"
+    )
     ahead_seconds: float = Field(
         300.0, ge=0, le=1e9, description="how far a timestamp may lie ahead of the server's clock; later is refused"
     )
@@ -49,6 +52,7 @@ class ServeOptions(BaseModel):
         le=10_000_000,
         description="documents that wait at most; beyond it requests are refused for a while",
     )
+    event_readers_max: int = Field(64, ge=1, le=900, description="clients that read /v1/events at most")
     body_seconds_max: float = Field(30.0, gt=0, le=3600, description="how long a client may take to send a request")
 
 

@@ -6,11 +6,13 @@ of compression, lines and rows, so that none of them returns an unfinished line,
 
 from __future__ import annotations
 
+import io
 import os
 import select
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import IO, Any
 
 from workers.process.stop import Stop
 from workers.sources.compression import BLOCK_BYTES
@@ -75,6 +77,61 @@ class Blocks:
             raise Interrupted
         self.bytes += len(block)
         return block
+
+
+class Content:
+    """The blocks of a content, and its file for formats that seek.
+
+    Iterate over the blocks, or use the file. ``descriptor``: of an open plain file that holds the same bytes, if there
+    is one; ``source`` counts the bytes read of it.
+    """
+
+    def __init__(
+        self, blocks: Iterable[bytes | None], source: Blocks | None = None, descriptor: int | None = None
+    ) -> None:
+        self._blocks, self._source, self._descriptor = blocks, source, descriptor
+
+    def __iter__(self) -> Iterator[bytes | None]:
+        return iter(self._blocks)
+
+    def file(self) -> IO[bytes] | None:
+        """Return the file, ``None`` if the content is not a plain file."""
+        if self._source is None or self._descriptor is None:
+            return None
+        return io.BufferedReader(_File(self._source, self._descriptor), BLOCK_BYTES)
+
+    def check(self) -> None:
+        """Raise ``Interrupted`` after a signal: what reads the file may report it as an error of its own."""
+        if self._source is not None and self._source.stop.signal:
+            raise Interrupted
+
+
+class _File(io.RawIOBase):
+    """An open plain file that counts the bytes read and raises ``Interrupted`` after a signal; it stays open."""
+
+    def __init__(self, blocks: Blocks, descriptor: int) -> None:
+        self._blocks, self._descriptor, self._at = blocks, descriptor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Set the position of the next byte."""
+        before = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}[whence]
+        self._at = max(0, before + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer from the position on; returns how many bytes there were."""
+        if self._blocks.stop.signal:
+            raise Interrupted
+        count = os.preadv(self._descriptor, [buffer], self._at)
+        self._at += count
+        self._blocks.bytes += count
+        return count
 
 
 @contextmanager

@@ -10,18 +10,27 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import orjson
 
 from stream.documents import Document
 from stream.json_lines import KINDS, Fields
+from workers.sources.arrow.batches import (
+    FILE_MAGIC,
+    PARQUET_MAGIC,
+    STREAM_MAGIC,
+    Damaged,
+    arrow_batches,
+    parquet_batches,
+)
+from workers.sources.arrow.json_rows import json_rows
+from workers.sources.blocks import Content
 from workers.sources.compression import plain_name
 from workers.sources.csv_rows import table_lines
 from workers.sources.json_array import array_lines
-from workers.sources.lines import BOM, Line, split_lines
-from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import MAIL_REASONS, mail_document
+from workers.sources.lines import BOM, IDLE, Line, split_lines
+from workers.sources.mail.limits import MAIL_REASONS
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
@@ -58,6 +67,7 @@ class Format(NamedTuple):
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
     document: Callable[[bytes, str], Document | str] = _text_document
+    batches: Callable[[Content], Iterator[Any]] | None = None
 
 
 class Unsupported(NamedTuple):
@@ -79,6 +89,41 @@ def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line
 def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
     json_fields = frozenset((fields.tokens, fields.vector)) if fields.kind in ("tokens", "vector") else frozenset()
     return table_lines(split_lines(blocks, bytes_max), delimiter, bytes_max, json_fields, needed_field(fields))
+
+
+def _read_rows(
+    blocks: Blocks, fields: Fields, bytes_max: int, batches: Callable[[Content], Iterator[Any]]
+) -> Iterator[Line]:
+    """Rows of Arrow as lines of JSON; what pyarrow cannot read is the last line, with the reason."""
+    number = 0
+    try:
+        for batch in batches(blocks if isinstance(blocks, Content) else Content(blocks)):
+            if batch is None:
+                yield IDLE
+                continue
+            for raw in json_rows(batch, fields):
+                number += 1
+                yield Line(number, raw)
+    except Damaged:
+        yield Line(number + 1, b"", reason="table_damaged")
+    except ImportError:
+        yield Line(number + 1, b"", reason="no_pyarrow")
+
+
+def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
+    return head.startswith(magic)
+
+
+def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    from workers.sources.mail.mbox import mbox_lines
+
+    return mbox_lines(blocks, fields, bytes_max)
+
+
+def _mail_document(content: bytes, name: str) -> Document | str:
+    from workers.sources.mail.message import mail_document
+
+    return mail_document(content, name)
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -135,12 +180,19 @@ FORMATS: dict[str, Format] = {
     "array": Format((), _read_array, _ALL, _is_array),
     "csv": Format((".csv",), functools.partial(_read_table, delimiter=","), _ALL, _never),
     "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
-    "mail": Format((".eml",), None, ("text",), _is_mail, mail_document),
-    "mbox": Format((".mbox", ".mbx"), mbox_lines, ("text",), _is_mbox),
+    "parquet": Format(
+        (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
+        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches,
+    ),
+    "arrow": Format(
+        (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
+        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches,
+    ),
+    "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
+    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),
     DOCUMENTS: Format((), None, ("text",), _never),
-}
+}  # fmt: skip
 
-_CONVERT = "convert it to JSON Lines first"
 # The name of a format -> how it is recognised, and the remedy.
 UNSUPPORTED: dict[str, Unsupported] = {
     "html": Unsupported(
@@ -153,7 +205,6 @@ UNSUPPORTED: dict[str, Unsupported] = {
         "extract the text of its responses first and give it as JSON Lines",
     ),
     "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
-    "parquet": Unsupported((".parquet",), re.compile(rb"PAR1"), _CONVERT),
     "zip": Unsupported(
         (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
     ),

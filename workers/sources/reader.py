@@ -17,13 +17,20 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, overload
 
+import numpy as np
+
+from stream.arrow.columns import Rows, fault_of, read_rows
 from stream.documents import Document
 from stream.json_lines import Fields, decode_document
 from workers.process.stop import Stop
-from workers.sources.blocks import STDIN, Blocks, Interrupted, opened
+from workers.sources.arrow.batches import Damaged
+from workers.sources.arrow.ids import places_as_ids
+from workers.sources.arrow.json_rows import json_rows
+from workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
 from workers.sources.compression import Corrupt, decompressed
 from workers.sources.formats import FORMAT_REASONS, choose
 from workers.sources.lines import BOM, HEADER, IDLE, Header, Line
@@ -44,6 +51,9 @@ FILE_REASONS: dict[str, str] = {
     "row_length": "the row does not have as many cells as the header",
     "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
     "column with --text-field, or read the file as one document with --input-format documents",
+    "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
+    "not read",
+    "no_pyarrow": "Parquet and Arrow are read by pyarrow, which is not installed: pip install 'neardup[arrow]'",
     "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
     "hidden": "the name begins with a dot; --hidden reads such names too",
     "link": "symbolic links inside a folder are not followed; name the target itself",
@@ -107,6 +117,42 @@ class Entry(NamedTuple):
     header: Header | None = None
 
 
+class TableRows(Sequence[Entry]):
+    """Consecutive rows of a table of Arrow as entries, each made when it is read.
+
+    ``first`` is the number of the first row, from 1; ``batch`` holds the rows as they are in the input, and ``rows``
+    the documents among them.
+    """
+
+    def __init__(self, source: str, first: int, batch: Any, rows: Rows, fields: Fields) -> None:
+        self.source, self.first, self.batch, self.rows = source, first, batch, rows
+        self._fields = fields
+
+    def __len__(self) -> int:
+        return self.rows.size
+
+    @overload
+    def __getitem__(self, i: int) -> Entry: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Entry]: ...
+    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
+        """One entry, or a list of some."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        place = range(len(self))[i]
+        (line,) = json_rows(self.batch.slice(place, 1), self._fields)
+        return self._entry(place, line)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in order."""
+        return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
+
+    def _entry(self, place: int, line: bytes) -> Entry:
+        reason = self.rows.reasons.get(place)
+        found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]
+        return Entry(self.source, self.first + place, line, found)
+
+
 class Reader:
     """Reads paths one after the other. ``bytes_read`` and ``blank_lines`` are counters.
 
@@ -142,6 +188,14 @@ class Reader:
 
         ``follow`` continues to read the last path as it grows, until a signal.
         """
+        for part in self.parts(paths, follow=follow):
+            if isinstance(part, TableRows):
+                yield from part
+            else:
+                yield part
+
+    def parts(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | TableRows | None]:
+        """Yield the same, where rows of a table of Arrow with texts stay together."""
         for i, path in enumerate(paths):
             if self.stop.signal:
                 return
@@ -150,7 +204,7 @@ class Reader:
             else:
                 yield from self._file(path, walked=False, follow=follow and i == len(paths) - 1)
 
-    def _folder(self, path: str) -> Iterator[Entry | None]:
+    def _folder(self, path: str) -> Iterator[Entry | TableRows | None]:
         for found, reason in walk(path, hidden=self.options.hidden):
             if self.stop.signal:
                 return
@@ -159,7 +213,7 @@ class Reader:
             else:
                 yield from self._file(found, walked=True)
 
-    def _file(self, path: str, *, walked: bool, follow: bool = False) -> Iterator[Entry | None]:
+    def _file(self, path: str, *, walked: bool, follow: bool = False) -> Iterator[Entry | TableRows | None]:
         """The entries of one file or stream."""
         source = _STDIN_NAME if path == STDIN else display(path)
         self._number = -1
@@ -185,6 +239,11 @@ class Reader:
                     size = 0 if is_stream else os.fstat(descriptor).st_size
                     found = self._document(path, blocks, size, chosen.document)
                     yield Entry(source, 0, None, found, walked, os.fsencode(path))
+                elif chosen.batches is not None:
+                    self._number = 0
+                    plain = None if is_stream or os.pread(descriptor, len(head), 0) != head else descriptor
+                    batches = chosen.batches(Content(blocks, self._blocks, plain))
+                    yield from self._tables(path, source, batches, walked)
                 else:
                     self._number = 0
                     lines = chosen.read(blocks, self.fields, self.options.line_bytes_max)
@@ -193,8 +252,39 @@ class Reader:
             return
         except Corrupt:
             yield Entry(source, self._number + 1, None, "corrupt", walked)
+        except Damaged:
+            yield Entry(source, self._number + 1, None, "table_damaged", walked)
+        except ImportError:
+            yield Entry(source, 0, None, "no_pyarrow", walked)
         except OSError:
             yield Entry(source, self._number + 1, None, "unreadable", walked)
+
+    def _tables(
+        self, path: str, source: str, batches: Iterator[Any], walked: bool
+    ) -> Iterator[Entry | TableRows | None]:
+        """The rows of a table of Arrow: together if they have texts, else as entries of lines of JSON."""
+        fill = partial(places_as_ids, display(path)) if self.options.line_ids else None
+        for batch in batches:
+            if batch is None:
+                yield None
+                continue
+            if self.fields.kind != "text":
+                yield from self._rows_as_lines(path, source, batch)
+                continue
+            fault = fault_of(batch.schema, self.fields, ids_needed=fill is None)
+            if fault is not None:
+                header = Header(", ".join(batch.schema.names).encode(errors="replace"), b"\n", b",")
+                yield Entry(source, 0, None, fault.reason, walked, header=header)
+                return
+            at = 0
+            for rows in read_rows(batch, self.fields, self._number + 1, fill):
+                yield TableRows(source, self._number + 1, batch.slice(at, rows.size), rows, self.fields)
+                at, self._number = at + rows.size, self._number + rows.size
+
+    def _rows_as_lines(self, path: str, source: str, batch: Any) -> Iterator[Entry]:
+        for raw in json_rows(batch, self.fields):
+            self._number += 1
+            yield _entry(source, line := Line(self._number, raw), self._decoded(path, line))
 
     def _lines(self, path: str, source: str, lines: Iterator[Line]) -> Iterator[Entry | None]:
         """The entries of lines of JSON."""

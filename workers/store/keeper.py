@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes, make_batch
+from stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
 from stream.config import Config
 from stream.documents import Document, Explanation, Pair
 from stream.explanations.explain import explain
@@ -41,7 +41,7 @@ class Answer(NamedTuple):
     """The answer about one document: the reason of its refusal (a key of ``REASONS``), or its verdict and its pairs.
 
     ``status`` is ``original`` or ``duplicate``. With ``repeated``, it is the status of an earlier version with the same
-    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets.
+    content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` is in seconds.
     """
 
     id: str
@@ -55,6 +55,7 @@ class Answer(NamedTuple):
     place: int | None = None
     repeated: bool = False
     pairs: tuple[Pair, ...] = ()
+    time: float | None = None
 
 
 class Keeper:
@@ -64,10 +65,12 @@ class Keeper:
         config: the settings of the window.
         log: the log of the window; the constructor replays it.
         keep_texts: store the texts, for ``why``.
+        history_seconds: how long verdicts stay readable after their documents have left the window.
     """
 
-    def __init__(self, config: Config, log: Log, *, keep_texts: bool = False) -> None:
+    def __init__(self, config: Config, log: Log, *, keep_texts: bool = False, history_seconds: float = 0.0) -> None:
         self.config, self.log, self._keep_texts = config, log, keep_texts
+        self._history = int(history_seconds * MICROSECONDS)
         self.signer, self.matcher = Signer(config), Matcher(config)
         self._decider = Decider(self.matcher)
         self._replay()
@@ -95,9 +98,8 @@ class Keeper:
         ``check``."""
         id_bytes = id_.encode("utf-8", "surrogatepass")
         with self._step():
-            count = self._decider.remove(id_bytes)
-            if count:
-                self.log.erase(id_bytes)
+            self._decider.remove(id_bytes)
+            count = self.log.erase(id_bytes)
         if count:
             self.log.checkpoint()
         return count
@@ -120,7 +122,7 @@ class Keeper:
         """Return the pairs of the latest version of an id, with earlier and later documents; ``None`` if it is not in
         the window."""
         stored = self.log.latest(id_.encode("utf-8", "surrogatepass"))
-        if stored is None:
+        if stored is None or stored[0].place < self._oldest:
             return None
         return _newest(id_, self.matcher.match(self._batch([stored[0]]), add=False).pairs())
 
@@ -170,13 +172,27 @@ class Keeper:
             rows, originals = self._rows(batch, decided.verdicts, decided.first_place), iter(decided.ids)
             texts = [(row.place, document.text) for row, document in zip(rows, documents, strict=True)]
             self.log.append(rows, texts if self._keep_texts else (), self._decider.places, table.stream_time)
-            self.log.drop(self._decider.places - (table.slot_end - table.oldest))
+            self.log.expire(self._oldest, self._kept_from())
         answers = []
         for document, row, found in zip(documents, rows, pairs, strict=True):
             original = None if row.original is None else next(originals)
             verdict = STATUSES[row.said], original, row.similarity, row.cluster, row.related, row.previous, row.place
-            answers.append(Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found)))
+            time = row.time / MICROSECONDS
+            answers.append(
+                Answer(document.id, None, *verdict, row.status == UNCHANGED, _newest(document.id, found), time)
+            )
         return answers
+
+    @property
+    def _oldest(self) -> int:
+        """The place of the oldest document of the table."""
+        table = self.matcher.table
+        return self._decider.places - (table.slot_end - table.oldest)
+
+    def _kept_from(self) -> int | None:
+        """Return the time from which expired verdicts stay readable; ``None`` without a history."""
+        window = int((self.config.window_seconds or 0.0) * MICROSECONDS)
+        return self.matcher.table.stream_time - window - self._history if self._history else None
 
     def _rows(self, batch: Batch, verdicts: Any, first_place: int) -> list[Row]:
         """Return the rows of a batch for the log. An unchanged version has the answer of the version before."""

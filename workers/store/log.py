@@ -4,7 +4,8 @@ Theory of operation. A row is a decided document. Its *place* is its number in o
 because refused documents have no place. One process writes (``lock``), on one connection. Readers have their own
 connections and see the last commit. Every change belongs to a transaction:
 
-- ``append`` adds rows at the end; ``drop`` removes rows from the old end, when the table drops their documents;
+- ``append`` adds rows at the end; ``expire`` removes rows from the old end, when the table drops their documents. With
+  a history it keeps them for a while, without their evidence;
 - ``erase`` removes id, text and answer from all rows of an id. The data that the table needs stays: time, evidence, and
   the numbers of the decision. A random name replaces the id, the same name for all versions that are removed together;
 - ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
@@ -27,6 +28,10 @@ from typing import IO, Any, NamedTuple
 from workers.process.exits import Exit, Failure
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
+# Rows of the old end that one step looks at: more than a step adds.
+_EXPIRE_ROWS_MAX = 4096
+# No place is greater.
+PLACE_MAX = (1 << 63) - 1
 # Version of the tables; any other version is refused.
 _VERSION = 1
 _SCHEMA = """
@@ -92,7 +97,7 @@ class StoreFull(Exception):
 
 
 class Log:
-    """The log in a folder, opened by its only writer.
+    """The log in a folder, opened by its only writer; ``schema`` makes its tables.
 
     Args:
         folder: created for this user alone if it does not exist.
@@ -102,6 +107,8 @@ class Log:
     Raises:
         Failure: the folder cannot be used, another process uses it, or it was made with another configuration.
     """
+
+    schema = _SCHEMA
 
     def __init__(self, folder: Path, fingerprints: dict[str, str], durability: str = "full") -> None:
         self.path = folder / "window.sqlite"
@@ -127,7 +134,7 @@ class Log:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
             rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None}
             self._writer.execute("BEGIN")
-            for statement in _statements(_SCHEMA):
+            for statement in _statements(self.schema):
                 self._writer.execute(statement)
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
@@ -153,22 +160,54 @@ class Log:
 
     def append(self, rows: Iterable[Row], texts: Iterable[tuple[int, str]], places: int, stream_time: int) -> None:
         """Add rows and texts (with their places), and store the number of assigned places and the stream time."""
-        marks = ", ".join("?" * len(Row._fields))
-        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
+        self.insert(rows)
         self._writer.executemany("INSERT INTO texts VALUES (?, ?)", texts)
         values = (("places", places), ("stream_time", stream_time))
         self._writer.executemany("UPDATE meta SET value = ?2 WHERE name = ?1", values)
+
+    def insert(self, rows: Iterable[Row]) -> None:
+        """Add rows."""
+        marks = ", ".join("?" * len(Row._fields))
+        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
+
+    def expire(self, oldest: int, kept_from: int | None) -> None:
+        """Expire the rows with places below ``oldest``: the window begins there.
+
+        Args:
+            oldest: the place of the oldest document of the window.
+            kept_from: rows of a later time (microseconds) stay readable; ``None`` removes all.
+        """
+        if kept_from is None:
+            self.drop(oldest)
+            return
+        expired = (self._oldest(), oldest)
+        self._writer.execute("UPDATE documents SET evidence = x'' WHERE place >= ? AND place < ?", expired)
+        self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('oldest', ?)", (oldest,))
+        self.drop(min(oldest, self.first_since(kept_from)))
+
+    def first_since(self, time: int) -> int:
+        """Return the place of the first row that is not older than a time (microseconds), or of the row behind the
+        first ``_EXPIRE_ROWS_MAX``."""
+        query = "SELECT place, time FROM documents ORDER BY place LIMIT ?"
+        rows = self._writer.execute(query, (_EXPIRE_ROWS_MAX,)).fetchall()
+        return next((place for place, at in rows if at >= time), rows[-1][0] + 1 if rows else 0)
 
     def drop(self, before: int) -> None:
         """Remove the rows with places below ``before``."""
         for table in ("documents", "texts"):
             self._writer.execute(f"DELETE FROM {table} WHERE place < ?", (before,))
 
-    def erase(self, id_: bytes) -> None:
-        """Remove id, text and answer from every row of an id."""
+    def _oldest(self) -> int:
+        found = self._writer.execute("SELECT value FROM meta WHERE name = 'oldest'").fetchone()
+        return found[0] if found else 0
+
+    def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
+        """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
         name = b"\0" + secrets.token_hex(16).encode()
-        self._writer.execute("DELETE FROM texts WHERE place IN (SELECT place FROM documents WHERE id = ?)", (id_,))
-        self._writer.execute("UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ?", (name, id_))
+        rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
+        self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
+        query = "UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ? AND place < ?"
+        return self._writer.execute(query, (name, id_, before)).rowcount
 
     def commit(self) -> None:
         """Make the transaction durable. Raises ``StoreFull``, or ``sqlite3.Error`` if the outcome is unknown."""
@@ -202,8 +241,9 @@ class Log:
         return (Row(*found[:-1]), found[-1]) if found else None
 
     def rows(self) -> Iterator[list[Row]]:
-        """Yield all rows in order, some thousand at a time."""
-        cursor = self._writer.execute(f"SELECT {_FIELDS} FROM documents ORDER BY place")
+        """Yield the rows of the window in order, some thousand at a time."""
+        query = f"SELECT {_FIELDS} FROM documents WHERE place >= ? ORDER BY place"
+        cursor = self._writer.execute(query, (self._oldest(),))
         while found := cursor.fetchmany(4096):
             yield [Row(*values) for values in found]
 

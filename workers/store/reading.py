@@ -16,7 +16,7 @@ ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 MEMBERS_MAX = 1000
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,
-        o.gone AS original_gone
+        o.gone AS original_gone, d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
     FROM documents d LEFT JOIN documents o ON o.place = d.original
 """
 
@@ -64,6 +64,14 @@ class Reader:
                 "related": related["related"] if related else None,
             }
 
+    def after(self, place: int, limit: int) -> list[dict[str, Any]]:
+        """Return the first ``limit`` verdicts behind a place, in order of places, without removed documents."""
+        with self._connected() as connection:
+            rows = connection.execute(
+                f"{_ANSWER} WHERE d.place > ? AND d.gone = 0 ORDER BY d.place LIMIT ?", (place, limit)
+            )
+            return [version(row) for row in rows]
+
     def texts(self, ids: list[bytes]) -> list[str | None]:
         """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
         query = "SELECT text FROM texts WHERE place = (SELECT max(place) FROM documents WHERE id = ?)"
@@ -86,6 +94,7 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
         "place": row["place"],
         "repeated": STATUSES[row["status"]] == "unchanged",
         "time": row["time"] / MICROSECONDS,
+        **({"expired": True} if row["expired"] else {}),
     }
 
 

@@ -266,8 +266,13 @@ class Producer(Protocol):
             UnknownTopicError: there is no such partition; the transaction is unchanged.
         """
 
-    def flush(self) -> None:
-        """Wait until every record is acknowledged; raises ``AbortedError`` if one is not."""
+    def flush(self) -> list[int]:
+        """Wait until every record is acknowledged; raises ``AbortedError`` if one is not.
+
+        Returns:
+            The offsets of the records since the last flush, in the order of ``send``; -1 for a record whose offset the
+            broker has not reported.
+        """
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Add offsets of the group to the transaction. Call ``flush`` before.

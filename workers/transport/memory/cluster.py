@@ -284,9 +284,9 @@ class MemoryCluster:
         key: bytes | None,
         timestamp_ms: int | None,
         headers: Headers = (),
-    ) -> None:
-        """Append to the transaction of this transactional id and epoch."""
-        self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer), headers)
+    ) -> int:
+        """Append to the transaction of this transactional id and epoch; returns the offset."""
+        return self._append(topic, partition, value, key, timestamp_ms, self._transaction(producer), headers)
 
     def write_offsets(
         self, producer: tuple[str, int], topic: str, offsets: Mapping[int, Committed], membership: Membership

@@ -39,13 +39,13 @@ class MemoryProducer:
             self._key = (transactional_id, cluster.init_producer(transactional_id))
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
-        self._unflushed = 0
+        self._unflushed: list[int] = []  # offsets
 
     def begin(self) -> None:
         """Open a transaction."""
         with self._cluster.lock:
             self._expect("begin", "ready")
-            self._state, self._unflushed = "open", 0
+            self._state, self._unflushed = "open", []
 
     def send(
         self,
@@ -60,20 +60,22 @@ class MemoryProducer:
         with self._cluster.lock:
             self._expect("send", "open", "failed")
             self._cluster.log(topic, partition)
-            self._unflushed += 1
             try:
                 self._cluster.check("send", self._id)
-                self._cluster.write(self._key, topic, partition, value, key, timestamp_ms, headers)
+                offset = self._cluster.write(self._key, topic, partition, value, key, timestamp_ms, headers)
+                self._unflushed.append(offset)
             except AbortedError as error:
                 self._fail(error)
 
-    def flush(self) -> None:
-        """Raise ``AbortedError`` if a record was not acknowledged."""
+    def flush(self) -> list[int]:
+        """Return the offsets of the records since the last flush; raises ``AbortedError`` if one was not
+        acknowledged."""
         with self._cluster.lock:
             self._expect("flush", "open", "failed")
             self._raise_failure()
             self._try("flush")
-            self._unflushed = 0
+            offsets, self._unflushed = self._unflushed, []
+            return offsets
 
     def send_offsets(self, topic: str, offsets: Mapping[int, Committed], membership: Membership) -> None:
         """Put offsets of the group into the transaction; raises ``FencedError`` for an older membership."""
@@ -81,7 +83,7 @@ class MemoryProducer:
             self._expect("send_offsets", "open", "failed")
             self._raise_failure()
             if self._unflushed:
-                raise AssertionError(f"{self._unflushed} records of {self._id!r} have had no flush: flush first")
+                raise AssertionError(f"{len(self._unflushed)} records of {self._id!r} have had no flush: flush first")
             self._try("send_offsets")
             try:
                 self._cluster.write_offsets(self._key, topic, offsets, membership)

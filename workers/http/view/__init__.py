@@ -1,0 +1,1 @@
+"""The view of a deployment on Kafka over HTTP: topics into the store, documents into the topics, requests."""

@@ -1,0 +1,154 @@
+"""Parquet and Arrow files -> record batches of pyarrow, one after the other, in bounded memory.
+
+Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
+first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
+``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
+those of the file. Columns are read through a buffer, so memory does not follow the size of a row group.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+from workers.sources.blocks import Content
+
+# Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
+_BATCH_BYTES = 8 << 20
+_BATCH_ROWS = 4096
+# Bytes of a column chunk that are read at a time.
+_BUFFER_BYTES = 1 << 20
+PARQUET_MAGIC = b"PAR1"
+FILE_MAGIC = b"ARROW1\0\0"
+STREAM_MAGIC = b"\xff\xff\xff\xff"
+
+
+class Damaged(Exception):
+    """The file is damaged, cut off, or uses a part of its format that pyarrow does not support."""
+
+
+def parquet_batches(content: Content) -> Iterator[Any]:
+    """Yield the record batches of a Parquet file, an empty one if it has no rows; ``None`` while no input is available.
+
+    Raises ``Damaged``, and ``ImportError`` without pyarrow.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with content.file() or tempfile.TemporaryFile() as file:
+        if file.writable():
+            for block in content:
+                if block:
+                    file.write(block)
+                else:
+                    yield None
+            file.seek(0)
+        try:
+            parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
+            rows = _rows_of_batch(parquet.metadata)
+            yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
+            yield from parquet.iter_batches(batch_size=rows, use_threads=False)
+        except _damages() as error:
+            content.check()
+            raise Damaged(str(error)) from error
+
+
+def arrow_batches(content: Content) -> Iterator[Any]:
+    """Yield the record batches of a file or a stream of Arrow, with the same rules as ``parquet_batches``."""
+    import pyarrow as pa
+    from pyarrow import ipc
+
+    pipe = _Pipe(content)
+    while pipe.is_idle():
+        yield None
+    is_file = pipe.begins(FILE_MAGIC)
+    if is_file:
+        pipe.read(len(FILE_MAGIC))
+    try:
+        with ipc.open_stream(pipe) as reader:
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+            while True:
+                while pipe.is_idle():
+                    yield None
+                batch = reader.read_next_batch()
+                batch.validate(full=True)  # lengths and offsets in a file are bytes that anyone can write
+                yield from (batch.slice(at, _BATCH_ROWS) for at in range(0, batch.num_rows, _BATCH_ROWS))
+    except StopIteration:
+        if is_file and not pipe.ends(FILE_MAGIC.rstrip(b"\0")):
+            raise Damaged("the file has no end mark") from None
+    except _damages() as error:
+        content.check()
+        raise Damaged(str(error)) from error
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """Return what pyarrow raises for a file that it cannot read."""
+    import pyarrow as pa
+
+    return pa.ArrowException, OSError, ValueError, MemoryError
+
+
+def _rows_of_batch(metadata: Any) -> int:
+    """Return how many rows have about ``_BATCH_BYTES`` in the row group with the largest rows."""
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    row_bytes = max((group.total_byte_size // max(group.num_rows, 1) for group in groups), default=0)
+    return int(min(max(_BATCH_BYTES // max(row_bytes, 1), 1), _BATCH_ROWS))
+
+
+class _Pipe(io.RawIOBase):
+    """Blocks as a file that is read in order."""
+
+    def __init__(self, content: Content) -> None:
+        self._blocks = iter(content)
+        self._held = memoryview(b"")
+
+    def readable(self) -> bool:
+        return True
+
+    def is_idle(self) -> bool:
+        """Whether no input is available now; at the end of the content there is none to wait for."""
+        if not self._held:
+            block = next(self._blocks, None)
+            self._held = memoryview(block or b"")
+            return block is not None and not block
+        return False
+
+    def begins(self, magic: bytes) -> bool:
+        """Whether the content that follows begins with these bytes."""
+        while len(self._held) < len(magic):
+            block = next(self._blocks, None)
+            if block is None:
+                break
+            self._held = memoryview(bytes(self._held) + block)
+        return bytes(self._held[: len(magic)]) == magic
+
+    def ends(self, magic: bytes) -> bool:
+        """Whether the rest of the content ends with these bytes."""
+        tail = bytes(self._held)
+        for block in self._blocks:
+            tail = tail[-len(magic) :] + (block or b"")
+        return tail.endswith(magic)
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer with the next bytes; returns how many there were, 0 at the end."""
+        while not self._held:
+            block = next(self._blocks, None)
+            if block is None:
+                return 0
+            self._held = memoryview(block)
+        size = min(len(buffer), len(self._held))
+        buffer[:size] = self._held[:size]
+        self._held = self._held[size:]
+        return size
+
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes, fewer only at the end."""
+        if size < 0:
+            return self.readall()
+        data = bytearray(size)
+        view, at = memoryview(data), 0
+        while at < size and (count := self.readinto(view[at:])):
+            at += count
+        return bytes(view[:at])

@@ -1,0 +1,22 @@
+"""Ids for rows that bring none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def places_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
+    """Return the ids of rows, ``path:row`` for a row without one.
+
+    ``ids``: the column of ids, ``None`` if there is none; ``first``: the number of the first row.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = pa.array(range(first, first + size)).cast(pa.large_string())
+    places = pc.binary_join_element_wise(pa.scalar(path, pa.large_string()), numbers, pa.scalar(":", pa.large_string()))
+    if ids is None or pa.types.is_null(ids.type):
+        return places
+    if pa.types.is_integer(ids.type):
+        ids = ids.cast(pa.large_string())
+    return pc.coalesce(ids.cast(pa.large_binary()), places.cast(pa.large_binary()))
