@@ -58,6 +58,14 @@ def items_of(content: bytes, url: str, content_type: str, seconds_max: float) ->
     return str(found) if isinstance(found, str) else [Item(*row) for row in found]
 
 
+def read_items(content: bytes, url: str, content_type: str) -> list[Item] | str:
+    """Return the items of a feed, or the reason why it has none; never raises."""
+    try:
+        return parse(content, url, content_type)
+    except Exception:  # whatever the parser raises: the feed is not read
+        return "feed_damaged"
+
+
 def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
     """Return the items of a feed in its order, or the reason why it has none."""
     import feedparser
@@ -110,11 +118,7 @@ def main(arguments: list[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES_MAX, _MEMORY_BYTES_MAX))
     # If the parent ends, nothing else would end a parser that hangs.
     resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 1))
-    found: list[Item] | str
-    try:
-        found = parse(sys.stdin.buffer.read(), url, content_type)
-    except Exception:  # whatever the parser raises: the feed is not read
-        found = "feed_damaged"
+    found = read_items(sys.stdin.buffer.read(), url, content_type)
     sys.stdout.buffer.write(orjson.dumps(found if isinstance(found, str) else [list(item) for item in found]))
 
 
