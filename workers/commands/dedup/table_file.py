@@ -16,9 +16,9 @@ from stream.arrow.tables import verdict_part
 from stream.verdicts.decider import Decided
 from workers.commands.output import output_file
 from workers.process.exits import Exit, Failure, output_failure
+from workers.sources.entries import TableRows
 from workers.sources.formats import FORMATS
 from workers.sources.paths import display
-from workers.sources.reader import TableRows
 
 # Rows of a row group, and its bytes in memory; the first of the two ends it.
 _GROUP_ROWS = 1 << 17
