@@ -27,7 +27,6 @@ FILE_REASONS: dict[str, str] = {
     "column with --text-field, or read the file as one document with --input-format documents",
     "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
     "not read",
-    "no_pyarrow": "Parquet and Arrow are read by pyarrow, which is not installed: pip install 'neardup[arrow]'",
     "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
     "hidden": "the name begins with a dot; --hidden reads such names too",
     "link": "symbolic links inside a folder are not followed; name the target itself",
