@@ -1,10 +1,16 @@
 """Near-duplicates in a stream of documents: the library. It does no input or output and knows no clock."""
 
-from stream.config import Config
-from stream.deduplicator import Deduplicator
-from stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
-from stream.errors import CapacityError, ConfigError, NeardupError
-from stream.pipeline import Matcher, Signer
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from stream.config import Config
+    from stream.deduplicator import Deduplicator
+    from stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
+    from stream.errors import CapacityError, ConfigError, NeardupError
+    from stream.pipeline import Matcher, Signer
 
 __all__ = [
     "CapacityError",
@@ -22,3 +28,16 @@ __all__ = [
     "Signer",
     "Verdict",
 ]
+
+_MODULES = ("errors", "documents", "config", "pipeline", "deduplicator")
+
+
+def __getattr__(name: str) -> object:
+    """A public name, whose module is loaded when the name is used: a program that only matches loads no more."""
+    if name in __all__:
+        for module in _MODULES:
+            found = vars(import_module(f"{__name__}.{module}"))
+            if name in found:
+                globals()[name] = found[name]
+                return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -17,11 +17,16 @@ from pydantic import ConfigDict, Field, ValidationError, field_validator, model_
 from pydantic.fields import FieldInfo
 
 from stream.errors import ConfigError
-from stream.parameters import SHINGLE_BYTES, VERIFICATIONS, Parameters
+from stream.parameters import (
+    PLANE_COMPONENTS,
+    SHINGLE_BYTES,
+    VECTOR_EVIDENCE,
+    VECTOR_MEASURE_NAMES,
+    VERIFICATIONS,
+    Parameters,
+)
 from stream.scheme_interface import Plan
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES
-from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.texts.words import stop_languages
 from stream.theory.tuning import SKETCH_BITS, Tuning
@@ -173,10 +178,10 @@ _CHOICES: dict[str, Any] = {
     "scheme": lambda: tuple(SCHEMES),
     "shingles": lambda: tuple(SHINGLES),
     "shingle_bytes": lambda: SHINGLE_BYTES,
-    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURES),
+    "measure": lambda: (None, *SET_MEASURES, *VECTOR_MEASURE_NAMES),
     "verify": lambda: VERIFICATIONS,
     "ratings": lambda: tuple(RATINGS),
-    "planes": lambda: tuple(PLANES),
+    "planes": lambda: PLANE_COMPONENTS,
     "vector_evidence": lambda: VECTOR_EVIDENCE,
     "sketch_bits": lambda: SKETCH_BITS,
     "languages": stop_languages,

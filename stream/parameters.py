@@ -6,9 +6,8 @@ checks the rules between several fields in its ``plan``; ``Config`` runs all che
 
 from __future__ import annotations
 
-from pydantic import BaseModel, Field, InstanceOf
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
-from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import ROWS_LIMIT
 from stream.tokens.elements import RATINGS
@@ -21,10 +20,19 @@ _SECONDS_MAX = 1e11
 VERIFICATIONS = ("sketch", "exact")
 # Bytes of a hashed shingle.
 SHINGLE_BYTES = (4, 8)
+# What may be stored of a vector.
+VECTOR_EVIDENCE = ("float32", "float16", "sketch")
+# The keys of tables that are loaded with the schemes of vectors: ``PLANES`` of ``stream.signatures.hyperplanes``, and
+# ``VECTOR_MEASURES`` of ``stream.schemes.vector_measures``.
+PLANE_COMPONENTS = ("normal", "signs")
+VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
 
 
 class Parameters(BaseModel):
     """What to find, and within which limits. Every field has a default."""
+
+    # The validators of a model take longer to make than its class, and a program uses one of the models derived here.
+    model_config = ConfigDict(defer_build=True)
 
     shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
     k: int | None = Field(
@@ -164,7 +172,7 @@ class Parameters(BaseModel):
         description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
         "sketch (nothing, and the similarity is an estimate)",
     )
-    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANES))
+    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS))
     distance_scale: float | None = Field(
         None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
     )

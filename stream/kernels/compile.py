@@ -4,24 +4,25 @@ Python and other kernels call ``kernel`` and ``raw_kernel``. Only kernels call `
 these have no Python entry point, whose compilation took a third of a first run. A call from Python would end the
 process, so a test searches for such calls (``tests/library/test_kernels.py``).
 
-The cache notices a change in the file of a function. It does not notice a change of a function that is inlined from
-another file. After such a change, delete the ``*.nbi`` files; the test suite does so itself.
+The cache (``stored``) notices a change in the file of a function. It does not notice a change of a function that is
+inlined from another file. After such a change, delete the ``*.nbi`` files; the test suite does so itself.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numba
 from numba.extending import intrinsic
 
+from stream.kernels.stored import StoredKernel
+
 Kernel = Callable[..., Any]
 
 
 # numba declares no type for ``_nrt``.
-_njit: Callable[..., Callable[[Kernel], Kernel]] = numba.njit
+_njit: Callable[..., Callable[[Kernel], Any]] = numba.njit
 
 
 def kernel(function: Kernel) -> Kernel:
@@ -51,18 +52,9 @@ def inlined(function: Kernel) -> Kernel:
 
 def _compiled(function: Kernel, **options: Any) -> Kernel:
     """Return a function that is compiled at its first call, and cached on disk if a folder is writable."""
-    options |= {"nogil": True, "no_cfunc_wrapper": True}
-    try:
-        return _njit(cache=True, **options)(function)
-    except RuntimeError:  # neither the folder of the package nor the folder of the user is writable
-        warnings.warn(
-            "compiled code cannot be kept on disk, so every start compiles it: set NUMBA_CACHE_DIR to a folder of your "
-            "own that can be written",
-            RuntimeWarning,
-            stacklevel=2,
-        )
-        warnings.filterwarnings("ignore", message="compiled code cannot be kept on disk")
-        return _njit(**options)(function)
+    compiled = _njit(nogil=True, no_cfunc_wrapper=True, **options)(function)
+    compiled._cache = StoredKernel(function)
+    return compiled  # type: ignore[no-any-return]
 
 
 def machine_code(function: Kernel) -> Kernel:

@@ -6,21 +6,42 @@ function. ``tests/laws`` runs every law on every row.
 
 from __future__ import annotations
 
-from stream.scheme_interface import DEFAULTS, AnyScheme, sign_features
-from stream.schemes import grids, identical, partial_sets, prefix, records, sets, vectors
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 
-SCHEMES: dict[str, AnyScheme] = {
-    "one_permutation": sets.SCHEME,
-    "minhash": sets.SCHEME._replace(evidence=sets.minhash_evidence, sign=sign_features, examples=DEFAULTS),
-    "records": records.SCHEME,
-    "grid": grids.SCHEME,
-    "permutation": sets.SCHEME._replace(evidence=sets.permutation_evidence, sign=sign_features, examples=DEFAULTS),
-    "partial_minhash": partial_sets.SCHEME,
-    "grouped": partial_sets.SCHEME._replace(plan=partial_sets.grouped_plan, examples=DEFAULTS),
-    "prefix": prefix.SCHEME,
-    "identical": identical.SCHEME,
-    "hyperplane": vectors.HYPERPLANE,
-    "hyperplane_dot": vectors.HYPERPLANE_DOT,
-    "p_stable": vectors.P_STABLE,
-    "bit_sampling": vectors.BIT_SAMPLING,
+from stream.scheme_interface import AnyScheme
+
+# Name of a scheme -> its file in this folder, and its row there.
+_PLACES = {
+    "one_permutation": ("sets", "SCHEME"),
+    "minhash": ("sets", "MINHASH"),
+    "records": ("records", "SCHEME"),
+    "grid": ("grids", "SCHEME"),
+    "permutation": ("sets", "PERMUTATION"),
+    "partial_minhash": ("partial_sets", "SCHEME"),
+    "grouped": ("partial_sets", "GROUPED"),
+    "prefix": ("prefix", "SCHEME"),
+    "identical": ("identical", "SCHEME"),
+    "hyperplane": ("vectors", "HYPERPLANE"),
+    "hyperplane_dot": ("vectors", "HYPERPLANE_DOT"),
+    "p_stable": ("vectors", "P_STABLE"),
+    "bit_sampling": ("vectors", "BIT_SAMPLING"),
 }
+
+
+class _Rows(Mapping[str, AnyScheme]):
+    """The table. It imports the file of a scheme when the row is read: a program that uses one scheme loads one."""
+
+    def __getitem__(self, name: str) -> AnyScheme:
+        file, row = _PLACES[name]
+        scheme: AnyScheme = getattr(import_module(f"{__name__}.{file}"), row)
+        return scheme
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
+
+
+SCHEMES: Mapping[str, AnyScheme] = _Rows()

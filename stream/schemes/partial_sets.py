@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from stream.documents import Features
 from stream.parameters import Parameters
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, sign_features
+from stream.scheme_interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
 from stream.schemes import sets
 from stream.schemes.sets import SetPlan
 from stream.signatures import partial, partial_banding
@@ -104,3 +104,4 @@ SCHEME = sets.SCHEME._replace(
     "a row is infinite with probability (1 - 1 / groups)^n",
     examples=EXAMPLES,
 )
+GROUPED = SCHEME._replace(plan=grouped_plan, examples=DEFAULTS)

@@ -24,6 +24,7 @@ from stream.errors import ConfigError
 from stream.kernels.hashing import hash_bags
 from stream.parameters import SHINGLE_BYTES, Parameters
 from stream.scheme_interface import (
+    DEFAULTS,
     Common,
     Evidence,
     Keys,
@@ -353,3 +354,5 @@ SCHEME = Scheme(
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
 )  # fmt: skip
+MINHASH = SCHEME._replace(evidence=minhash_evidence, sign=sign_features, examples=DEFAULTS)
+PERMUTATION = SCHEME._replace(evidence=permutation_evidence, sign=sign_features, examples=DEFAULTS)

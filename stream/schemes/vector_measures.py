@@ -36,8 +36,6 @@ Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int32]
 Values = npt.NDArray[Any]  # of n vectors: float32[n, d], packed bits uint8[n, ceil(d / 8)], or symbols uint32[n, d]
 
-# What may be stored of a vector.
-VECTOR_EVIDENCE = ("float32", "float16", "sketch")
 # The greatest number of float16.
 _HALF_MAX = 65504.0
 # Lengths this much beyond norm_max, relative, are roundings of float32.

@@ -16,9 +16,9 @@ import numpy.typing as npt
 
 from stream.documents import Document, Features
 from stream.errors import ConfigError
-from stream.parameters import Parameters
+from stream.parameters import VECTOR_EVIDENCE, Parameters
 from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import VECTOR_EVIDENCE, VECTOR_MEASURES, Values, VectorPlan
+from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from stream.signatures import banding
 from stream.signatures.hyperplanes import PLANES
 from stream.theory.tuning import Tuning, chosen, complete

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +32,20 @@ def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ign
     from_python(compiled)(np.arange(4, dtype=np.uint64), out)
     assert out.tolist() == [0, 1, 4, 9]
     assert compiled.targetoptions["nogil"]
-    assert type(compiled._cache).__name__ == "FunctionCache"
+    assert Path(compiled.stats.cache_path).is_dir()
+
+
+def test_a_stored_kernel_is_loaded_without_the_compiler() -> None:
+    """A process that compiles nothing does not prepare the compiler, and its kernels allocate and release arrays."""
+    code = """
+import sys
+from stream import Config, Deduplicator, Document
+texts = ["The quick brown fox jumps over the lazy dog, and back", "The quick brown fox jumps over the lazy dog: back"]
+pairs = Deduplicator(Config(threshold=0.5, recall=0.8)).process([Document(text, text) for text in texts])
+print(len(pairs), "numba.cpython.unicode" in sys.modules)
+"""
+    run = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(2)]
+    assert run[1].stdout == b"1 False\n"
 
 
 def test_no_python_code_calls_a_kernel_that_only_kernels_can_call():

@@ -12,9 +12,9 @@ from oracle import shingles_of
 from reference import code_points, content, keys, kgrams, minhash, one_permutation, permutation, sketch
 
 from stream import Config, Deduplicator
-from stream.parameters import SHINGLE_BYTES
+from stream.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
 from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import VECTOR_EVIDENCE
+from stream.schemes.vector_measures import VECTOR_MEASURES
 from stream.signatures.hyperplanes import PLANES
 from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import SKETCH_BITS
@@ -106,3 +106,17 @@ def test_examples_stand_for_every_value_of_the_settings_that_choose_a_kernel() -
         "vector_evidence": VECTOR_EVIDENCE, "planes": PLANES,
     }  # fmt: skip
     assert {(name, value) for name, values in choices.items() for value in values} <= used
+
+
+def test_the_names_of_choices_are_the_keys_of_their_tables() -> None:
+    """The settings name planes and measures of vectors without loading them."""
+    assert tuple(PLANES) == PLANE_COMPONENTS
+    assert tuple(VECTOR_MEASURES) == VECTOR_MEASURE_NAMES
+
+
+def test_every_scheme_is_found_in_its_file() -> None:
+    """The table of schemes names files and rows; an unknown name is a KeyError, as in any table."""
+    assert all(SCHEMES[name].guarantee for name in SCHEMES)
+    assert "no scheme" not in SCHEMES
+    with pytest.raises(KeyError):
+        SCHEMES["no scheme"]

@@ -28,7 +28,8 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in MODULE_FILES.values()})
 # Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
-    {"errors", "kernels", "kernels.compile", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"kernels.compile"},
     {"table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},

@@ -5,6 +5,7 @@ This module imports only what the help needs; a command imports the rest when it
 
 from __future__ import annotations
 
+import copy
 import os
 import sys
 from importlib.metadata import version
@@ -288,9 +289,19 @@ def main() -> int:
     return _main()
 
 
+def _program(first: list[str]) -> typer.Typer:
+    """Return the program with only the command that the first word names: making all of them delays a small run."""
+    named = [command for command in app.registered_commands if [command.name] == first]
+    if not named:
+        return app
+    program = copy.copy(app)
+    program.registered_commands, program.registered_groups = named, []
+    return program
+
+
 def _main() -> int:
     try:
-        return int(app(standalone_mode=False) or Exit.SUCCESS)
+        return int(_program(sys.argv[1:2])(standalone_mode=False) or Exit.SUCCESS)
     except Failure as failure:
         return _fail(failure.code, str(failure))
     except KeyboardInterrupt:

@@ -16,13 +16,10 @@ from pathlib import Path
 
 from stream.batches import Batch
 from stream.json_lines import encode_matches, encode_nearest
-from stream.neighbours.nearest import ranked
 from stream.pipeline import Matcher, Signer, match_steps, step
-from workers.commands.learn_order import with_order
 from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
 from workers.commands.session import Session, SessionOptions, check_top
-from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings, fields_of
@@ -62,11 +59,16 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         overview = Overview()
         sys.setswitchinterval(SWITCH_SECONDS)
         window_files = options.keep is not None or options.window_from is not None
-        first = options.index or options.paths
-        settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
+        if settings.scheme == "prefix":
+            from workers.commands.learn_order import with_order
+
+            first = options.index or options.paths
+            settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
+            from workers.commands.window_file import fill
+
             compiler.wait()
             fill(matcher, options.window_from)
         for signed in session.signed(options.index, signer):
@@ -80,6 +82,8 @@ def run(options: RunOptions, settings: Settings) -> Exit:
                 session.report.pairs += pairs
                 write_pairs(output, lines)
     if options.keep is not None:
+        from workers.commands.window_file import keep
+
         keep(options.keep, matcher)
     ended = session.end(matcher.table.counts())
     if options.overview:
@@ -92,6 +96,8 @@ def run(options: RunOptions, settings: Settings) -> Exit:
 def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
+        from stream.neighbours.nearest import ranked
+
         for part in ranked(matcher, batch, options.top, add=not options.probe):
             yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)
         return

@@ -24,10 +24,8 @@ import numpy as np
 
 from stream.batches import Batch
 from stream.documents import Document
-from stream.neighbours.nearest import check_ranks
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
-from stream.schemes.partial_sets import recall_of
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
@@ -176,6 +174,10 @@ class Session:
 
     def _warn_of_small_documents(self) -> None:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""
+        if not self._bands.any():
+            return
+        from stream.schemes.partial_sets import recall_of
+
         recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
         if recall < promised - _RECALL_SLACK:
             self.report.say(
@@ -285,4 +287,6 @@ def check_top(top: int, settings: Settings, **given: object) -> None:
     for name, value in given.items():
         if value:
             raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
+    from stream.neighbours.nearest import check_ranks
+
     check_ranks(settings, top)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from pydantic import BaseModel, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from stream.config import Config
 from stream.json_lines import UNITS, Fields
@@ -23,6 +23,8 @@ ENVIRONMENT_PREFIX = "NEARDUP_"
 
 class Options(BaseModel):
     """How input is read and refusals are reported. Nothing here changes which documents are near-duplicates."""
+
+    model_config = ConfigDict(defer_build=True)
 
     preset: str | None = Field(
         None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"

@@ -14,7 +14,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -22,9 +22,10 @@ from pydantic.fields import FieldInfo
 from stream.errors import ConfigError
 from workers.process.exits import input_failure
 from workers.settings.files import ENVIRONMENT_PREFIX, Settings
-from workers.settings.kafka import StreamSettings
 from workers.settings.presets import PRESETS
-from workers.settings.serve import ServeSettings
+
+if TYPE_CHECKING:
+    from workers.settings.kafka import StreamSettings
 
 FILE_DEFAULT = "neardup.toml"
 
@@ -38,10 +39,9 @@ def load(given: Mapping[str, Any], file: str | None = None, kind: type[Kind] = S
     Raises ``ConfigError`` for unknown names and invalid values, ``Failure`` for a file that cannot be read.
     """
     path = Path(file or FILE_DEFAULT)
-    known = {**StreamSettings.model_fields, **ServeSettings.model_fields}  # of all commands
-    from_file = _from_file(path, known) if file is not None or path.is_file() else {}
+    from_file = _from_file(path) if file is not None or path.is_file() else {}
     from_file = {name: value for name, value in from_file.items() if name in kind.model_fields}
-    _refuse_unknown_variables(known)
+    _refuse_unknown_variables()
     from_environment = _from_environment(kind.model_fields)
     values = {**from_file, **from_environment, **given}
     preset = PRESETS.get(str(values.get("preset")))
@@ -56,6 +56,8 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
 
     Raises ``ConfigError`` and ``Failure`` like ``load``.
     """
+    from workers.settings.kafka import StreamSettings
+
     settings = load(given, file, StreamSettings)
     if window and settings.window_seconds is None:
         raise ConfigError(
@@ -82,7 +84,15 @@ def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
     return found
 
 
-def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
+def _of_all_commands() -> dict[str, FieldInfo]:
+    """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
+    from workers.settings.kafka import StreamSettings
+    from workers.settings.serve import ServeSettings
+
+    return {**StreamSettings.model_fields, **ServeSettings.model_fields}
+
+
+def _from_file(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             values = tomllib.load(file)
@@ -90,6 +100,7 @@ def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
         raise input_failure(f"the settings in {path}", error) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}") from None
+    known = _of_all_commands()
     _refuse_unknown(values, str(path), known)
     for name in values:
         if SecretStr in get_args(known[name].annotation):
@@ -100,9 +111,11 @@ def _from_file(path: Path, known: Mapping[str, FieldInfo]) -> dict[str, Any]:
     return values
 
 
-def _refuse_unknown_variables(known: Mapping[str, FieldInfo]) -> None:
+def _refuse_unknown_variables() -> None:
     names = [name for name in os.environ if name.upper().startswith(ENVIRONMENT_PREFIX)]
-    _refuse_unknown(names, "the environment", [ENVIRONMENT_PREFIX + name.upper() for name in known])
+    if names:
+        known = [ENVIRONMENT_PREFIX + name.upper() for name in _of_all_commands()]
+        _refuse_unknown(names, "the environment", known)
 
 
 def _refuse_unknown(names: Iterable[str], place: str, known: Iterable[str]) -> None:
