@@ -7,8 +7,10 @@ from functools import partial
 import httpx
 
 from workers.http.access import Access
-from workers.http.app import application
+from workers.http.app import Service, application, publisher
+from workers.http.bodies import decoding
 from workers.http.events import Events
+from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
 from workers.store.keeper import Keeper
@@ -55,7 +57,7 @@ class World:
             partial(near, self.writer), lambda: self.writer.alive, lambda: None,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))
-        self.guarded = Access(self.app, self.settings.access_token())
+        self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)
 
     def ask_all(self, requests):
         """The responses to requests (method, path, options) that are sent at the same time."""

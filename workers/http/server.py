@@ -152,7 +152,8 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     ended: list[signal.Signals] = []
     broken = asyncio.Event()
     running = start(lambda: _call(loop, broken.set))
-    guarded = Access(running.app, token, any_host=settings.insecure and not is_loopback(settings.host))
+    any_host = settings.insecure and not is_loopback(settings.host)
+    guarded = Access(running.app, token, any_host=any_host, open_metrics=settings.open_metrics)
     config = uvicorn.Config(
         guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http=Connection,
         ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
