@@ -89,7 +89,7 @@ def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["news.json", "news.jsonl.1", "news", "news.txt", "news.jsonl"])
 @pytest.mark.parametrize("content", [LINES, json.dumps(OBJECTS).encode(), json.dumps(OBJECTS, indent=1).encode()])
-def test_json_lines_and_arrays_are_documents_whatever_the_name(tmp_path, name, content):
+def test_json_lines_and_arrays_are_documents_for_any_name(tmp_path, name, content):
     """Both for a named file and in a folder."""
     assert found(tmp_path / name, content) == DOCUMENTS
     reader = Reader(Options(), Fields(), Stop(), lambda part: None)

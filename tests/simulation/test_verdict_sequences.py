@@ -161,6 +161,45 @@ def test_14_two_generations_stand_side_by_side() -> None:
     assert one.topics.unique == other.topics.unique
 
 
+def test_a_removed_representative_is_followed_by_the_next_best() -> None:
+    """The cluster keeps its members in order of rank, also over a restart; the verdicts stay as they are."""
+    world = LinkWorld()
+    world.ranks = {"x1": 1.0, "x2": 3.0, "x3": 2.0}
+    world.arrive(*((f"x{n}", "x", float(n)) for n in range(1, 5)))
+    world.link(done=(0, 4))
+    world.turns()
+    assert world.representatives() == ["x2", "x3", "x1", "x4"]
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("-x2", "", 0.0))
+    world.link(done=(4, 5))
+    world.turns()
+    assert world.representatives() == ["x3", "x1", "x4"]
+    world.arrive(("-x1", "", 0.0), ("-x3", "", 0.0), ("-x4", "", 0.0), ("x5", "x", 9.0))
+    world.link(done=(5, 9))
+    assert world.turns().verdicts()[-1] == "x5 original"
+    assert world.representatives() == []
+
+
+def test_a_cluster_ends_once_whatever_a_restart_reads() -> None:
+    """A linker that restores verdicts of an ended cluster does not begin it again."""
+    world = LinkWorld()
+    world.arrive(("x1", "x", 0.0), ("x2", "x", 1.0))
+    world.link(done=(0, 2))
+    world.turns()
+    world.arrive(("y", "y", 200.0))
+    world.link(done=(2, 3))
+    world.turns()
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("z", "z", 201.0))
+    world.link(done=(3, 4))
+    world.turns()
+    values = [record.value for record in world.cluster.records(world.topics.clusters)]
+    assert values[-1] is None
+    assert values.count(None) == 1
+
+
 def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:
     """No matcher reports offsets 2 to 4; with ``allow_gap`` their verdicts are marked."""
     world = LinkWorld()

@@ -75,18 +75,18 @@ class Loader:
     def load(self, paths: Sequence[str]) -> None:
         """Send every document of the paths. After a signal, send the documents read so far."""
         for entry in self.session.entries(paths):
-            if entry is not None:
-                self._take(entry)
-            if entry is None or len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
-                self._send()
-        self._send()
+            if entry is None:
+                self.send()
+            else:
+                self.add(entry)
+        self.send()
 
     def close(self) -> None:
         """Free what is held."""
         self.producer.close()
 
-    def _take(self, entry: Entry) -> None:
-        """Add an entry to the present transaction, or report its refusal."""
+    def add(self, entry: Entry) -> None:
+        """Add an entry to the present transaction, and send it when it is full; or report the refusal of the entry."""
         if isinstance(entry.found, str):
             self.session.refuse_entry(entry, entry.found)
             return
@@ -107,6 +107,8 @@ class Loader:
         milliseconds = int(seconds * _MILLISECONDS)
         self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key, milliseconds))
         self._bytes += len(value)
+        if len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
+            self.send()
 
     def _encoded(self, document: Document) -> bytes:
         value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
@@ -114,8 +116,11 @@ class Loader:
             value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
         return orjson.dumps(value)
 
-    def _send(self) -> None:
-        """Send one transaction; raises ``Failure`` if it fails permanently or its outcome is unknown."""
+    def send(self) -> None:
+        """Send the present transaction, if it holds anything.
+
+        Raises ``Failure`` if it fails permanently or its outcome is unknown.
+        """
         messages, self._messages, self._bytes = self._messages, [], 0
         for attempt in range(1, _TRIES + 1):
             if not messages:

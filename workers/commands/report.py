@@ -14,6 +14,7 @@ import orjson
 from stream.documents import REASONS
 from stream.table import COUNTERS
 from workers.commands.output import Lines
+from workers.feeds.reasons import FEED_REASONS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
 from workers.sources.lines import BOM, Line
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-_SENTENCES = {**REASONS, **FILE_REASONS}
+_SENTENCES = {**REASONS, **FILE_REASONS, **FEED_REASONS}
 # Reasons that the names of the fields of a line explain.
 _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
 # Characters of those names in a report.

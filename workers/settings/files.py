@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator, model_valida
 
 from stream.config import Config
 from stream.json_lines import UNITS, Fields
+from stream.verdicts.representatives import FIRST, LONGEST
 from workers.settings.durations import is_duration, seconds_of
 from workers.settings.order_file import read_order
 from workers.settings.presets import PRESETS
@@ -35,6 +36,12 @@ class Options(BaseModel):
     timestamp_unit: str = Field("s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
     vector_field: str = Field("vector", description="name of the vector in JSON Lines")
+    representative: str = Field(
+        FIRST,
+        min_length=1,
+        description=f"member of a cluster that a page shows: {FIRST}, {LONGEST}, or the name of a field: the greatest "
+        "number there",
+    )
     input_format: str = Field(
         AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
     )
@@ -112,4 +119,5 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, settings.plan.kind, settings.timestamp_unit)
+    rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank)

@@ -30,8 +30,7 @@ from workers.sources.compression import plain_name
 from workers.sources.csv_rows import table_lines
 from workers.sources.json_array import array_lines
 from workers.sources.lines import BOM, IDLE, Line, split_lines
-from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import MAIL_REASONS, mail_document
+from workers.sources.mail.limits import MAIL_REASONS
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
@@ -115,6 +114,18 @@ def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[byte
     return head.startswith(magic)
 
 
+def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    from workers.sources.mail.mbox import mbox_lines
+
+    return mbox_lines(blocks, fields, bytes_max)
+
+
+def _mail_document(content: bytes, name: str) -> Document | str:
+    from workers.sources.mail.message import mail_document
+
+    return mail_document(content, name)
+
+
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
     """Whether the first line is an object with the field. For a named file, a second line that begins as an object
     suffices."""
@@ -177,8 +188,8 @@ FORMATS: dict[str, Format] = {
         (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
         functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches,
     ),
-    "mail": Format((".eml",), None, ("text",), _is_mail, mail_document),
-    "mbox": Format((".mbox", ".mbx"), mbox_lines, ("text",), _is_mbox),
+    "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
+    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),
     DOCUMENTS: Format((), None, ("text",), _never),
 }  # fmt: skip
 

@@ -127,9 +127,10 @@ class TableRows(Sequence[Entry]):
     def __init__(self, source: str, first: int, batch: Any, rows: Rows, fields: Fields) -> None:
         self.source, self.first, self.batch, self.rows = source, first, batch, rows
         self._fields = fields
+        self._reasons = {refusal.place: refusal.reason for refusal in rows.refusals}
 
     def __len__(self) -> int:
-        return self.rows.size
+        return len(self.rows)
 
     @overload
     def __getitem__(self, i: int) -> Entry: ...
@@ -148,7 +149,7 @@ class TableRows(Sequence[Entry]):
         return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
 
     def _entry(self, place: int, line: bytes) -> Entry:
-        reason = self.rows.reasons.get(place)
+        reason = self._reasons.get(place)
         found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]
         return Entry(self.source, self.first + place, line, found)
 
@@ -278,8 +279,8 @@ class Reader:
                 return
             at = 0
             for rows in read_rows(batch, self.fields, self._number + 1, fill):
-                yield TableRows(source, self._number + 1, batch.slice(at, rows.size), rows, self.fields)
-                at, self._number = at + rows.size, self._number + rows.size
+                yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
+                at, self._number = at + len(rows), self._number + len(rows)
 
     def _rows_as_lines(self, path: str, source: str, batch: Any) -> Iterator[Entry]:
         for raw in json_rows(batch, self.fields):

@@ -21,6 +21,7 @@ import numpy as np
 from stream.documents import Document
 from stream.pipeline import Matcher, Signed, Signer
 from stream.verdicts.decider import Decided, Decider
+from stream.verdicts.representatives import FIRST, ranks_of
 from stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED
 from workers.commands.dedup.clusters import Clusters
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
@@ -57,7 +58,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     _check_outputs(options)
     with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
-        outputs = _Outputs(options, stack)
+        outputs = _Outputs(options, settings, stack)
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
@@ -83,7 +84,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
 class _Outputs:
     """The outputs of lines, verdicts and clusters. ``statuses`` counts the verdicts."""
 
-    def __init__(self, options: DedupOptions, stack: ExitStack) -> None:
+    def __init__(self, options: DedupOptions, settings: Settings, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
             return None if path is None else _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
 
@@ -94,6 +95,7 @@ class _Outputs:
         self._annotate = options.annotate
         self._kept = Lines(VERDICT_KEY if options.annotate else "")
         self._removed = Lines(VERDICT_KEY)
+        self._representative = settings.representative if options.clusters is not None else FIRST
         self.clusters = Clusters(opened(options.clusters, "the clusters"))
         self.statuses: Counter[int] = Counter()
 
@@ -107,7 +109,11 @@ class _Outputs:
         for status, count in enumerate(np.bincount(statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
         self._write_lines(chunk.entries, entries, reasons, decided)
-        self.clusters.add(decided, accepted, lambda n: _id(entries[n]))
+        ranks = None
+        if self._representative != FIRST:
+            found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
+            ranks = ranks_of([one for one in found if isinstance(one, Document)], self._representative)
+        self.clusters.add(decided, accepted, lambda n: _id(entries[n]), ranks)
         self.clusters.close(decider.decisions.first)
 
     def found(self) -> dict[str, Any]:
