@@ -21,7 +21,7 @@ from workers.feeds.watch import Polled, Watching, World, watch
 from workers.process.exits import Exit, Failure
 from workers.settings.feed import FeedSettings
 from workers.settings.files import fields_of
-from workers.sources.reader import Entry
+from workers.sources.entries import Entry
 from workers.transport.kafka.connect import connect
 
 # Feeds of one process at most: each has a thread.
