@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
 from stream.schemes import SCHEMES
 from workers.http.access import Access
 from workers.http.app import application
+from workers.http.connections import connection_type, raise_file_limit
 from workers.http.events import Events, verdicts_of
 from workers.http.metrics import ServiceMetrics
 from workers.http.writer import Writer
@@ -37,8 +37,11 @@ _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
 _BACKLOG = 1024
-# Maximum concurrent requests; further clients get 503.
+# Maximum connections; further requests get 503.
 _CONCURRENCY_MAX = 1000
+# Maximum connections without a request, and how long one may wait for the end of a head.
+_WAITING_MAX = 500
+_HEAD_SECONDS_MAX = 10.0
 _WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
 
 
@@ -51,21 +54,13 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Connection(H11Protocol):
-    """A connection that a request can end at once, without waiting for what was not sent."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give every request of the connection the function ``abort``, in its state."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
-
-
 def serve(settings: ServeSettings, state: str) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
 
     Returns:
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
     """
+    raise_file_limit()
     token = settings.access_token()
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
@@ -109,7 +104,8 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
     app = application(settings, writer, reader, metrics, events)
     guarded = Access(app, token, any_host=settings.insecure and not is_loopback(settings.host))
     config = uvicorn.Config(
-        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http=Connection,
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
+        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
         ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
