@@ -23,8 +23,9 @@ from stream.documents import Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import TableRows
 from workers.sources.formats import FORMATS, choose
-from workers.sources.reader import Reader, TableRows
+from workers.sources.reader import Reader
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},

@@ -29,8 +29,9 @@ from workers.cli.arguments import (
 )
 from workers.cli.dedup import dedup_command
 from workers.cli.evaluate import evaluate_command
+from workers.cli.feed import feed_command
 from workers.cli.kafka import register
-from workers.cli.options import HelpCommand, ServeCommand, SettingsCommand, given
+from workers.cli.options import FeedCommand, HelpCommand, ServeCommand, SettingsCommand, given
 from workers.cli.serve import serve_command
 from workers.process.exits import Exit, Failure, exit_codes_help
 from workers.process.printable import printable
@@ -98,6 +99,7 @@ def run_command(
 
 
 app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)(dedup_command)
+app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
 app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
 
 

@@ -32,8 +32,9 @@ from workers.process.compiling import Compiling
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
+from workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader, TableRows
+from workers.sources.reader import Reader
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
@@ -113,6 +114,7 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self.compiling.__exit__()
+        self.reader.close()
         self.report.end_bar()
         self.rejects.close()
         if isinstance(error, BrokenPipeError):

@@ -33,8 +33,8 @@ from workers.process.exits import Exit, Failure
 from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
+from workers.sources.entries import PASSED, Entry
 from workers.sources.paths import display
-from workers.sources.reader import PASSED, Entry
 
 Write = Callable[[bytes], None]
 
