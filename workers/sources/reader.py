@@ -31,6 +31,7 @@ from workers.sources.arrow.batches import Damaged
 from workers.sources.arrow.ids import places_as_ids
 from workers.sources.arrow.json_rows import json_rows
 from workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
+from workers.sources.canonical_ids import CanonicalIds
 from workers.sources.compression import Corrupt, decompressed
 from workers.sources.formats import FORMAT_REASONS, choose
 from workers.sources.lines import BOM, HEADER, IDLE, Header, Line
@@ -92,6 +93,10 @@ class ReadOptions(Protocol):
     @property
     def line_ids(self) -> bool:
         """Whether a line without an id has the id ``path:line``."""
+
+    @property
+    def canonical_urls(self) -> bool:
+        """Whether ids that are URLs get their canonical form."""
 
     @property
     def follow_seconds(self) -> float:
@@ -178,11 +183,17 @@ class Reader:
         self._spill = spill
         self._every_line = every_line
         self._number = 0  # of the last line
+        self._canonical = CanonicalIds() if options.canonical_urls else None
 
     @property
     def bytes_read(self) -> int:
         """Bytes read so far, as they are stored."""
         return self._blocks.bytes
+
+    @property
+    def ids_changed(self) -> int | None:
+        """Ids that became canonical URLs; ``None`` if ids stay as they are."""
+        return None if self._canonical is None else self._canonical.changed
 
     def read(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """Yield the entries of all paths in order; ``None`` while no input is available.
@@ -278,7 +289,8 @@ class Reader:
                 yield Entry(source, 0, None, fault.reason, walked, header=header)
                 return
             at = 0
-            for rows in read_rows(batch, self.fields, self._number + 1, fill):
+            for found in read_rows(batch, self.fields, self._number + 1, fill):
+                rows = found if self._canonical is None else self._canonical.rows(found)
                 yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
                 at, self._number = at + len(rows), self._number + len(rows)
 
@@ -307,9 +319,10 @@ class Reader:
 
     def _decoded(self, path: str, line: Line) -> Document | str:
         content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
-        return decode_document(
+        found = decode_document(
             content, self.fields, f"{display(path)}:{line.number}" if self.options.line_ids else None
         )
+        return found if self._canonical is None else self._canonical.document(found)
 
     def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
         """Spill a line part by part. The entries before it are answered first, so that the order is kept."""
