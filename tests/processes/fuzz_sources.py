@@ -27,9 +27,9 @@ from stream.documents import REASONS
 from stream.json_lines import Fields
 from workers.feeds.items import read_items
 from workers.feeds.reasons import FEED_REASONS
+from workers.sources.entries import FILE_REASONS
 from workers.sources.mail.mbox import mbox_lines
 from workers.sources.mail.message import mail_document, read_mail
-from workers.sources.reader import FILE_REASONS
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 20

@@ -12,9 +12,9 @@ from workers.commands.load import Loader
 from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options, Settings
-from workers.sources.canonical_ids import TRACKING, canonical_url
 from workers.sources.reader import Reader
 from workers.transport.memory.transport import MemoryTransport
+from workers.web.canonical_ids import TRACKING, canonical_url
 
 SAME = [
     ("HTTP://News.Example/a", "http://news.example/a"),

@@ -27,8 +27,8 @@ from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
+from workers.sources.entries import Entry
 from workers.sources.lines import BOM
-from workers.sources.reader import Entry
 from workers.stages.transaction import Message
 from workers.topics.messages import partition_of_key
 from workers.topics.names import names_of
@@ -96,7 +96,8 @@ class Loader:
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
-        value = self._encoded(entry.found) if entry.raw is None else self._value(entry.raw, entry.found.id)
+        is_line = entry.raw is not None and self.settings.html_field is None
+        value = self._value(entry.raw, entry.found.id) if is_line and entry.raw else self._encoded(entry.found)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return

@@ -17,8 +17,8 @@ from workers.commands.output import Lines
 from workers.feeds.reasons import FEED_REASONS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
+from workers.sources.entries import FILE_REASONS, Entry
 from workers.sources.lines import BOM, Line
-from workers.sources.reader import FILE_REASONS, Entry
 
 if TYPE_CHECKING:
     from rich.console import Console

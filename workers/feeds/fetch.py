@@ -196,7 +196,7 @@ def _body(response: HTTPResponse, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     try:
-        for block in decompressed(_blocks(response)):
+        for block in filter(None, decompressed(_blocks(response))):
             parts.append(block)
             size += len(block)
             if size > bytes_max:

@@ -28,7 +28,7 @@ from workers.feeds.fetch import Fetched, FetchError
 from workers.feeds.items import Item
 from workers.feeds.schedule import retry_after, wait_seconds
 from workers.process.stop import Stop
-from workers.sources.reader import Entry
+from workers.sources.entries import Entry
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0

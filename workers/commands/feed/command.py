@@ -21,9 +21,9 @@ from workers.feeds.watch import Polled, Watching, World, watch
 from workers.process.exits import Exit, Failure
 from workers.settings.feed import FeedSettings
 from workers.settings.files import fields_of
-from workers.sources.canonical_ids import CanonicalIds
-from workers.sources.reader import Entry
+from workers.sources.entries import Entry
 from workers.transport.kafka.connect import connect
+from workers.web.canonical_ids import CanonicalIds
 
 # Feeds of one process at most: each has a thread.
 FEEDS_MAX = 500

@@ -10,7 +10,8 @@ Many spellings name one resource. ``canonical_url`` applies the rules that hold 
 - no fragment, unless it is a state of a page (``#!``).
 
 It keeps what some servers tell apart: the case of the path, a slash at its end, double slashes, ``www.``, http against
-https, and parameters such as ``sid``. An id that is no URL of http or https is unchanged.
+https, and parameters such as ``sid``. An id that is no URL of http or https, or has spaces, backslashes or a user, is
+unchanged.
 
 w3lib implements it, because it follows RFC 3986 and drops nothing but fragments. courlan, the other choice, drops
 parameters without a value and double slashes, so different pages would get one id.
@@ -32,7 +33,8 @@ TRACKING = frozenset((
     "_ga", "_gl", "dclid", "fbclid", "gad_source", "gbraid", "gclid", "gclsrc", "igshid", "mc_cid", "mc_eid", "mkt_tok",
     "msclkid", "twclid", "wbraid", "yclid",
 ))  # fmt: skip
-_WEB = re.compile(r"https?://", re.IGNORECASE)
+# A URL with a host, and without anything that programs read in different ways: spaces, controls, backslashes, users.
+_WEB = re.compile(r"https?://([\w.-]*\w|\[[0-9a-f:.]+\])(:[0-9]*)?([/?#][^\s\x00-\x1f\x7f-\xa0\\]*)?", re.IGNORECASE)
 _PORTS = {"http": ":80", "https": ":443"}
 
 
@@ -44,7 +46,7 @@ def canonical_url(url: str) -> str:
     >>> canonical_url("urn:isbn:0-486-27557-4")
     'urn:isbn:0-486-27557-4'
     """
-    if not _WEB.match(url):
+    if not _WEB.fullmatch(url):
         return url
     from w3lib.url import canonicalize_url
 
