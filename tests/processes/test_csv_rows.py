@@ -22,9 +22,10 @@ from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.csv_rows import table_lines
+from workers.sources.entries import FILE_REASONS
 from workers.sources.formats import FORMATS, choose
 from workers.sources.lines import HEADER, split_lines
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 from workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")

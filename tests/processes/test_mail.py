@@ -18,9 +18,10 @@ from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.formats import FORMATS
-from workers.sources.mail.markup import text_of_markup
+from workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
 from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX, read_mail
+from workers.sources.mail.message import read_mail
+from workers.sources.markup import text_of_markup
 from workers.sources.reader import Reader
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."

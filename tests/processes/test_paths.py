@@ -10,8 +10,9 @@ from stream.documents import REASONS, Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import FILE_REASONS
 from workers.sources.paths import walk
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 
 
 def read(*paths, **options):
