@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
@@ -27,6 +26,7 @@ from stream.schemes import SCHEMES
 from workers.http.access import Access
 from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
+from workers.http.connections import connection_type, raise_file_limit
 from workers.http.events import Events
 from workers.http.window import near, window_requests
 from workers.http.writer import Writer
@@ -42,8 +42,11 @@ _GRACE_SECONDS = 10
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
 _BACKLOG = 1024
-# Maximum concurrent requests; further clients get 503.
+# Maximum connections; further requests get 503.
 _CONCURRENCY_MAX = 1000
+# Maximum connections without a request, and how long one may wait for the end of a head.
+_WAITING_MAX = 500
+_HEAD_SECONDS_MAX = 10.0
 _WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
 
 
@@ -54,15 +57,6 @@ class _Server(uvicorn.Server):
     def capture_signals(self) -> Iterator[None]:
         """Install no handlers: ``_serve`` has installed them."""
         yield
-
-
-class Connection(H11Protocol):
-    """A connection that a request can end at once, without waiting for what was not sent."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give every request of the connection the function ``abort``, in its state."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
 
 
 class Running(NamedTuple):
@@ -149,6 +143,7 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
 
     Raises ``Failure`` if the certificate cannot be used, or if the service has ended by an error.
     """
+    raise_file_limit()
     loop = asyncio.get_running_loop()
     ended: list[signal.Signals] = []
     broken = asyncio.Event()
@@ -156,7 +151,8 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     any_host = settings.insecure and not is_loopback(settings.host)
     guarded = Access(running.app, token, any_host=any_host, open_metrics=settings.open_metrics)
     config = uvicorn.Config(
-        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http=Connection,
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
+        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
         ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip

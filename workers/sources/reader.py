@@ -199,8 +199,6 @@ class Reader:
             yield Entry(source, self._number + 1, None, "corrupt", walked)
         except Damaged:
             yield Entry(source, self._number + 1, None, "table_damaged", walked)
-        except ImportError:
-            yield Entry(source, 0, None, "no_pyarrow", walked)
         except OSError:
             yield Entry(source, self._number + 1, None, "unreadable", walked)
 
