@@ -244,6 +244,8 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
         )  # fmt: skip
+        if self.reader.ids_changed is not None:
+            summary["ids_changed"] = self.reader.ids_changed
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         for note in self.notes:
