@@ -29,7 +29,7 @@ from workers.transport.protocol import Transport
 def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
     """Serve a view of a deployment until a signal; returns the exit code. Closes the transport.
 
-    ``state`` is the folder of the view; without one it is filled anew at each start.
+    ``state`` is the folder of the view; without one each start fills a new view.
 
     Raises:
         Failure: the folder, the address or the certificate cannot be used, or the view has ended by an error.
