@@ -13,8 +13,8 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 STORM = (
-    "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said. Ferries to "
-    "the islands stay in port until Wednesday."
+    "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said. "
+    "Ferries to the islands stay in port until Wednesday."
 )
 # Feed -> its stories, the newest first: name, time, title, text.
 FEEDS = {
@@ -37,7 +37,7 @@ _PAGE = """<html><head><title>{title}</title></head><body><nav><a href="/">Home<
 def rss(name: str) -> str:
     """Return a feed as RSS 2.0."""
     items = "".join(
-        f'<item><guid isPermaLink="false">{story}</guid><link>/{name}/{story}</link><title>{title}</title>'
+        f'<item><guid isPermaLink="false">tag:{name},2023:{story}</guid><link>/{name}/{story}</link><title>{title}</title>'
         f"<pubDate>{time}</pubDate><description>{text}</description></item>"
         for story, time, title, text in FEEDS[name]
     )
