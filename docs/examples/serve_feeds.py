@@ -19,14 +19,14 @@ STORM = (
 # Feed -> its stories, the newest first: name, time, title, text.
 FEEDS = {
     "harbour": [
-        ("bridge", "Tue, 14 Nov 2023 11:00:00 GMT", "Bridge opens", "The new bridge over the canal opens on Friday with "
-         "two lanes for bicycles, half a year later than planned."),
+        ("bridge", "Tue, 14 Nov 2023 11:00:00 GMT", "Bridge opens", "The new bridge over the canal opens on Friday "
+         "with two lanes for bicycles, half a year later than planned."),
         ("storm", "Tue, 14 Nov 2023 08:00:00 GMT", "Storm closes harbour", STORM),
     ],
     "coast": [
         ("closed", "Tue, 14 Nov 2023 08:40:00 GMT", "Harbour closed", f"COAST NEWS - {STORM}"),
-        ("seals", "Mon, 13 Nov 2023 15:00:00 GMT", "More seals", "Rangers counted 412 seals on the sandbanks this autumn, "
-         "the highest number since the counts began."),
+        ("seals", "Mon, 13 Nov 2023 15:00:00 GMT", "More seals", "Rangers counted 412 seals on the sandbanks this "
+         "autumn, the highest number since the counts began."),
     ],
     "city": [("ferries", "Tue, 14 Nov 2023 09:15:00 GMT", "No ferries", STORM.replace("Wednesday", "Thursday"))],
 }  # fmt: skip

@@ -238,3 +238,23 @@ def test_without_pyarrow_one_sentence_names_the_extra(tmp_path: Path) -> None:
     assert "a.parquet: reading it needs packages that are not installed" in done.stderr
     assert "pip install 'neardup[arrow]'" in done.stderr
     assert "documents: 1" in done.stderr
+
+
+def test_a_value_that_json_cannot_express_becomes_text_or_null(tmp_path: Path) -> None:
+    """An unknown zone is UTC; a time beyond the year 9999 is its number; numbers beyond 64 bits are digits."""
+    table = pa.table({
+        "text": ["x"],
+        "zone": pa.array([TIME], pa.timestamp("us", "Asia/Atlantis")),
+        "far": pa.array([1 << 60], pa.timestamp("us")),
+        "large": pa.array([10**30], pa.decimal128(38)),
+        "none": [float("nan")],
+        "bytes": [b"\xff"],
+        "zones": pa.array([[TIME]], pa.list_(pa.timestamp("us", "Asia/Atlantis"))),
+    })  # fmt: skip
+    (tmp_path / "in.arrow").write_bytes(arrow_file(table))
+    reader = Reader(Options(), Fields(), Stop(), lambda part: None)
+    (entry,) = [entry for entry in reader.read([str(tmp_path / "in.arrow")]) if entry is not None]
+    assert json.loads(entry.raw or b"") == {
+        "text": "x", "zone": "2024-02-03T04:05:06.789000", "far": 1 << 60, "large": str(10**30), "none": None,
+        "bytes": "/w==",
+    }  # fmt: skip

@@ -15,6 +15,8 @@ import pytest
 from pyarrow import ipc
 
 from stream import Deduplicator
+from workers.commands.batch.corpus import BatchOptions
+from workers.commands.batch.corpus import run as run_batch
 from workers.commands.dedup import table_file
 from workers.commands.dedup.command import DedupOptions, run
 from workers.process.exits import Exit, Failure
@@ -172,4 +174,47 @@ def test_rows_that_do_not_fit_a_file_end_the_run_by_a_sentence(
         writer.write_table(odd)
     with pytest.raises(Failure) as failed:
         dedup(*paths, **options)
+    assert sentence in str(failed.value)
+
+
+@pytest.mark.parametrize("output", ["kept.parquet", "kept.jsonl"])
+def test_a_batch_writes_the_rows_to_keep(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: Any, output: str
+) -> None:
+    """They are those that its verdicts name, by the preference, in the order of the input."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(table(200), "a.parquet", row_group_size=50)
+    pq.write_table(table(50, 180), "b.parquet")
+    options = BatchOptions(["a.parquet", "b.parquet"], True, verdicts="verdicts.jsonl", prefer="longest", output=output)
+    assert run_batch(options, load({}, None)) == Exit.SUCCESS
+    verdicts = [json.loads(line) for line in Path("verdicts.jsonl").read_bytes().splitlines()]
+    expected = [verdict["id"] for verdict in verdicts if verdict["status"] == "original"]
+    kept = (
+        pq.read_table(output).to_pylist()
+        if output == "kept.parquet"
+        else list(map(json.loads, Path(output).read_bytes().splitlines()))
+    )
+    assert [row["id"] for row in kept] == expected
+    assert 50 < len(expected) < 200
+    assert "row-2" in expected  # longer than row-1, of which it is a copy
+    assert "row-1" not in expected
+
+
+@pytest.mark.parametrize(
+    ("paths", "options", "sentence"),
+    [
+        (("-",), {}, "- can be read once"),
+        (("k.parquet",), {}, "is also an input"),
+        (("a.parquet",), {"candidates": True}, "--output is decided by the pairs"),
+    ],
+)
+def test_a_batch_that_cannot_write_its_rows_says_so_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paths: tuple[str, ...], options: dict[str, Any], sentence: str
+) -> None:
+    """Nothing is read before."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.parquet", "k.parquet"):
+        pq.write_table(table(8), name)
+    with pytest.raises(Failure) as failed:
+        run_batch(BatchOptions(list(paths), True, output="k.parquet", **options), load({}, None))
     assert sentence in str(failed.value)
