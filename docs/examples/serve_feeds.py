@@ -30,15 +30,15 @@ FEEDS = {
     ],
     "city": [("ferries", "Tue, 14 Nov 2023 09:15:00 GMT", "No ferries", STORM.replace("Wednesday", "Thursday"))],
 }  # fmt: skip
-_PAGE = """<html><head><title>{title}</title></head><body><nav><a href="/">Home</a> <a href="/ads">Subscribe now</a></nav>
-<article><h1>{title}</h1><p>{text}</p><p>{text}</p></article><footer>All rights reserved. Cookies.</footer></body></html>"""
+_PAGE = """<html><head><title>{title}</title></head><body><nav><a href="/">Home</a> <a href="/ads">Subscribe</a></nav>
+<article><h1>{title}</h1><p>{text}</p><p>{text}</p></article><footer>All rights reserved.</footer></body></html>"""
 
 
 def rss(name: str) -> str:
     """Return a feed as RSS 2.0."""
     items = "".join(
-        f'<item><guid isPermaLink="false">tag:{name},2023:{story}</guid><link>/{name}/{story}</link><title>{title}</title>'
-        f"<pubDate>{time}</pubDate><description>{text}</description></item>"
+        f'<item><guid isPermaLink="false">tag:{name},2023:{story}</guid><link>/{name}/{story}</link>'
+        f"<title>{title}</title><pubDate>{time}</pubDate><description>{text}</description></item>"
         for story, time, title, text in FEEDS[name]
     )
     return f'<rss version="2.0"><channel><title>{name}</title>{items}</channel></rss>'
