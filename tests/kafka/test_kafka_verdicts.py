@@ -157,7 +157,7 @@ def test_a_matcher_that_stands_still_holds_back_verdicts_and_nothing_else(worlds
 def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) -> None:
     """Each has its own verdicts, and ``documents.unique`` follows the one that has a filter (14)."""
     world = worlds(verdicts=True)
-    other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.5)
+    other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.6, sketch_bits=16)
     assert world.topics.documents == other.topics.documents
     for each, roles in ((world, (SIGN, MATCH, LINK, FILTER)), (other, (SIGN, MATCH, LINK))):
         for role in roles:
