@@ -40,6 +40,7 @@ LAYERS: list[set[str]] = [
     {"table"},
     {"kernels.bits", "kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
     {"texts.unicode_fold"},
+    {"texts.fold_stretches"},
     {"texts.normalize"},
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify", "tokens.token_order"},
@@ -79,6 +80,7 @@ LAYERS: list[set[str]] = [
     {"verdicts.restoring"},
     {"verdicts.decisions"},
     {"verdicts.decider"},
+    {"arrow.tables"},
     {"deduplicator"},
     {""},
 ]
