@@ -27,6 +27,7 @@ from benchmarks import (
     exact,
     floods,
     floor,
+    linker,
     peers,
     real,
     recall_sets,
@@ -59,6 +60,7 @@ SCENARIOS: dict[str, Scenario] = {
         scripts,
         truncation,
         verdicts,
+        linker,
         arrow,
     )
     for id_, run in module.SCENARIOS.items()
@@ -66,7 +68,8 @@ SCENARIOS: dict[str, Scenario] = {
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED, "truncation": truncation.SEED, "arrow": arrow.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
+    "arrow": arrow.SEED,
 }  # fmt: skip
 
 

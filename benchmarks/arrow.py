@@ -1,4 +1,4 @@
-"""S14: the verdicts of documents in Arrow, next to the same documents as JSON Lines.
+"""S15: the verdicts of documents in Arrow, next to the same documents as JSON Lines.
 
 All contenders run one after the other, several times, and the least CPU time of each counts: other work on the machine
 disturbs a ratio of CPU times least. JSON Lines are decoded line by line, as the commands do. A table in memory goes to
@@ -23,7 +23,7 @@ from stream.arrow.tables import ArrowStream
 from stream.json_lines import decode_document
 
 SEED = 14
-ID = "S14-arrow"
+ID = "S15-arrow"
 # Characters of a text -> how many times the rate of JSON Lines.
 RATES_MIN = {200: 1.5, 5_000: 1.1}
 _CHARACTERS: dict[Size, int] = {"smoke": 20_000, "default": 10_000_000, "large": 50_000_000}
