@@ -23,6 +23,7 @@ from stream.pipeline import Matcher, Signed, Signer
 from stream.verdicts.decider import Decided, Decider
 from stream.verdicts.representatives import FIRST, ranks_of
 from stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED
+from workers.commands.dedup.archive import Archive
 from workers.commands.dedup.clusters import Clusters
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
@@ -31,12 +32,15 @@ from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.process.table_compiler import TableCompiler
+from workers.settings import option_name
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
 from workers.sources.entries import PASSED, Entry
 from workers.sources.paths import display
 
 Write = Callable[[bytes], None]
+# The options that name outputs.
+_OUTPUTS = ("output", "removed", "verdicts", "clusters", "rejects", "keep", "warc_out")
 
 
 @dataclass(frozen=True)
@@ -51,14 +55,21 @@ class DedupOptions(SessionOptions):
     output: str | None = None
     window_from: str | None = None
     keep: str | None = None
+    warc_out: str | None = None
+    warc_drop: bool = False
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     _check_outputs(options)
-    with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
+    archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
+    spill_record = None if archive is None else archive.add_part
+    with (
+        Session(settings, options, sized=not options.follow, every_line=True, spill_record=spill_record) as session,
+        ExitStack() as stack,
+    ):
         check_follow(options.paths, settings, follow=options.follow)
-        outputs = _Outputs(options, settings, stack)
+        outputs = _Outputs(options, settings, archive, stack)
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
@@ -73,6 +84,11 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         outputs.clusters.close()
     if options.keep is not None:
         keep(options.keep, matcher, decider)
+    if archive is not None:
+        near = "left out" if options.warc_drop else "with their verdicts"
+        session.notes.append(
+            f"archive: {archive.revisits:,} copies as revisits, {archive.near:,} near-duplicates {near}"
+        )
     found = outputs.found()
     ended = session.end(matcher.table.counts(), found)
     if found["largest_clusters"]:
@@ -84,12 +100,17 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
 class _Outputs:
     """The outputs of lines, verdicts and clusters. ``statuses`` counts the verdicts."""
 
-    def __init__(self, options: DedupOptions, settings: Settings, stack: ExitStack) -> None:
+    def __init__(self, options: DedupOptions, settings: Settings, archive: Archive | None, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
             return None if path is None else _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
 
         kept = "the kept documents"
-        self._write_kept = opened(options.output, kept) or _writer(standard_output(kept), f"{kept} to standard output")
+        self._write_kept = opened(options.output, kept)
+        if self._write_kept is None and archive is None:
+            self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
+        self._archive = archive
+        if archive is not None and options.warc_out is not None:
+            archive.open(stack.enter_context(output_file(options.warc_out, "the records")))
         self._write_removed = opened(options.removed, "the removed documents")
         self._write_verdicts = opened(options.verdicts, "the verdicts")
         self._annotate = options.annotate
@@ -132,14 +153,19 @@ class _Outputs:
     ) -> None:
         statuses = decided.verdicts.statuses.tolist()
         verdicts: list[bytes] = []
-        if self._annotate or self._write_verdicts is not None or self._write_removed is not None:
+        if self._annotate or self._archive or self._write_verdicts is not None or self._write_removed is not None:
             verdicts = list(verdict_lines(entries, reasons, decided))
         n = 0
         for entry in lines:
             if isinstance(entry.found, str) and entry.found in PASSED:
-                self._kept.add(entry)
+                if entry.record is None:
+                    self._kept.add(entry)
+                elif self._archive is not None:
+                    self._archive.add(entry.record)
                 continue
             status, n = statuses[n], n + 1
+            if self._archive is not None:
+                _archive(self._archive, entry, verdicts[n - 1] if status in (DUPLICATE, UNCHANGED) else None)
             if status == ORIGINAL:
                 self._kept.add(entry, annotated(entry, verdicts[n - 1]) if self._annotate else None)
             elif status in (DUPLICATE, UNCHANGED):
@@ -147,11 +173,24 @@ class _Outputs:
                     self._kept.add(entry, annotated(entry, verdicts[n - 1]))
                 elif self._write_removed is not None:
                     self._removed.add(entry, annotated(entry, verdicts[n - 1]))
-        self._write_kept(self._kept.taken())
+        kept = self._kept.taken()
+        if self._write_kept is not None:
+            self._write_kept(kept)
         if self._write_removed is not None:
             self._write_removed(self._removed.taken())
         if self._write_verdicts is not None:
             self._write_verdicts(b"".join(chain.from_iterable((verdict, b"\n") for verdict in verdicts)))
+
+
+def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
+    """Write the record of an entry. Raises ``Failure`` for a document that comes from no archive."""
+    if entry.record is not None:
+        archive.add(entry.record, verdict)
+    elif isinstance(entry.found, Document):
+        raise Failure(
+            Exit.USAGE,
+            f"--warc-out writes records, and {entry.source} is no WARC archive: name archives only, or use --output",
+        )
 
 
 def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
@@ -188,12 +227,12 @@ def _writer(file: IO[bytes], what: str) -> Write:
 
 def _check_outputs(options: DedupOptions) -> None:
     """Raise ``Failure`` if an output is also an input, or two outputs are the same file: writing would destroy data."""
-    named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects", "keep")}
+    named = {name: getattr(options, name) for name in _OUTPUTS}
     seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
     for name, path in named.items():
         if path is None:
             continue
-        option = f"--{name}"
+        option = option_name(name)
         real = os.path.realpath(path)
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")
