@@ -115,8 +115,11 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
 
 
 def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of consecutive rows with about ``CHUNK_CHARACTERS`` bytes of text, or one row."""
+    """Yield the bounds of consecutive rows with about ``CHUNK_CHARACTERS`` bytes of text, or one row; of no rows, 0 and
+    0, so that a batch without rows is seen."""
     begin, size = 0, len(starts) - 1
+    if not size:
+        yield 0, 0
     while begin < size:
         end = int(np.searchsorted(starts, starts[begin] + CHUNK_CHARACTERS, side="right")) - 1
         end = min(max(end, begin + 1), begin + CHUNK_ROWS, size)

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import argparse
 import base64
+import io
 import json
 import random
 import resource
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -23,13 +25,21 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyarrow import ipc
+
+from stream import Config, Signer
 from stream.documents import REASONS
 from stream.json_lines import Fields
 from workers.feeds.items import read_items
 from workers.feeds.reasons import FEED_REASONS
-from workers.sources.entries import FILE_REASONS
+from workers.process.stop import Stop
+from workers.settings.files import Options
+from workers.sources.entries import FILE_REASONS, TableRows
 from workers.sources.mail.mbox import mbox_lines
 from workers.sources.mail.message import mail_document, read_mail
+from workers.sources.reader import Reader as SourceReader
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 20
@@ -112,6 +122,56 @@ def read_feed(content: bytes) -> str:
     return "items" if found else "no items"
 
 
+def read_table(content: bytes) -> str:
+    """Through a file, as the commands do: its rows are signed, and written as lines."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        options = Options(input_format="parquet" if content[:4] == b"PAR1" else "arrow")
+        kinds = Counter()
+        for part in SourceReader(options, Fields(), Stop(), lambda part: None).parts([file.name]):
+            if isinstance(part, TableRows):
+                signed = SIGNER.sign(part.rows.documents)
+                reasons = part.refused({place: reason for place, _, reason in signed.refusals})
+                assert signed.batch.size + len(reasons) == len(part)
+                assert set(reasons.values()) <= REASONS.keys()
+                assert all(type(json.loads(entry.raw)) is dict for entry in part)
+                kinds["rows"] += len(part)
+            else:
+                assert part.found in FILE_REASONS or part.found in REASONS
+                kinds[part.found] += 1
+        return max(kinds, key=lambda kind: kinds[kind], default="nothing")
+
+
+def _tables() -> tuple[list[bytes], list[bytes]]:
+    """Parquet files; files and streams of Arrow."""
+    count = range(30)
+    table = pa.table({
+        "id": [None if n == 3 else f"row-{n}" for n in count], "text": [f"some text é {n} " * (n % 7) for n in count],
+        "timestamp": pa.array(count, pa.timestamp("us", "Asia/Tokyo")), "tags": [[n, None] for n in count],
+        "kind": pa.array(["a", "b"] * 15).dictionary_encode(),
+        "view": pa.array(["x" * n for n in count], pa.string_view()),
+        "map": pa.array([[("k", 1.5)]] * 30, pa.map_(pa.string(), pa.float64())), "blob": [b"\xff"] * 30,
+    })  # fmt: skip
+    parquets, arrows = [], []
+    for compression in ("none", "snappy", "gzip", "zstd"):
+        file = io.BytesIO()
+        pq.write_table(table, file, compression=compression, row_group_size=20, use_dictionary=compression != "none")
+        parquets.append(file.getvalue())
+    for compression in (None, "lz4", "zstd"):
+        for new in (ipc.new_file, ipc.new_stream):
+            file = io.BytesIO()
+            with new(file, table.schema, options=ipc.IpcWriteOptions(compression=compression)) as writer:
+                writer.write_table(table, 20)
+            arrows.append(file.getvalue())
+    return parquets, arrows
+
+
+SIGNER = Signer(Config())
+_PARQUETS, _ARROWS = _tables()
+_NUMBERS = [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01", b"PAR1", b"ARROW1\0\0"]
+
+
 def _mails() -> list[bytes]:
     plain = EmailMessage()
     plain["Message-ID"], plain["Date"], plain["Subject"] = "<1@x>", "Tue, 14 Nov 2023 22:13:20 +0000", "Grüße"
@@ -163,6 +223,8 @@ READERS: dict[str, Reader] = {
         read_mbox,
     ),
     "feed": Reader(_FEEDS, _FEED_TOKENS, read_feed),
+    "parquet": Reader(_PARQUETS, _NUMBERS, read_table),
+    "arrow": Reader(_ARROWS, _NUMBERS, read_table),
 }
 
 

@@ -151,6 +151,10 @@ def batch_command(
             "longest, or those with the greatest number in a field",
         ),
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the documents to keep, as dedup does"),
+    ] = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -161,7 +165,18 @@ def batch_command(
     from workers.settings.load import load
 
     options = BatchOptions(
-        or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top, verdicts, prefer
+        or_stdin(paths),
+        quiet,
+        rejects,
+        summary_json,
+        candidates,
+        keep,
+        memory_max,
+        temporary,
+        top,
+        verdicts,
+        prefer,
+        output,
     )
     raise typer.Exit(run(options, load(given(ctx), config)))
 

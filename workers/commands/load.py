@@ -12,6 +12,7 @@ document older than ``retention.ms`` of the topic is refused: it would be delete
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import socket
@@ -96,7 +97,7 @@ class Loader:
             self.session.refuse_entry(entry, "id_surrogate")
             return
         is_line = entry.raw is not None and self.settings.html_field is None
-        value = entry.raw.removeprefix(BOM) if is_line and entry.raw else self._encoded(entry.found)
+        value = self._value(entry.raw, entry.found.id) if is_line and entry.raw else self._encoded(entry.found)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return
@@ -110,6 +111,15 @@ class Loader:
         self._bytes += len(value)
         if len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
             self.send()
+
+    def _value(self, line: bytes, id_: str) -> bytes:
+        """Return a line of JSON, with the id of its document if that became a canonical URL."""
+        line = line.removeprefix(BOM)
+        if self.session.reader.ids_changed:
+            value = json.loads(line)
+            if value.get(self.settings.id_field) not in (id_, None):
+                return json.dumps({**value, self.settings.id_field: id_}).encode()
+        return line
 
     def _encoded(self, document: Document) -> bytes:
         value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}

@@ -259,6 +259,8 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
     rows += [("refused", f"{summary['refused']:,}")]
     rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]
+    if "ids_changed" in summary:
+        rows.append(("ids changed to canonical URLs", f"{summary['ids_changed']:,}"))
     if summary["blank_lines"]:
         rows.append(("blank lines", f"{summary['blank_lines']:,}"))
     rows += [(name, f"{summary[name]:,}") for name in ("bytes", "seconds")]

@@ -26,6 +26,7 @@ from stream.batches import Batch
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
+from workers.commands.dedup.table_file import reject_table
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
@@ -90,7 +91,8 @@ class Session:
         check_paths(paths)
         self.settings = settings
         self.options = options
-        self.rejects = Rejects(options.rejects)
+        self._reject_table = reject_table(options.rejects)
+        self.rejects = Rejects(None if self._reject_table is not None else options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
@@ -124,6 +126,8 @@ class Session:
         self.reader.close()
         self.report.end_bar()
         self.rejects.close()
+        if self._reject_table is not None:
+            self._reject_table.close()
         if isinstance(error, BrokenPipeError):
             abandon_output()
             self._reader_left = True
@@ -206,6 +210,9 @@ class Session:
 
         ``reasons``: reasons of refused documents of the chunk, by their index among its documents.
         """
+        if isinstance(chunk.entries, TableRows):
+            self._refuse_rows(chunk.entries, chunk.entries.refused(reasons))
+            return
         if not reasons and len(chunk.documents) == len(chunk.entries):
             return
         place = 0
@@ -219,10 +226,23 @@ class Session:
                 self.refuse_entry(entry, reason)
         self.rejects.flush()
 
+    def _refuse_rows(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
+        if self._reject_table is not None:
+            self._reject_table.add_refused(rows, reasons)
+        for place, reason in reasons.items():
+            self._refuse(rows[place], reason, written=self._reject_table is not None)
+        self.rejects.flush()
+
     def refuse_entry(self, entry: Entry, reason: str) -> None:
         """Report one refused entry and write it to the rejects. Raises ``Failure`` if the settings are ``strict``."""
+        if self._reject_table is not None and entry.raw is not None:
+            self._reject_table.refuse(entry.source)
+        self._refuse(entry, reason, written=False)
+
+    def _refuse(self, entry: Entry, reason: str, *, written: bool) -> None:
         self.report.refuse(entry, reason)
-        self.rejects.write(entry, reason)
+        if not written:
+            self.rejects.write(entry, reason)
         if self.settings.strict and reason not in LEFT_OUT:
             raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
@@ -238,6 +258,8 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
         )  # fmt: skip
+        if self.reader.ids_changed is not None:
+            summary["ids_changed"] = self.reader.ids_changed
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         for note in self.notes:

@@ -58,12 +58,16 @@ class World(NamedTuple):
 
 
 class Watching(NamedTuple):
-    """How feeds are watched: the names of fields, the interval, and the items that are remembered for each feed."""
+    """How feeds are watched: the names of fields, the interval, and the items that are remembered for each feed.
+
+    ``name`` makes the id of a document of the id of an item.
+    """
 
     fields: Fields
     interval_seconds: float
     items_max: int
     follow: bool
+    name: Callable[[str], str] = str
 
 
 class Polled(NamedTuple):
@@ -137,7 +141,7 @@ class Feed:
             time = None
         values = {
             "title": item.title, "url": item.url, "feed": self.url,
-            fields.id: item.id, fields.timestamp: time, fields.text: item.text,
+            fields.id: item.id and self._watching.name(item.id), fields.timestamp: time, fields.text: item.text,
         }  # fmt: skip
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
@@ -58,6 +59,9 @@ class Options(BaseModel):
     input_format: str = Field(
         AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
     )
+    canonical_urls: bool = Field(
+        False, description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)"
+    )
     line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
     # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
     line_bytes_max: int = Field(
@@ -98,6 +102,13 @@ class Options(BaseModel):
     def _known_preset(cls, value: str | None) -> str | None:
         if value is not None and value not in PRESETS:
             raise ValueError(f"must be one of {', '.join(PRESETS)}")
+        return value
+
+    @field_validator("canonical_urls")
+    @classmethod
+    def _has_library(cls, value: bool) -> bool:
+        if value and find_spec("w3lib") is None:
+            raise ValueError("needs w3lib, which is not installed here: pip install 'neardup[web]'")
         return value
 
     @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "warc_id")

@@ -28,6 +28,9 @@ class ServeOptions(BaseModel):
         None, description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment"
     )
     insecure: bool = Field(False, description="listen on an address that others reach, without a token")
+    open_metrics: bool = Field(
+        False, description="answer /metrics without the token, for Prometheus in a network of its own"
+    )
     tls_certfile: str | None = Field(None, description="file of the certificate for TLS, with its chain")
     tls_keyfile: str | None = Field(None, description="file of the key for TLS")
     durability: str = Field(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -27,7 +27,6 @@ FILE_REASONS: dict[str, str] = {
     "column with --text-field, or read the file as one document with --input-format documents",
     "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
     "not read",
-    "no_pyarrow": "Parquet and Arrow are read by pyarrow, which is not installed: pip install 'neardup[arrow]'",
     "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
     "hidden": "the name begins with a dot; --hidden reads such names too",
     "link": "symbolic links inside a folder are not followed; name the target itself",
@@ -99,6 +98,16 @@ class TableRows(Sequence[Entry]):
     def __iter__(self) -> Iterator[Entry]:
         """All entries, in order."""
         return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
+
+    def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
+        """Return the reasons of refused rows by their place, in order; ``documents``: those of documents by index."""
+        places = self.rows.places
+        reasons = self._reasons | {int(places[index]): reason for index, reason in documents.items()}
+        return dict(sorted(reasons.items()))
+
+    def id(self, place: int) -> str:
+        """Return the id of a row that is a document."""
+        return self.rows.documents.ids.at(int(np.searchsorted(self.rows.places, place))).decode(errors="replace")
 
     def _entry(self, place: int, line: bytes) -> Entry:
         reason = self._reasons.get(place)

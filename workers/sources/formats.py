@@ -117,8 +117,6 @@ def _read_rows(
                 yield Line(number, raw)
     except Damaged:
         yield Line(number + 1, b"", reason="table_damaged")
-    except ImportError:
-        yield Line(number + 1, b"", reason="no_pyarrow")
 
 
 def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
@@ -194,6 +192,7 @@ def _never(head: bytes, needed: str, in_folder: bool) -> bool:
 
 _ALL = tuple(KINDS)
 _WEB = ("fastwarc", "web")
+_ARROW = ("pyarrow", "arrow")
 # The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
 FORMATS: dict[str, Format] = {
     LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
@@ -202,11 +201,11 @@ FORMATS: dict[str, Format] = {
     "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
     "parquet": Format(
         (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
-        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches,
+        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches, needs=_ARROW,
     ),
     "arrow": Format(
         (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
-        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches,
+        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches, needs=_ARROW,
     ),
     "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
     "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),

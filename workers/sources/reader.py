@@ -41,6 +41,7 @@ from workers.sources.formats import Format, choose, resumes
 from workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
 from workers.sources.paths import display, walk
 from workers.sources.warc import WARC_IDS
+from workers.web.canonical_ids import CanonicalIds
 from workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
 from workers.web.pages import Page, page_document
 
@@ -68,6 +69,10 @@ class ReadOptions(ExtractionOptions, Protocol):
     @property
     def line_ids(self) -> bool:
         """Whether a line without an id has the id ``path:line``."""
+
+    @property
+    def canonical_urls(self) -> bool:
+        """Whether ids that are URLs get their canonical form."""
 
     @property
     def html_field(self) -> str | None:
@@ -113,11 +118,17 @@ class Reader:
         self._records = records
         self._extraction = Extraction(options)
         self._number = 0  # of the last line
+        self._canonical = CanonicalIds() if options.canonical_urls else None
 
     @property
     def bytes_read(self) -> int:
         """Bytes read so far, as they are stored."""
         return self._blocks.bytes
+
+    @property
+    def ids_changed(self) -> int | None:
+        """Ids that became canonical URLs; ``None`` if ids stay as they are."""
+        return None if self._canonical is None else self._canonical.changed
 
     def read(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """Yield the entries of all paths in order; ``None`` while no input is available.
@@ -199,8 +210,6 @@ class Reader:
             yield Entry(source, self._number + 1, None, "corrupt", walked)
         except Damaged:
             yield Entry(source, self._number + 1, None, "table_damaged", walked)
-        except ImportError:
-            yield Entry(source, 0, None, "no_pyarrow", walked)
         except OSError:
             yield Entry(source, self._number + 1, None, "unreadable", walked)
 
@@ -220,7 +229,8 @@ class Reader:
                 yield Entry(source, 0, None, fault.reason, walked, header=header)
                 return
             at = 0
-            for rows in read_rows(batch, self.fields, self._number + 1, fill):
+            for found in read_rows(batch, self.fields, self._number + 1, fill):
+                rows = found if self._canonical is None else self._canonical.rows(found)
                 yield TableRows(source, self._number + 1, batch.slice(at, len(rows)), rows, self.fields)
                 at, self._number = at + len(rows), self._number + len(rows)
 
@@ -261,7 +271,7 @@ class Reader:
         entry = Entry(source, line.number, None, line.reason, record=record)
         if line.page is not None:
             id_ = WARC_IDS[self.options.warc_id](line.page) or line.page.id
-            yield Pending(entry._replace(found=Document(id_, "", line.page.timestamp)), line.page)
+            yield Pending(entry._replace(found=self._named(Document(id_, "", line.page.timestamp))), line.page)
         elif line.reason != RECORD or self._records:
             yield entry
 
@@ -283,9 +293,14 @@ class Reader:
 
     def _decoded(self, path: str, line: Line) -> Document | str:
         content = line.raw.removeprefix(BOM) if line.number == 1 else line.raw
-        return decode_document(
+        found = decode_document(
             content, self.fields, f"{display(path)}:{line.number}" if self.options.line_ids else None
         )
+        return self._named(found)
+
+    def _named(self, found: Document | str) -> Document | str:
+        """Return a document with its canonical id, if that is set."""
+        return found if self._canonical is None else self._canonical.document(found)
 
     def _too_long(self, source: str, line: Line, lines: Iterator[Line]) -> Iterator[Entry | None]:
         """Spill a line part by part. The entries before it are answered first, so that the order is kept."""

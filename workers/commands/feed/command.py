@@ -23,6 +23,7 @@ from workers.settings.feed import FeedSettings
 from workers.settings.files import fields_of
 from workers.sources.entries import Entry
 from workers.transport.kafka.connect import connect
+from workers.web.canonical_ids import CanonicalIds
 
 # Feeds of one process at most: each has a thread.
 FEEDS_MAX = 500
@@ -54,12 +55,23 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         )
     with Session(settings, SessionOptions([], options.quiet, options.rejects)) as session:
         ended = threading.Event()
-        watching = Watching(fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow)
+        ids, lock = CanonicalIds(), threading.Lock()
+
+        def canonical(id_: str) -> str:
+            with lock:  # each feed has a thread
+                return ids.name(id_)
+
+        name = canonical if settings.canonical_urls else str
+        watching = Watching(
+            fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name
+        )
         with _output(options, settings, session) as output:
             for polled in watch(options.urls, watching, _world(settings, ended), session.stop, ended):
                 _write(polled, session, output)
         report = session.report
         report.say(f"{report.documents:,} items of {len(options.urls):,} feeds, {report.refused.total():,} refused")
+        if settings.canonical_urls:
+            report.say(f"{ids.changed:,} ids changed to canonical URLs")
     return session.ended
 
 
