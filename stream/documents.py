@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -42,6 +43,10 @@ class Document(NamedTuple):
     vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
     rank: float | None = None
+
+
+# The values of many documents: ``map`` with these takes a third of the time of a comprehension.
+ID, TEXT, TIMESTAMP = attrgetter("id"), attrgetter("text"), attrgetter("timestamp")
 
 
 class Column(NamedTuple):
