@@ -36,26 +36,25 @@ _MICROSECONDS = 1e6
 
 
 class _Cluster(NamedTuple):
-    id: bytes
+    id: str
     members: int
-    earliest: bytes
+    earliest: str
     removed: bool
     time: int
     arrival: int
     best: tuple[Member, ...]
 
-    def names(self) -> set[bytes]:
+    def names(self) -> set[str]:
         """Return the ids whose removal changes the cluster."""
-        return {self.id, *(member.id.encode() for member in self.best)}
+        return {self.id, *(member.id for member in self.best)}
 
-    def has(self, id_: bytes) -> bool:
+    def has(self, id_: str) -> bool:
         """Whether the removal of an id changes the cluster."""
-        return (id_ == self.id and not self.removed) or any(member.id.encode() == id_ for member in self.best)
+        return (id_ == self.id and not self.removed) or any(member.id == id_ for member in self.best)
 
-    def after_removal(self, id_: bytes, arrival: int) -> _Cluster:
+    def after_removal(self, id_: str, arrival: int) -> _Cluster:
         """Return the cluster after the removal of an id."""
-        removed, best = self.removed or id_ == self.id, without(self.best, id_.decode())
-        return self._replace(removed=removed, best=best, arrival=arrival)
+        return self._replace(removed=self.removed or id_ == self.id, best=without(self.best, id_), arrival=arrival)
 
 
 class _Members(NamedTuple):
@@ -93,7 +92,7 @@ class Clusters:
     def __init__(self, limits: VerdictLimits) -> None:
         self._limits = limits
         self._clusters: dict[int, _Cluster] = {}
-        self._by_id: dict[bytes, set[int]] = {}  # id -> the clusters that its removal changes
+        self._by_id: dict[str, tuple[int, ...]] = {}  # id -> the clusters that its removal changes
         self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
         self._popped: list[tuple[int, int]] = []  # by the last ``change``, until ``commit``
 
@@ -125,11 +124,11 @@ class Clusters:
                     heapq.heappush(self._times, (cluster.time, place))
             old, new = (set() if one is None else one.names() for one in (before, cluster))
             for name in new - old:
-                self._by_id.setdefault(name, set()).add(place)
+                self._by_id[name] = (*self._by_id.get(name, ()), place)
             for name in old - new:
-                self._by_id[name].discard(place)
-                if not self._by_id[name]:
-                    del self._by_id[name]
+                left = tuple(other for other in self._by_id.pop(name) if other != place)
+                if left:
+                    self._by_id[name] = left
         for _, place in self._popped:
             if place in self._clusters:
                 heapq.heappush(self._times, (self._clusters[place].time, place))
@@ -164,7 +163,7 @@ class Clusters:
         self._by_id = {}
         for place, cluster in self._clusters.items():
             for name in cluster.names():
-                self._by_id.setdefault(name, set()).add(place)
+                self._by_id[name] = (*self._by_id.get(name, ()), place)
 
     def _horizon(self, stream_time: int) -> int:
         """Return the time from which on a cluster may get another member."""
@@ -174,7 +173,7 @@ class Clusters:
         """Return the clusters with new members or removed originals. Members that a cluster already counts change
         nothing."""
         changed: dict[int, _Cluster | None] = {}
-        named: dict[bytes, set[int]] = {}  # as ``_by_id``, of the changed clusters
+        named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
 
         def put(place: int, cluster: _Cluster) -> None:
             changed[place] = cluster
@@ -183,7 +182,7 @@ class Clusters:
 
         rows, statuses, clusters, numbers, originals, original_ids, original_times, original_ranks = members
         for i in np.flatnonzero((statuses == DUPLICATE) | (statuses == UNCHANGED) | (statuses == REMOVED)).tolist():
-            id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes(), int(numbers[i])
+            id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes().decode(), int(numbers[i])
             if statuses[i] == REMOVED:
                 for place in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
                     known = changed.get(place) or self._clusters[place]
@@ -192,11 +191,11 @@ class Clusters:
                 continue
             place, time = int(clusters[i]), max(int(rows.times[i]), int(original_times[i]))
             cluster = changed.get(place) or self._clusters.get(place)
-            member = Member(int(rows.places[i]), id_.decode(), float(rows.ranks[i]))
+            member = _member(rows.places[i], id_, rows.ranks[i])
             joins = int(statuses[i] == DUPLICATE)
             if cluster is None and joins:
-                name = original_ids[i] or b""
-                original = Member(int(originals[i]), name.decode(), float(original_ranks[i]))
+                name = (original_ids[i] or b"").decode()
+                original = _member(originals[i], name, original_ranks[i])
                 put(place, _Cluster(name, 2, id_, False, time, arrival, join((original,), member)))
             elif cluster is not None and cluster.arrival < arrival:
                 put(place, cluster._replace(
@@ -206,13 +205,17 @@ class Clusters:
         return changed
 
 
+def _member(place: np.int64, id_: str, rank: np.float64) -> Member:
+    return Member(int(place), id_, NO_RANK if np.isnan(rank) else float(rank))
+
+
 def _encode(name: str, cluster: _Cluster) -> bytes:
     return orjson.dumps(
         {
             "cluster": name,
-            "id": cluster.id.decode(),
+            "id": cluster.id,
             "members": cluster.members,
-            "earliest": cluster.earliest.decode(),
+            "earliest": cluster.earliest,
             "original_removed": cluster.removed,
             "representatives": [
                 {"place": place_name(place), "id": id_, **({} if math.isnan(rank) else {"rank": rank})}
@@ -226,9 +229,9 @@ def _encode(name: str, cluster: _Cluster) -> bytes:
 
 def _decode(fields: dict[str, Any]) -> _Cluster:
     return _Cluster(
-        fields["id"].encode(),
+        fields["id"],
         fields["members"],
-        fields["earliest"].encode(),
+        fields["earliest"],
         fields["original_removed"],
         round(fields["timestamp"] * _MICROSECONDS),
         fields["arrival"],
