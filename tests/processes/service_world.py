@@ -54,7 +54,7 @@ class World:
         )  # fmt: skip
         service = Service(
             self.settings, reader, self.events, self.observer, decoding(self.settings, lambda: NOW),
-            partial(near, self.writer), lambda: self.writer.alive, lambda: None,
+            partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))
         self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)
