@@ -8,7 +8,6 @@ matched.
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -25,10 +24,11 @@ from stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED
 from workers.commands.dedup.clusters import Clusters
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
-from workers.commands.run import SWITCH_SECONDS, check_follow
+from workers.commands.run import check_follow
 from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
+from workers.process.interpreter import share_interpreter
 from workers.process.table_compiler import TableCompiler
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
@@ -58,7 +58,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
         outputs = _Outputs(options, stack)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
         compiler = stack.enter_context(TableCompiler(session.compiling))
