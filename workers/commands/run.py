@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stream.batches import Batch
@@ -21,7 +22,7 @@ from workers.commands.overview import Overview
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
 from workers.process.interpreter import share_interpreter
-from workers.process.table_compiler import TableCompiler
+from workers.process.table_compiler import TableCompiler, compile_pairs
 from workers.settings.files import Settings, fields_of
 from workers.sources.compression import COMPRESSED_ENDINGS
 from workers.sources.formats import FORMATS, LINES, choose
@@ -69,12 +70,12 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             compiler.wait()
             fill(matcher, options.window_from)
         for signed in session.signed(options.index, signer):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
         asking = Signer(settings, queries=True) if options.probe else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs
                 write_pairs(output, lines)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import IO, Any
 
@@ -29,7 +30,7 @@ from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.process.interpreter import share_interpreter
-from workers.process.table_compiler import TableCompiler
+from workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
 from workers.sources.paths import display
@@ -66,7 +67,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             compiler.wait()
             fill(matcher, options.window_from, decider)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
