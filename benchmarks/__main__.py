@@ -26,6 +26,7 @@ from benchmarks import (
     exact,
     floods,
     floor,
+    linker,
     peers,
     real,
     recall_sets,
@@ -58,13 +59,14 @@ SCENARIOS: dict[str, Scenario] = {
         scripts,
         truncation,
         verdicts,
+        linker,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED, "truncation": truncation.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
 }  # fmt: skip
 
 

@@ -308,7 +308,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
-        "S11-scripts", "S12-truncation", "S13-verdicts",
+        "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker",
     ]  # fmt: skip
 
 

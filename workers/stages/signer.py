@@ -21,6 +21,7 @@ from stream.json_lines import Fields, decode_document
 from stream.partitions import route
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
+from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
@@ -50,6 +51,7 @@ class SignPlan(NamedTuple):
     step_bytes_max: int = STEP_BYTES_MAX
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # write arrivals
+    representative: str = FIRST  # what ranks the members of a cluster
 
 
 class SignReport(NamedTuple):
@@ -76,8 +78,9 @@ StartSigning = Callable[[list[Document]], Callable[[], Signed]]
 
 
 class _Chunk(NamedTuple):
-    """Documents in signing: their indices among the records, and the function that waits for the result."""
+    """Documents in signing, their indices among the records, and the function that waits for the result."""
 
+    documents: list[Document]
     rows: list[int]
     signed: Callable[[], Signed]
 
@@ -108,7 +111,7 @@ class _Segment:
     def end(self) -> None:
         """Start to sign the last chunk."""
         if self._rows:
-            self.chunks.append(_Chunk(self._rows, self._start(self._documents)))
+            self.chunks.append(_Chunk(self._documents, self._rows, self._start(self._documents)))
         self._documents, self._rows, self._characters = [], [], 0
 
 
@@ -164,7 +167,8 @@ def _sign_segments(
                 _refuse(records[chunk.rows[refusal.place]], refusal.reason, plan, messages, refused)
             accepted = np.ones(len(chunk.rows), np.bool_)
             accepted[[refusal.place for refusal in signed.refusals]] = False
-            places.append(rows.add(np.array(chunk.rows)[accepted], signed.batch))
+            ranks = ranks_of(chunk.documents, plan.representative)[accepted]
+            places.append(rows.add(np.array(chunk.rows)[accepted], signed.batch, ranks))
             shingles += signed.shingles
             documents += signed.batch.size
             batches.append(signed.batch)

@@ -32,7 +32,7 @@ class Damaged(Exception):
 def parquet_batches(content: Content) -> Iterator[Any]:
     """Yield the record batches of a Parquet file, an empty one if it has no rows; ``None`` while no input is available.
 
-    Raises ``Damaged``, and ``ImportError`` without pyarrow.
+    Raises ``Damaged``.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
