@@ -6,7 +6,6 @@ import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -203,22 +202,6 @@ def test_small_messages_have_the_content_of_large_ones(seed: int) -> None:
     assert bands(cut) == whole
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_documents_that_are_signed_in_threads_give_the_same_messages(threads: int) -> None:
-    """Chunks that are signed during the decoding change neither messages nor counts, whatever thread ends first."""
-    rng = random.Random(7)
-    values = ['{"text": ""}', "no JSON", None, *(f'{{"text": "the document number {i}"}}' for i in range(9))]
-    records = [record(rng.choice(values), rng.choice("abcdefgh").encode(), i) for i in range(120)]
-    with mock.patch("workers.stages.signer.CHUNK_DOCUMENTS", 3), ThreadPoolExecutor(threads) as pool:
-        alone = sign_records(records, SIGNER, PLAN)
-        together = sign_records(
-            records, SIGNER, PLAN, start_signing=lambda documents: pool.submit(SIGNER.sign, documents).result
-        )
-    assert together == alone
-    assert {"empty", "not_json"} <= together.report.refused.keys()
-    assert min(together.report.documents, together.report.removals) > 5
-
-
 @given(st.lists(st.tuples(st.none() | st.binary(max_size=8), st.none() | st.binary(max_size=60)), max_size=8))
 def test_no_bytes_stop_a_signer(pairs: list[tuple[bytes | None, bytes | None]]) -> None:
     """Every record of any bytes is a row, a removal or a dead letter."""
@@ -266,11 +249,11 @@ class World:
         for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
             self.cluster.create(topic, partitions)
 
-    def worker(self, name: str = "one", pool: Executor | None = None, **changes: object) -> SignWorker:
+    def worker(self, name: str = "one", **changes: object) -> SignWorker:
         transport = MemoryTransport(self.cluster)
         consumer, producer = transport.consumer(TOPICS.documents, "signers", name), transport.producer(name)
         plan = PLAN._replace(**changes)  # type: ignore[arg-type]
-        return SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock, pool)
+        return SignWorker(transport, consumer, producer, plan, Silent(), self.clock, self.clock)
 
     def clock(self) -> float:
         return self.cluster.now_seconds
@@ -320,20 +303,6 @@ def test_its_start_is_kept_for_its_successor(start: str, signed: set[str]) -> No
     world.document("new")
     turns(world.worker(start=start))
     assert world.signed() == signed
-
-
-def test_a_signer_with_a_pool_publishes_what_a_signer_without_one_does() -> None:
-    """The loop of a worker signs in a thread of its pool."""
-    published = []
-    with ThreadPoolExecutor(1) as pool:
-        for each in (None, pool):
-            world = World()
-            for number in range(20):
-                world.document(f"document {number}", number % 2)
-            turns(world.worker(pool=each))
-            assert len(world.signed()) == 20
-            published.append([found.value for found in world.cluster.records(TOPICS.bands)])
-    assert published[0] == published[1]
 
 
 def test_a_record_at_hand_survives_a_partition_that_cannot_start_yet() -> None:
