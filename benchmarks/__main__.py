@@ -21,6 +21,7 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from benchmarks import (
+    arrow,
     cli,
     entities,
     exact,
@@ -60,6 +61,7 @@ SCENARIOS: dict[str, Scenario] = {
         truncation,
         verdicts,
         linker,
+        arrow,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -67,6 +69,7 @@ SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
+    "arrow": arrow.SEED,
 }  # fmt: skip
 
 

@@ -72,6 +72,35 @@ def test_followed_feeds_are_asked_again_until_a_signal(web, start):
     assert report.decode().splitlines()[-1] == "2 items of 1 feeds, 0 refused"
 
 
+ARTICLE = (
+    "<p>" + (TEXT + " Ships waited outside until the wind eased in the evening, and no crew was hurt.") * 4 + "</p>"
+)
+
+
+def test_pages_are_fetched_and_their_articles_extracted(web, neardup):
+    """The menu of the page is not in the text; a page that is missing, or no page, refuses its item."""
+    html = (
+        f"<html><head><title>T</title></head><body><nav><a href='/'>Home</a></nav><article>{ARTICLE}</article></body>"
+    )
+    web.give("/urn:a", html.encode(), Content_Type="text/html; charset=utf-8")
+    web.give("/urn:b", b"", status=404)
+    web.give("/urn:c", b"%PDF-", Content_Type="application/pdf")
+    links = b"".join(
+        b"<item><guid>urn:%b</guid><link>/urn:%b</link></item>" % (name, name) for name in (b"a", b"b", b"c")
+    )
+    web.give("/feed", b"<rss version='2.0'><channel>" + links + b"</channel></rss>")
+    done = neardup("feed", "--pages", "--allow-private", "--html-processes", "1", web.url("/feed"))
+    (line,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert line["id"] == "urn:a"
+    assert line["text"].startswith(TEXT)
+    assert "Home" not in line["text"]
+    assert done.stderr.decode().splitlines() == [
+        f"{web.url('/feed')}:3: the page is neither HTML nor plain text",
+        f"{web.url('/feed')}:2: the server answered with an error",
+        "1 items of 1 feeds, 2 refused",
+    ]
+
+
 def test_items_go_to_the_topic_of_documents(web, monkeypatch):
     """Keyed by id, with the names of fields that the signers read, and the time of the item as that of the message."""
     bench = Bench()

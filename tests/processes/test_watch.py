@@ -13,6 +13,7 @@ from workers.feeds.items import Item
 from workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
 from workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
 from workers.process.stop import Stop
+from workers.web.extraction import Refused
 
 URL = "http://feeds.example/news"
 NOW = 1_700_000_000.0
@@ -109,6 +110,25 @@ def test_a_time_far_ahead_of_the_clock_is_not_used():
     assert AHEAD_SECONDS < 400 * 86_400
 
 
+def test_the_text_of_an_item_is_that_of_its_page_if_pages_are_read():
+    """Each page is asked for once; an item whose page has no text is refused with the reason."""
+    pages = {"http://a.example/a": "the page", "http://a.example/b": Refused("fetch_status")}
+    asked = []
+
+    def page(url):
+        asked.append(url)
+        return pages[url]
+
+    outside = Outside([item("b"), item("a")], [item("b"), item("a")])
+    world = outside.world._replace(page=page)
+    feed = Feed(URL, WATCHING)
+    one, other = feed.poll(world).entries
+    assert (one.found.text, json.loads(one.raw)["text"], one.found.id) == ("the page", "the page", "urn:a")
+    assert other.found == "fetch_status"
+    assert feed.poll(world).entries == []
+    assert asked == ["http://a.example/a", "http://a.example/b"]
+
+
 def test_a_request_carries_the_validators_of_the_last_feed_that_was_read():
     """A feed that has not changed answers 304; validators of an answer that was no feed are not kept."""
     outside = Outside([item("a")], 304, ["feed_format"], 304, header={"etag": '"x"', "last-modified": "yesterday"})
@@ -173,11 +193,11 @@ def test_feeds_are_watched_until_the_caller_ends_it():
     outside = Outside(*[[item(str(n))] for n in range(4)], *[304] * 4)
     ended = threading.Event()
     world = outside.world._replace(wait=ended.wait)
-    before = threading.active_count()
+    before = set(threading.enumerate())
     results = watch([URL], WATCHING, world, Stop(), ended)
     assert next(results).entries[0].found.id == "urn:0"
     results.close()
-    assert threading.active_count() == before
+    assert set(threading.enumerate()) <= before
     assert len(outside.answers) == 7
 
 

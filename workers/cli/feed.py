@@ -24,6 +24,9 @@ def feed_command(
     to_kafka: Annotated[
         bool, typer.Option("--to-kafka", help="send the items to the topic of documents, not to standard output")
     ] = False,
+    pages: Annotated[
+        bool, typer.Option("--pages", help="fetch the page of each item, and write its text in place of the feed's")
+    ] = False,
     rejects: RejectsFile = None,
     quiet: Quiet = False,
     config: SettingsFile = None,
@@ -33,15 +36,17 @@ def feed_command(
     The text is the content of the item, or else its summary. Requests go to public addresses only, unless
     --allow-private.
     """
-    missing = [name for name in ("feedparser", "urllib3") if find_spec(name) is None]
-    if missing:
-        raise Failure(
-            Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: pip install 'neardup[feeds]'"
-        )
+    needed = {"feeds": ("feedparser", "urllib3"), **({"web": ("trafilatura", "resiliparse")} if pages else {})}
+    for extra, names in needed.items():
+        missing = [name for name in names if find_spec(name) is None]
+        if missing:
+            raise Failure(
+                Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: pip install 'neardup[{extra}]'"
+            )
     from workers.commands.feed.command import FeedCommandOptions, run
     from workers.settings.feed import FeedSettings
     from workers.settings.load import load
 
-    options = FeedCommandOptions(urls, follow, to_kafka, quiet, rejects)
+    options = FeedCommandOptions(urls, follow, to_kafka, pages, quiet, rejects)
     with broker_failures():
         raise typer.Exit(run(options, load(given(ctx), config, FeedSettings)))

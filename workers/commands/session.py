@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -34,6 +34,7 @@ from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
 from workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
+from workers.sources.lines import Line
 from workers.sources.paths import check_paths, total_bytes
 from workers.sources.reader import Reader
 
@@ -70,8 +71,9 @@ class Session:
     """One reading of paths, as a context manager. Raises ``Failure`` for a path or an output that cannot be used.
 
     ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
-    handlers of ``stop``.
+    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
+    records of archives are entries too, and this function gets the parts of records that are too long. Entering
+    installs the handlers of ``stop``.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class Session:
         before: Sequence[str] = (),
         sized: bool = True,
         every_line: bool = False,
+        spill_record: Callable[[Line], object] | None = None,
         stop: Stop | None = None,
     ) -> None:
         paths = [*before, *options.paths]
@@ -105,7 +108,11 @@ class Session:
             bar=bar,
         )
         self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
-        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill, every_line=every_line)
+        self._spill_record = spill_record
+        self.reader = Reader(
+            settings, fields_of(settings), self.stop, self._spill, every_line=every_line,
+            records=spill_record is not None,
+        )  # fmt: skip
 
     def __enter__(self) -> Session:
         self.stop.install()
@@ -137,6 +144,13 @@ class Session:
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """Yield the entries of paths in order; ``None`` while no input is available."""
         return self.reader.read(paths, follow=follow)
+
+    def _spill(self, line: Line) -> None:
+        """Receive a part of a line that is too long to hold, or of a record of an archive, which is no reject."""
+        if line.record is None:
+            self.rejects.spill(line)
+        elif self._spill_record is not None:
+            self._spill_record(line)
 
     def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
         """Yield the entries in chunks of the size that the library signs; ``None`` ends a chunk early.
@@ -279,6 +293,7 @@ def chunked(parts: Iterable[Entry | TableRows | None]) -> Iterator[Chunk | None]
             if isinstance(part.found, Document):
                 documents.append(part.found)
                 characters += len(part.found.text)
+            characters += len(part.record or b"")
             if characters < CHUNK_CHARACTERS and len(entries) < CHUNK_DOCUMENTS:
                 continue
         if entries:

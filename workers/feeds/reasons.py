@@ -16,5 +16,6 @@ FEED_REASONS: dict[str, str] = {
     "feed_format": "it is neither RSS, Atom nor RDF",
     "feed_damaged": "the feed cannot be read, or needs more than a gigabyte of memory",
     "feed_slow": "the reading of the feed took longer than parse_seconds_max",
+    "page_type": "the page is neither HTML nor plain text",
     "feed_gone": "the server says that the feed is gone for good, so it is not asked again",
 }

@@ -29,6 +29,7 @@ from workers.feeds.items import Item
 from workers.feeds.schedule import retry_after, wait_seconds
 from workers.process.stop import Stop
 from workers.sources.entries import Entry
+from workers.web.extraction import Extracted, Refused
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0
@@ -48,6 +49,7 @@ class World(NamedTuple):
         now: the time in seconds since the epoch.
         random: a number in [0, 1).
         wait: waits some seconds; whether the watching ended meanwhile.
+        page: the address of an item -> the text of its page, or why it has none; ``None`` if texts come from feeds.
     """
 
     fetch: Callable[[str, Mapping[str, str]], Fetched]
@@ -55,6 +57,7 @@ class World(NamedTuple):
     now: Callable[[], float]
     random: Callable[[], float]
     wait: Callable[[float], bool]
+    page: Callable[[str], Extracted] | None = None
 
 
 class Watching(NamedTuple):
@@ -97,7 +100,7 @@ class Feed:
         self._failures = self._failures + 1 if failed else 0
         if isinstance(found, str):
             return Polled(self.url, (), found)
-        new = [entry for entry in found if self._is_new(entry)]
+        new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
         while len(self._seen) > max(self._watching.items_max, len(found)):
             self._seen.popitem(last=False)
         return Polled(self.url, new)
@@ -145,6 +148,17 @@ class Feed:
         }  # fmt: skip
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))
+
+    def _with_page(self, entry: Entry, world: World) -> Entry:
+        """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
+        value = orjson.loads(entry.raw or b"{}")
+        if world.page is None or isinstance(entry.found, str) or "url" not in value:
+            return entry
+        text = world.page(value["url"])
+        if isinstance(text, Refused):
+            return entry._replace(found=text.reason)
+        raw = orjson.dumps({**value, self._watching.fields.text: text})
+        return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
 
     def _is_new(self, entry: Entry) -> bool:
         """Whether an item is new or has changed; remembers it."""

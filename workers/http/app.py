@@ -40,8 +40,9 @@ _LIMIT, _LIMIT_MAX = 50, 1000
 class Service(NamedTuple):
     """What the requests use.
 
-    ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works, and
-    ``measure`` sets the gauges of ``observer`` before they are read.
+    ``near`` returns the pairs of an id, ``None`` for an unknown one. ``alive`` says whether the service works,
+    ``ready`` whether it knows everything that is committed, and ``measure`` sets the gauges of ``observer`` before they
+    are read.
     """
 
     settings: ServeSettings
@@ -51,6 +52,7 @@ class Service(NamedTuple):
     decoding: Decoding
     near: Callable[[str], Awaitable[Sequence[Pair] | None]]
     alive: Callable[[], bool]
+    ready: Callable[[], bool]
     measure: Callable[[], None]
 
 
@@ -193,14 +195,20 @@ async def verdict_events(service: Service, request: Request) -> Response:
 
 
 async def healthy(service: Service, request: Request) -> Response:
-    """``GET /healthz`` and ``GET /readyz``. Both have the same answer: the address opens after the window is
-    restored."""
+    """``GET /healthz``."""
     return json_response({"status": "ok"}) if service.alive() else problem("ended")
+
+
+async def ready(service: Service, request: Request) -> Response:
+    """``GET /readyz``. A window is restored before the address opens; a view is filled while it answers."""
+    if not service.alive():
+        return problem("ended")
+    return json_response({"status": "ok"}) if service.ready() else problem("restoring")
 
 
 async def measured(service: Service, request: Request) -> Response:
     """``GET /metrics``."""
-    service.observer.set("ready", float(service.alive()))
+    service.observer.set("ready", float(service.alive() and service.ready()))
     service.observer.set("service_event_readers", service.events.readers)
     service.measure()
     return Response(generate_latest(service.observer.registry), media_type=CONTENT_TYPE_LATEST)
@@ -224,7 +232,7 @@ _READS: Handlers = {
     ("GET", "/v1/clusters/{number:int}"): cluster,
     ("GET", "/v1/events"): verdict_events,
     ("GET", "/healthz"): healthy,
-    ("GET", "/readyz"): healthy,
+    ("GET", "/readyz"): ready,
     ("GET", "/metrics"): measured,
     ("GET", "/openapi.json"): described,
 }

@@ -120,6 +120,7 @@ def started(
         decoding(settings, now),
         partial(near, writer),
         lambda: writer.alive,
+        lambda: writer.alive,
         measure,
     )
     return Running(application(service, window_requests(writer)), events, writer.stop, lambda: writer.error)

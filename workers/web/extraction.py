@@ -136,6 +136,12 @@ class Extraction:
         finally:
             self.close()
 
+    def text(self, page: Page) -> Extracted:
+        """Return the text of one page, or why it has none. Threads may call it; the processes stay until ``close``."""
+        with self._lock:
+            begun = self._begin(page)
+        return begun.result()
+
     def close(self) -> None:
         """End the processes; pages in progress are lost. The next page starts new processes."""
         with self._lock:

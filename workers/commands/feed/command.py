@@ -6,7 +6,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import NamedTuple
@@ -17,6 +17,7 @@ from workers.commands.session import Session, SessionOptions
 from workers.feeds.addresses import is_public
 from workers.feeds.fetch import Fetched, Limits, fetch
 from workers.feeds.items import Item, items_of
+from workers.feeds.pages import page_text
 from workers.feeds.watch import Polled, Watching, World, watch
 from workers.process.exits import Exit, Failure
 from workers.settings.feed import FeedSettings
@@ -24,6 +25,7 @@ from workers.settings.files import fields_of
 from workers.sources.entries import Entry
 from workers.transport.kafka.connect import connect
 from workers.web.canonical_ids import CanonicalIds
+from workers.web.extraction import Extraction
 
 # Feeds of one process at most: each has a thread.
 FEEDS_MAX = 500
@@ -36,6 +38,7 @@ class FeedCommandOptions:
     urls: Sequence[str]
     follow: bool = False
     to_kafka: bool = False
+    pages: bool = False
     quiet: bool = False
     rejects: str | None = None
 
@@ -65,8 +68,9 @@ def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
         watching = Watching(
             fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name
         )
-        with _output(options, settings, session) as output:
-            for polled in watch(options.urls, watching, _world(settings, ended), session.stop, ended):
+        with _output(options, settings, session) as output, closing(Extraction(settings)) as extraction:
+            world = _world(settings, ended, extraction if options.pages else None)
+            for polled in watch(options.urls, watching, world, session.stop, ended):
                 _write(polled, session, output)
         report = session.report
         report.say(f"{report.documents:,} items of {len(options.urls):,} feeds, {report.refused.total():,} refused")
@@ -113,7 +117,7 @@ def _any_address(number: str) -> bool:
     return True
 
 
-def _world(settings: FeedSettings, ended: threading.Event) -> World:
+def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
     limits = Limits(
         settings.fetch_bytes_max,
         settings.fetch_seconds_max,
@@ -128,4 +132,5 @@ def _world(settings: FeedSettings, ended: threading.Event) -> World:
     def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
         return items_of(content, url, content_type, settings.parse_seconds_max)
 
-    return World(get, parse, time.time, random.random, ended.wait)
+    page = None if extraction is None else lambda url: page_text(url, get, extraction)
+    return World(get, parse, time.time, random.random, ended.wait, page)
