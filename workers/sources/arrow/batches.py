@@ -3,7 +3,7 @@
 Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
 first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
 ``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
-those of the file. Columns of a large row group are read through a buffer, so memory does not follow the size of a row group.
+those of the file. Columns of a large row group are read through a buffer, so that memory does not follow its size.
 """
 
 from __future__ import annotations
