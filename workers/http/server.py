@@ -182,9 +182,7 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
         await asyncio.to_thread(running.stop)
     error = running.error()
     if error is not None:
-        raise Failure(
-            Exit.OUTPUT, f"the store failed: {error}; start again: the service continues from what is on the disk"
-        )
+        raise Failure(Exit.OUTPUT, f"the service failed: {error}; start again: it continues from what is on the disk")
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]
 
 
