@@ -8,6 +8,7 @@ import httpx
 from workers.http.access import Access
 from workers.http.app import application
 from workers.http.events import Events, verdicts_of
+from workers.http.figures import Figures
 from workers.http.metrics import ServiceMetrics
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
@@ -45,7 +46,9 @@ class World:
             lambda: self.events.readers,
         )
         last, slow = self.keeper.log.meta()["places"] - 1, self.metrics.slow_readers
-        self.events = Events(reader.after, last, self.settings.event_readers_max, slow.inc, **(events or {}))
+        figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
+        readers_max = self.settings.event_readers_max
+        self.events = Events(reader.after, last, readers_max, figures, reader.previews, slow.inc, **(events or {}))
         self.writer = Writer(
             self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1), self._published
         )

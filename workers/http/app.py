@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -26,21 +27,26 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from stream.documents import EXPLANATIONS, Document
+from stream.errors import ConfigError
+from stream.neighbours.nearest import check_ranks
+from stream.theory.tuning import probabilities
 from workers.http.bodies import JSON, JSON_LINES, Decoding, Refused, choice, decoding, flag, number, read_body
 from workers.http.events import Events
 from workers.http.metrics import ServiceMetrics
+from workers.http.page import page
 from workers.http.problems import field_of, json_line, json_response, problem, problem_values, shown
 from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from workers.settings.serve import ServeSettings
 from workers.store.keeper import Answer, Keeper
 from workers.store.log import StoreFull
-from workers.store.reading import ORDERS, Reader
+from workers.store.reading import MEMBERS_MAX, ORDERS, Reader
 
 # Maximum steps of a batch that wait for the writer at the same time.
 _AHEAD = 4
 # The wait of a batch before it submits to a busy writer again.
 _BUSY_SECONDS = 0.05
 _LIMIT, _LIMIT_MAX = 50, 1000
+_NEAREST_MAX = 100
 
 
 class Service(NamedTuple):
@@ -72,11 +78,14 @@ def application(
         ("GET", "/v1/clusters", clusters),
         ("GET", "/v1/clusters/{number:int}", cluster),
         ("GET", "/v1/why", why),
+        ("POST", "/v1/why", why),
+        ("GET", "/v1/figures", figures),
         ("GET", "/v1/events", verdict_events),
         ("GET", "/healthz", healthy),
         ("GET", "/readyz", healthy),
         ("GET", "/metrics", measured),
         ("GET", "/openapi.json", described),
+        *((method, path, _page) for method, path in (("GET", "/"), ("GET", "/docs"), ("GET", "/page/{name}"))),
     ]
     paths = dict.fromkeys(path for _, path, _ in rows)
     routes = [
@@ -130,14 +139,28 @@ async def check(service: Service, request: Request) -> Response:
     decoded = service.decoding.document(body)
     if isinstance(decoded, str):
         return _refused(service, decoded)
+    if nearest := number(request, "nearest", 0, _NEAREST_MAX, 0):
+        try:
+            check_ranks(service.settings, nearest)
+        except ConfigError:
+            raise Refused("cannot_rank", "nearest") from None
     if add:
         [answer] = await asyncio.wrap_future(service.writer.check([decoded]))
     else:
-        [answer] = await asyncio.wrap_future(service.writer.call(lambda keeper: keeper.probe([decoded])))
+        [answer] = await asyncio.wrap_future(service.writer.call(lambda keeper: keeper.probe([decoded], nearest)))
     if answer.refused:
         return _refused(service, answer.refused)
-    service.metrics.seconds.observe(time.perf_counter() - started)
-    return json_response(answer_values(answer))
+    seconds = time.perf_counter() - started
+    service.metrics.seconds.observe(seconds)
+    service.events.figures.observe(seconds)
+    return json_response(answer_values(answer) | ({} if add or not nearest else {"nearest": _neighbours(answer)}))
+
+
+def _neighbours(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {"id": one.id, "similarity": round(one.similarity, 4), "probability": round(one.probability, 4)}
+        for one in answer.nearest
+    ]
 
 
 def _refused(service: Service, reason: str) -> Response:
@@ -290,27 +313,57 @@ async def clusters(service: Service, request: Request) -> Response:
     order = choice(request, "sort", tuple(ORDERS), "size")
     limit = number(request, "limit", 1, _LIMIT_MAX, _LIMIT)
     least = number(request, "size_min", 1, 10**9, 2)
-    return json_response({"clusters": await run_in_threadpool(service.reader.clusters, order, limit, least)})
+    found = await run_in_threadpool(service.reader.clusters, order, limit, least, strips=flag(request, "strip", False))
+    return json_response({"clusters": found})
 
 
 async def cluster(service: Service, request: Request) -> Response:
-    """``GET /v1/clusters/{cluster}``: a cluster with its members."""
-    number_ = request.path_params["number"]
-    found = await run_in_threadpool(service.reader.cluster, number_) if number_ < 1 << 63 else None
+    """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
+    number_, after = request.path_params["number"], number(request, "after", 0, 10**11 - 1, -1)
+    limit = number(request, "limit", 1, MEMBERS_MAX, MEMBERS_MAX)
+    found = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if found is None:
         raise Refused("unknown_cluster", "cluster")
     return json_response(found)
 
 
 async def why(service: Service, request: Request) -> Response:
-    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not."""
-    ids = [request.query_params.get(name) for name in "ab"]
-    if not all(ids):
-        raise Refused("parameter", "a" if not ids[0] else "b", "name two ids as a and b")
-    a, b = (str(id_) for id_ in ids)
+    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not. ``POST``: the same with a document in place of a."""
+    names = "b" if request.method == "POST" else "ab"
+    ids = {name: request.query_params.get(name, "") for name in names}
+    for name, id_ in ids.items():
+        if not id_:
+            raise Refused("parameter", name, "name two ids as a and b; a request with a document names b alone")
+    a: str | Document = ids.get("a", "")
+    if request.method == "POST":
+        decoded = service.decoding.document(await read_body(request, service.settings, JSON))
+        if isinstance(decoded, str):
+            return _refused(service, decoded)
+        a = decoded
+    b = ids["b"]
     found = await asyncio.wrap_future(service.writer.call(lambda keeper: keeper.why(a, b)))
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})
+
+
+async def figures(service: Service, request: Request) -> Response:
+    """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
+    counted = service.events.figures
+    values = {"present": counted.present(), "history": counted.history(), "settings": _shown_settings(service.settings)}
+    return json_response(values)
+
+
+def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found."""
+    similarities = np.linspace(0.0, 1.0, 51)
+    names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
+    tuning = settings.tuning
+    found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+    return {name: getattr(settings, name) for name in names} | {
+        "score_min": tuning.score_min,
+        "bands": tuning.bands or None,
+        "curve": [[round(s, 2), round(min(p, 1.0), 4)] for s, p in found if p == p],  # no number where no law is known
+    }
 
 
 async def verdict_events(service: Service, request: Request) -> Response:
@@ -332,6 +385,11 @@ async def measured(service: Service, request: Request) -> Response:
 async def described(service: Service, request: Request) -> Response:
     """``GET /openapi.json``."""
     return Response(openapi(), media_type="application/json")
+
+
+async def _page(service: Service, request: Request) -> Response:
+    """``GET /``, ``/docs`` and the files that both name."""
+    return page(request)
 
 
 @cache

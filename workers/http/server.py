@@ -24,6 +24,7 @@ from stream.schemes import SCHEMES
 from workers.http.access import Access
 from workers.http.app import application
 from workers.http.events import Events, verdicts_of
+from workers.http.figures import Figures
 from workers.http.metrics import ServiceMetrics
 from workers.http.writer import Writer
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -98,7 +99,10 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
     reader = Reader(keeper.log.path)
     metrics = ServiceMetrics(lambda: writer.waiting, lambda: table.documents, lambda: events.readers)
     last = keeper.log.meta()["places"] - 1
-    events = Events(reader.after, last, settings.event_readers_max, metrics.slow_readers.inc)
+    figures = Figures(lambda: table.documents, lambda: writer.waiting)
+    events = Events(
+        reader.after, last, settings.event_readers_max, figures, reader.previews, metrics.slow_readers.inc
+    )  # fmt: skip
     broken = asyncio.Event()
 
     def published(answers: list[Answer]) -> None:
