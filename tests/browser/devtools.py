@@ -37,7 +37,7 @@ class Browser:
     def __init__(self, program: str, folder: Path) -> None:
         own_read, its_write = _pipe()
         its_read, own_write = _pipe()
-        log = os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        log = _above(os.open(folder / "log", os.O_CREAT | os.O_WRONLY | os.O_TRUNC))
         actions = [
             (os.POSIX_SPAWN_DUP2, its_read, 3), (os.POSIX_SPAWN_DUP2, its_write, 4),
             (os.POSIX_SPAWN_DUP2, log, 1), (os.POSIX_SPAWN_DUP2, log, 2),
@@ -55,10 +55,14 @@ class Browser:
         self._session = None
         self._thread = threading.Thread(target=self._read, name="devtools")
         self._thread.start()
-        target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Network", "Log"):
-            self.call(f"{domain}.enable")
+        try:
+            target = self.call("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Runtime", "Network", "Log"):
+                self.call(f"{domain}.enable")
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """End the browser and its processes."""
@@ -89,7 +93,9 @@ class Browser:
 
     def evaluate(self, script: str):
         """The value of an expression, or of the promise that it returns."""
-        found = self.call("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True)
+        found = self.call(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True, userGesture=True
+        )
         if "exceptionDetails" in found:
             details = found["exceptionDetails"]
             raise PageError(f"{script}: {details.get('exception', {}).get('description', details['text'])}")
@@ -161,8 +167,11 @@ KEPT = ("Page.loadEventFired", "Runtime.exceptionThrown", "Log.entryAdded", "Net
 
 def _pipe() -> tuple[int, int]:
     """A pipe whose ends are above the numbers that the browser gets."""
-    ends = os.pipe()
-    moved = tuple(fcntl.fcntl(end, fcntl.F_DUPFD_CLOEXEC, 10) for end in ends)
-    for end in ends:
-        os.close(end)
+    read, write = os.pipe()
+    return _above(read), _above(write)
+
+
+def _above(fd: int) -> int:
+    moved = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(fd)
     return moved

@@ -57,5 +57,8 @@ def documents(seed: int, copies: float = 0.35):
                 text = ". ".join([*sentences[:-1], " ".join(words)])
             yield {"id": f"https://{paper}/{name}-{number}", "text": text + rng.choice(ENDINGS)}
         else:
-            parts = (f"The {rng.choice(SUBJECTS)} of district {rng.randrange(9999)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}" for _ in range(7))
+            parts = (
+                f"The {rng.choice(SUBJECTS)} of district {rng.randrange(9999)} {rng.choice(VERBS)} {rng.choice(OBJECTS)}"
+                for _ in range(7)
+            )
             yield {"id": f"https://{paper}/report-{number}", "text": ", and ".join(parts) + "."}

@@ -89,6 +89,8 @@ def warm(config: Config) -> None:
     dedup.decide(documents)
     dedup.probe(documents)
     dedup.explain("0", "1")
+    if config.tuning.bands or SCHEMES[config.scheme].exact:
+        dedup.nearest(documents, 1)
     dedup.remove("0")
 
 

@@ -60,28 +60,46 @@ export const get = async (path, signal) => (await request(path, { signal })).jso
 export const post = async (path, body, signal) =>
   (await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' }, signal })).json();
 
-/** Call `onFigures` with the figures as they come, for ever; `onState` with live or lost. */
+/** Wait until the page is visible. */
+async function visible() {
+  while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
+}
+
+/**
+ * Call `onFigures` with the figures as they come, and `onState` with live, lost or asleep. A page that is not visible
+ * reads nothing: a browser opens six connections to one address, and every stream would hold one.
+ */
 export async function follow(onFigures, onState) {
   for (;;) {
+    await visible();
+    const ending = new AbortController();
+    const hide = () => document.hidden && ending.abort();
+    document.addEventListener('visibilitychange', hide);
     try {
-      const response = await request('/v1/events?of=figures');
-      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-      onState('live');
-      let rest = '';
-      for (;;) {
-        const { value, done } = await reader.read();
-        if (done) break;
-        const blocks = (rest + value).split('\n\n');
-        rest = blocks.pop();
-        for (const block of blocks) {
-          const data = block.split('\n').find((line) => line.startsWith('data: '));
-          if (data) onFigures(JSON.parse(data.slice(6)));
-        }
-      }
-    } catch (error) {
-      if (error instanceof Problem && error.status === 501) return onState('absent');
+      await read(onFigures, onState, ending.signal);
+    } catch {
+      // the state says it
+    } finally {
+      document.removeEventListener('visibilitychange', hide);
     }
-    onState('lost');
-    await new Promise((resolve) => setTimeout(resolve, 1000));
+    onState(document.hidden ? 'asleep' : 'lost');
+    if (!document.hidden) await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+async function read(onFigures, onState, signal) {
+  const response = await request('/v1/events?of=figures', { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  onState('live');
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split('\n\n');
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split('\n').find((line) => line.startsWith('data: '));
+      if (data) onFigures(JSON.parse(data.slice(6)));
+    }
   }
 }

@@ -51,12 +51,15 @@ async function lookedUp(document, signal) {
 }
 
 function near(document, { pairs, nearest }, settings, signal) {
-  const isPair = new Set(pairs.map((pair) => pair.id));
-  const below = nearest.filter((one) => !isPair.has(one.id));
-  const n = pairs.length;
-  const sentence = n ? `It is near ${n === 1 ? 'one document' : `${count(n)} documents`}.` : 'Nothing in the window is near it.';
+  // Of a content that has copies in the window, a pair names one. Neighbours name the others, so both count.
+  const ids = new Set(pairs.map((pair) => pair.id));
+  const others = nearest.filter((one) => !ids.has(one.id));
+  const near_ = [...pairs, ...others.filter((one) => one.similarity >= settings.score_min)].sort((a, b) => b.similarity - a.similarity);
+  const below = others.filter((one) => one.similarity < settings.score_min);
+  const n = near_.length;
+  const sentence = n ? `It is near ${n === 1 ? 'one document' : `${count(n)}${nearest.length === NEAREST && !below.length ? ' documents or more' : ' documents'}`}.` : 'Nothing in the window is near it.';
   const parts = [el('p', { class: `verdict ${n ? 'is' : 'not'}` }, sentence)];
-  if (n) parts.push(list(document, pairs.slice(0, 50), settings, signal));
+  if (n) parts.push(list(document, near_.slice(0, 50), settings, signal));
   if (n > 50) parts.push(el('p', { class: 'quiet' }, `The 50 nearest of ${count(n)} are shown.`));
   if (!n) parts.push(nothing(below, settings));
   if (below.length) parts.push(el('h2', {}, n ? 'Less similar' : 'The most similar, all below the least score'), list(document, below, settings, signal));

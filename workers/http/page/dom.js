@@ -4,6 +4,7 @@ const SVG = 'http://www.w3.org/2000/svg';
 const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
 const HIDDEN_IN_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff]/g;
 const ID_CHARACTERS = 160;
+const PREVIEW_CHARACTERS = 240; // what the service sends of a text at most
 
 /** Make an element. `props` are attributes; `on…` are listeners; false and null leave an attribute out. */
 export function el(tag, props = {}, ...children) {
@@ -48,9 +49,10 @@ export function source(id) {
   }
 }
 
-/** The first words of a text, or what stands for them. */
+/** The first words of a text, cut behind a word; or what stands for them. */
 export function words(preview, id) {
   const text = preview ? shownText(preview).replace(/\s+/g, ' ').trim() : '';
+  if (preview && preview.length >= PREVIEW_CHARACTERS) return `${text.replace(/\s\S{0,24}$/, '')} …`;
   return text || shownId(id ?? '');
 }
 
@@ -65,8 +67,9 @@ export const score = (s) => s.toFixed(2);
 
 /** A probability in percent; what is not certain never reads 0 or 100. */
 export function chance(p) {
-  if (p > 0.999 && p < 1) return 'over 99.9 %';
-  if (p < 0.001 && p > 0) return 'under 0.1 %';
+  if (p === 1 || p === 0) return percent(p);
+  if (p >= 0.9995) return 'over 99.9 %';
+  if (p < 0.0005) return 'under 0.1 %';
   return percent(p, p > 0.99 || p < 0.01 ? 1 : 0);
 }
 
@@ -77,13 +80,14 @@ export function seconds(s) {
 
 export const clock = (time) => new Date(1000 * time).toLocaleTimeString('en-GB');
 
-/** A moment: the time alone if it is today, else with the day. */
+/** A moment: the time alone if it is today, else with the day, and the year if it is another one. */
 export function moment(time) {
   const date = new Date(1000 * time);
-  const day = date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
-  const today = new Date().toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year: 'numeric' });
+  const now = new Date();
+  const year = date.getFullYear() === now.getFullYear() ? undefined : 'numeric';
+  const day = date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year });
   const hour = date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
-  return day === today ? hour : `${day}, ${hour}`;
+  return date.toDateString() === now.toDateString() ? hour : `${day}, ${hour}`;
 }
 
 /** A span of time in its largest unit. */

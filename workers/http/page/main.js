@@ -13,7 +13,7 @@ import { stories, story } from './stories.js';
 const VIEWS = {
   now: ['Now', now], stories: ['Stories', stories], story: ['Story', story], pair: ['Pair', pair], ask: ['Ask', ask],
 };
-const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', absent: 'Not live' };
+const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
 
 const view = document.getElementById('view');
 let ending = null;

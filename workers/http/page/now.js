@@ -2,10 +2,12 @@
 
 import { get } from './api.js';
 import { curve, smooth } from './curve.js';
-import { chance, clock, compact, count, el, failed, idNode, percent, rate, score, seconds, shownId, span, words } from './dom.js';
+import { chance, clock, compact, count, el, failed, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
 import { pairAddress } from './pair.js';
 
 const HISTORY_MILLISECONDS = 5000;
+const POINTS_MIN = 30; // a young service has a curve of its first five minutes
+const NUMBERS = ['', '', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
 const LIST_MILLISECONDS = 900;
 
 /** A figure with its name, its value, a line below, and the place of its picture. */
@@ -14,8 +16,9 @@ function tile(name, wide = false) {
   const unit = el('span', { class: 'unit' });
   const below = el('p', { class: 'below' });
   const picture = el('div', { class: 'picture' });
-  const node = el('section', { class: `tile ${wide ? 'wide' : ''}` }, el('h2', {}, name), el('p', { class: 'number' }, value, unit), below, picture);
-  return { node, picture, set: (text, suffix, line) => { value.textContent = text; unit.textContent = suffix; below.textContent = line; } };
+  const axis = el('p', { class: 'axis' });
+  const node = el('section', { class: `tile ${wide ? 'wide' : ''}` }, el('h2', {}, name), el('p', { class: 'number' }, value, unit), below, picture, wide ? axis : null);
+  return { node, picture, axis, set: (text, suffix, line) => { value.textContent = text; unit.textContent = suffix; below.textContent = line; } };
 }
 
 /** The sentence at the top. */
@@ -24,14 +27,14 @@ function headline(figures) {
     return figures.documents ? ['It is quiet.', 'No document came in the last seconds.'] : ['Waiting for documents.', 'Send the first one to POST /v1/check.'];
   }
   const speed = figures.documents_per_second;
-  const first = speed >= 0.95 ? `${rate(speed)} document${Math.round(speed) === 1 ? '' : 's'} a second.` : `${rate(60 * speed)} documents a minute.`;
+  const first = speed >= 0.95 ? `${count(Math.round(speed))} document${Math.round(speed) === 1 ? '' : 's'} a second.` : `${rate(60 * speed)} documents a minute.`;
   const fraction = figures.duplicate_fraction;
   if (!fraction) return [first, 'None of them is a copy.'];
   const one = Math.round(1 / fraction);
   const second = fraction > 0.9 ? 'Nearly all are copies of what was seen before.'
     : fraction > 0.6 ? 'Most are copies of what was seen before.'
       : fraction > 0.4 ? 'About half are copies of what was seen before.'
-        : `About one in ${count(one)} is a copy of something seen before.`;
+        : `About one in ${NUMBERS[one] ?? count(one)} is a copy of something seen before.`;
   return [first, second];
 }
 
@@ -60,17 +63,19 @@ export function now(view, { signal, ready }) {
     tiles.time.set(value, unit, figures.seconds_p99 === null ? 'no single check in the last minute' : `99 of 100 within ${seconds(figures.seconds_p99).join(' ')}`);
     if (settings) {
       const full = figures.window_documents / settings.window_documents;
-      const time = settings.window_seconds ? `the last ${span(settings.window_seconds)}` : `room for ${compact(settings.window_documents)}`;
-      tiles.window.set(compact(figures.window_documents), '', `${time}, ${chance(full)} full`);
+      const time = settings.window_seconds ? `, ${span(settings.window_seconds)}` : '';
+      tiles.window.set(compact(figures.window_documents), '', `${chance(full)} of ${compact(settings.window_documents)}${time}`);
     }
     view.dataset.documents = figures.documents;
   }
 
   function drawn({ history }) {
-    const points = 3600 / history.step_seconds;
+    const points = Math.max(POINTS_MIN, history.documents.length);
+    const minutes = Math.round((points * history.step_seconds) / 60);
     const each = smooth(history.documents.map((n) => n / history.step_seconds).slice(0, -1), 3);
     const fraction = smooth(history.documents.map((n, i) => (n ? history.duplicates[i] / n : null)), 3);
     const hour = { points };
+    for (const one of [tiles.speed, tiles.copies]) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
     tiles.speed.picture.replaceChildren(curve(each, { ...hour, label: 'Documents a second in the last hour' }));
     tiles.copies.picture.replaceChildren(curve(fraction, { ...hour, top: 0.5, label: 'Fraction of copies in the last hour' }));
     tiles.time.picture.replaceChildren(curve(smooth(history.seconds_median, 3), { ...hour, label: 'Median time to answer in the last hour' }));
@@ -117,6 +122,8 @@ export function now(view, { signal, ready }) {
   };
 }
 
+const named = (id) => el('bdi', { title: shownId(id) }, source(id));
+
 function row(verdict) {
   const original = verdict.duplicate_of;
   const title = words(verdict.preview, verdict.id);
@@ -124,6 +131,6 @@ function row(verdict) {
     : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id), title: `Compare with ${shownId(original)}` }, title);
   return el('li', { 'data-place': verdict.place },
     el('time', {}, clock(verdict.time)), link,
-    el('span', { class: 'from' }, idNode(verdict.id), original === null ? null : [el('span', { class: 'of' }, ' copies '), idNode(original)]),
+    el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' copies ', named(original)]),
     el('span', { class: 'score' }, verdict.similarity === null ? '' : percent(verdict.similarity)));
 }

@@ -43,9 +43,10 @@ export function pair(view, { query, signal, ready }) {
 
 /** The reason in a sentence, and the figures of the pair. */
 export function explained(why, settings) {
-  const is = why.reason === 'pair';
+  const is = why.reason === 'pair' || why.reason === 'copy';
   const about = why.about ? [' ', idNode(why.about)] : [];
-  const sentence = is ? 'They are a pair.' : `They are no pair: ${why.sentence}.`;
+  const sentence = why.reason === 'pair' ? 'They are a pair.'
+    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:' : `They are no pair: ${why.sentence}.`;
   const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
   if (why.similarity !== null && why.similarity !== undefined) {
     const fact = (name, value, line) => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));

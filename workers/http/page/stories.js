@@ -41,7 +41,7 @@ export function stories(view, { query, signal, ready }) {
 
 const duration = (cluster) => {
   const length = cluster.last_time - cluster.first_time;
-  return length < 1 ? 'all at once' : `within ${span(length)}`;
+  return length < 1 ? 'all at once' : `in ${span(length)}`;
 };
 
 function arrivals(cluster) {
@@ -63,7 +63,7 @@ function also(cluster) {
 function card(cluster) {
   const first = cluster.representative ?? '';
   return el('article', { class: 'card' },
-    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, ' copies'), el('bdi', { class: 'by' }, source(first))),
+    el('p', { class: 'size' }, el('strong', {}, count(cluster.size)), el('span', {}, 'documents'), el('bdi', { class: 'by' }, source(first))),
     el('h2', { dir: 'auto' }, el('a', { href: `#/story/${cluster.cluster}` }, words(cluster.preview, first || 'The first document was removed'))),
     also(cluster), arrivals(cluster));
 }
@@ -92,7 +92,7 @@ export function story(view, { rest, signal, ready }) {
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
       el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.preview, original ?? 'The first document was removed')),
-      el('p', { class: 'quiet' }, `${count(cluster.size)} documents, ${duration(cluster)}. `,
+      el('p', { class: 'quiet' }, `${count(cluster.size)} documents arrived ${duration(cluster)}. `,
         cluster.related === null || cluster.related === undefined ? null : el('a', { href: `#/story/${cluster.related}` }, 'A related story')),
       arrivals(cluster),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
