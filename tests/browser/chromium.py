@@ -1,7 +1,7 @@
 """Chromium: on the path of this machine, or from Debian's packages.
 
-If the path has no `chromium`, `apt-get` fetches Debian's packages (those that this machine lacks) into a cache; the module
-unpacks them there and installs nothing. If that fails, the tests of the page skip with the reason.
+If the path has no `chromium`, `apt-get` fetches Debian's packages (those that this machine lacks) into a cache; the
+module unpacks them there and installs nothing. If that fails, the tests of the page skip with the reason.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ def fetch(cache: Path) -> None:
         start.write_text(
             "#!/bin/sh\n"
             'room=$(dirname "$0")\n'
-            'for folder in "$room"/usr/lib/*-linux-gnu* "$room"/lib/*-linux-gnu*; do libraries="$libraries:$folder"; done\n'
+            'for folder in "$room"/usr/lib/*-linux-gnu* "$room"/lib/*-linux-gnu*; do\n'
+            '  libraries="$libraries:$folder"\n'
+            "done\n"
             'LD_LIBRARY_PATH="${libraries#:}" exec "$room/usr/lib/chromium/chromium" "$@"\n'
         )
         start.chmod(0o755)

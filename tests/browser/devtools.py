@@ -1,6 +1,7 @@
 """A headless Chromium, driven by the DevTools protocol over two pipes: no port, no package, one process.
 
-Messages are JSON, each ended by a NUL. A thread reads them: answers go to their callers, events to lists that tests read.
+Messages are JSON, each ended by a NUL. A thread reads them: answers go to their callers, and events to lists that tests
+read.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from pathlib import Path
 
 SECONDS_MAX = 60.0
 OPTIONS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage", "--remote-debugging-pipe",
-    "--force-device-scale-factor=1", "--enable-precise-memory-info", "--js-flags=--expose-gc",
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+    "--remote-debugging-pipe", "--force-device-scale-factor=1", "--enable-precise-memory-info",
+    "--js-flags=--expose-gc",
 )  # fmt: skip
 
 
@@ -102,15 +104,14 @@ class Browser:
         return found["result"].get("value")
 
     def wait(self, condition: str):
-        """The value of an expression as soon as it is true: the page looks again with each frame and each tenth of a
-        second."""
+        """The value of an expression as soon as it is true; the page looks again every 20 milliseconds."""
         script = f"""new Promise((resolve, reject) => {{
             const ends = performance.now() + {1000 * SECONDS_MAX - 5000};
             const look = () => {{
                 let value;
                 try {{ value = ({condition}); }} catch (error) {{ return reject(error); }}
                 if (value) resolve(value);
-                else if (performance.now() > ends) reject(new Error('never: ' + document.body.innerText.slice(0, 2000)));
+                else if (performance.now() > ends) reject(new Error('never: ' + document.body.innerText));
                 else setTimeout(look, 20);
             }};
             look();

@@ -1,8 +1,8 @@
 """What the service does now and did in the last hour: rates, duplicates, times of answers, the window.
 
-Theory of operation. Counts of a second are in rings of ``_SECONDS`` entries; a second that returns after an hour clears
-its entry. Times of answers are counted in bins whose bounds grow by 12 percent, a row of bins for each ``STEP_SECONDS``.
-So memory is constant. Any thread may call any function.
+Theory of operation. Counts of a second are in rings of ``_SECONDS`` entries; an entry is cleared before its next use,
+an hour later. Times of answers are counted in bins whose bounds grow by 12 percent, a row of bins for each
+``STEP_SECONDS``. So memory is constant. Any thread may call any function.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from stream.verdicts.rule import STATUSES
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
-# Lists show so many characters of a text, and so many other members of a cluster. A strip has so many spans, and counts so
-# many members at most.
+# Lists show so many characters of a text, and so many other members of a cluster. A strip has so many spans, and counts
+# so many members at most.
 _PREVIEW_CHARACTERS, _OTHERS, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 48, 4096
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,

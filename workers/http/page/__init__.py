@@ -1,7 +1,7 @@
 """The page for a person who watches a feed: static files of the package, without scripts or styles of other hosts.
 
-The browser gets rules that make data harmless even if the page had an error: no script and no style outside these files,
-no other hosts, no frame around the page, and no string that becomes HTML (Trusted Types).
+The browser gets rules that make data harmless even if the page had an error: no script and no style outside these
+files, no other hosts, no frame around the page, and no string that becomes HTML (Trusted Types).
 """
 
 from __future__ import annotations

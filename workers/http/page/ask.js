@@ -7,34 +7,55 @@ import { differences, explained } from './pair.js';
 
 const NEAREST = 10;
 const MINE = 'Your text';
+// A field with millions of characters blocks the browser for minutes: of a longer text only the beginning stands in it.
+const FIELD_CHARACTERS = 100_000;
+const SHOWN_CHARACTERS = 2_000;
 
-let typed = ''; // the text stays when the person looks at another view and comes back
+// The text stays when the person looks at another view and comes back.
+let typed = '';
+let pasted = null; // the whole of a long text
 
 export function ask(view, { signal, ready }) {
   const text = el('textarea', { name: 'text', rows: 7, dir: 'auto', placeholder: 'Paste an article, a page, a message', required: true, 'aria-label': 'Text' });
   const other = el('input', { name: 'other', autocomplete: 'off', spellcheck: 'false', dir: 'auto', placeholder: 'id of a document that you expect (optional)', 'aria-label': 'Id of a document that you expect' });
   const place = el('div', { class: 'answers', 'aria-live': 'polite' });
-  text.value = typed;
+  const long = el('p', { class: 'quiet', role: 'status', hidden: true });
+  const field = () => {
+    text.value = pasted === null ? typed : `${pasted.slice(0, SHOWN_CHARACTERS)} …`;
+    text.readOnly = pasted !== null;
+    long.hidden = pasted === null;
+    if (pasted === null) return;
+    const clear = el('button', { type: 'button', class: 'link', onclick: () => { pasted = null; typed = ''; field(); text.focus(); } }, 'Clear');
+    long.replaceChildren(`${count(pasted.length)} characters; the field shows the beginning. `, clear);
+  };
+  field();
   text.addEventListener('input', () => { typed = text.value; });
+  text.addEventListener('paste', (event) => {
+    const given = event.clipboardData.getData('text/plain');
+    if (given.length <= FIELD_CHARACTERS) return;
+    event.preventDefault();
+    pasted = given;
+    field();
+  });
   const look = el('button', { type: 'submit', class: 'primary' }, 'Look');
   const form = el('form', { class: 'ask', onsubmit: (event) => {
     event.preventDefault();
-    answer(text.value, other.value.trim());
-  } }, text, el('div', { class: 'row' }, other, look));
+    answer(pasted ?? text.value, other.value.trim());
+  } }, text, long, el('div', { class: 'row' }, other, look));
   view.append(el('h1', {}, 'Ask'), el('p', { class: 'quiet' }, 'Is something like this in the window? Looking adds nothing.'), form, place);
   ready();
 
-  async function answer(pasted, expected) {
+  async function answer(asked, expected) {
     place.replaceChildren(notice('loading', 'Looking'));
     look.disabled = true;
     try {
-      const document = { id: `${MINE} ${crypto.getRandomValues(new Uint32Array(2)).join('-')}`, text: pasted };
+      const document = { id: `${MINE} ${crypto.getRandomValues(new Uint32Array(2)).join('-')}`, text: asked };
       const { settings } = await get('/v1/figures', signal);
       const looked = await lookedUp(document, signal);
       const why = expected ? await post(`/v1/why?${new URLSearchParams({ b: expected })}`, document, signal) : null;
       place.replaceChildren(...near(document, looked, settings, signal), ...(why ? wanted(document, why, settings) : []));
     } catch (error) {
-      if (!signal.aborted) place.replaceChildren(failed(error, () => answer(pasted, expected)));
+      if (!signal.aborted) place.replaceChildren(failed(error, () => answer(asked, expected)));
     }
     look.disabled = false;
   }
