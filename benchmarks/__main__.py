@@ -21,11 +21,13 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from benchmarks import (
+    arrow,
     cli,
     entities,
     exact,
     floods,
     floor,
+    linker,
     peers,
     real,
     recall_sets,
@@ -58,13 +60,16 @@ SCENARIOS: dict[str, Scenario] = {
         scripts,
         truncation,
         verdicts,
+        linker,
+        arrow,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED, "truncation": truncation.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
+    "arrow": arrow.SEED,
 }  # fmt: skip
 
 

@@ -21,7 +21,7 @@ from typing import TextIO
 
 from rich.console import Console
 
-from benchmarks import kafka_latency, kafka_matcher, kafka_signer
+from benchmarks import kafka_latency, kafka_matcher, kafka_signer, kafka_verdicts
 from benchmarks.__main__ import environment
 from benchmarks.kafka_deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
@@ -33,6 +33,8 @@ SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
     f"{kafka_signer.BARE_ID}, {kafka_signer.TWO_ID}": kafka_signer.run,
     f"{kafka_matcher.ID}, {kafka_matcher.BYTES_ID}": kafka_matcher.run,
     kafka_latency.ID: kafka_latency.run,
+    kafka_verdicts.VERDICT_ID: kafka_verdicts.latency,
+    kafka_verdicts.FILTER_ID: kafka_verdicts.filters,
 }
 
 

@@ -19,6 +19,7 @@ from stream.json_lines import Fields
 from stream.partitions import Partition
 from stream.pipeline import Signer
 from stream.schemes import SCHEMES
+from workers.http.server import warm as warm_service
 from workers.stages.partition_table import PartitionTable
 from workers.stages.signer import SignPlan, sign_records
 from workers.topics.names import topic_names
@@ -123,6 +124,7 @@ def main() -> int:
         if not warm(config):
             sys.stderr.write(f"no pair with {settings}\n")
             return 1
+    warm_service(Config())
     sys.stdout.write(f"{len(CONFIGURATIONS)} configurations in {time.perf_counter() - started:.0f} s\n")
     return 0
 

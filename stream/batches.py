@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Column, Document, DocumentColumns
+from stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
@@ -128,10 +128,10 @@ def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
     ``kind`` is the value that is compared (a key of ``stream.json_lines.KINDS``). The readers of tokens and vectors
     check those. Never raises.
     """
-    known = {document.id.__class__ for document in documents} <= {str}
-    known = known and {document.timestamp.__class__ for document in documents} <= {NoneType, float, int}
+    known = set(map(type, map(ID, documents))) <= {str}
+    known = known and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}
     if kind == "text":
-        known = known and {document.text.__class__ for document in documents} <= {str}
+        known = known and set(map(type, map(TEXT, documents))) <= {str}
     if known and kind != "record":
         return {}
     reasons = ((place, _wrong_value(document, kind)) for place, document in enumerate(documents))
@@ -170,10 +170,14 @@ def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
     """Return the ids in UTF-8, and the reasons why some have no such form: place -> reason."""
     if isinstance(documents, DocumentColumns):
         return _checked(documents.ids)
+    names = list(map(ID, documents))
+    joined = "".join(names)
+    if joined.isascii():
+        return Column(np.frombuffer(joined.encode(), np.uint8), _starts_of(names)), {}
     try:
-        return Column(*id_columns([document.id.encode() for document in documents])), {}
+        return Column(*id_columns([name.encode() for name in names])), {}
     except UnicodeEncodeError:
-        ids = [document.id.encode(errors="ignore") for document in documents]
+        ids = [name.encode(errors="ignore") for name in names]
         surrogates = [i for i, document in enumerate(documents) if ids[i].decode() != document.id]
         for i in surrogates:
             ids[i] = b""
@@ -202,9 +206,14 @@ def _is_utf8(data: bytes | memoryview) -> bool:
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
-    starts = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, ids), np.int64, len(ids)), out=starts[1:])
-    return np.frombuffer(b"".join(ids), np.uint8), starts
+    return np.frombuffer(b"".join(ids), np.uint8), _starts_of(ids)
+
+
+def _starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
+    """Return the starts of values one after the other, and the end."""
+    starts = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])
+    return starts
 
 
 def id_hashes(ids: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
@@ -221,7 +230,7 @@ def times_of(documents: Sequence[Document]) -> tuple[npt.NDArray[np.int64], npt.
         missing = np.isnan(documents.times)
         known, keepable = _microseconds(np.where(missing, 0.0, documents.times))
         return np.where(missing, NO_TIME, known), keepable
-    seconds = [document.timestamp for document in documents]
+    seconds = list(map(TIMESTAMP, documents))
     kinds = set(map(type, seconds))
     if kinds == {NoneType}:
         return np.full(len(seconds), NO_TIME), np.ones(len(seconds), np.bool_)

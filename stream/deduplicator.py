@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import pairwise
 from threading import Lock
 from typing import TypeVar
 
 import numpy as np
 
+from stream.arrow.columns import Rows
+from stream.arrow.tables import ArrowStream, ArrowTable, Documents, pair_table, signer_of_rows, verdict_part
 from stream.bands_message import BandMessage, decode_window, encode_window
 from stream.batches import id_columns, make_batch
 from stream.config import Config
 from stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict
 from stream.explanations.explain import explain
+from stream.json_lines import Fields
 from stream.neighbours.nearest import check_ranks, ranked
+from stream.pair_rule import Matches
 from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME, window
@@ -22,7 +26,10 @@ from stream.verdicts.decider import Decider
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
+# A part of the input, an answer, the answers of a call.
+_P = TypeVar("_P", bound=Sized)
 _T = TypeVar("_T")
+_R = TypeVar("_R")
 
 
 class Deduplicator:
@@ -72,6 +79,34 @@ class Deduplicator:
                 attribute ``pairs`` with the pairs that they made.
         """
         return self._run(documents, self.signer, self._matched(add=True), "pairs")
+
+    def process_table(
+        self,
+        table: ArrowStream,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        timestamp_field: str = "timestamp",
+        timestamp_unit: str = "s",
+    ) -> ArrowTable:
+        """Probe with each row of a table, then add it, as ``process`` does, without an object for a text.
+
+        Args:
+            table, id_field, text_field, timestamp_field, timestamp_unit: as for ``decide_table``.
+
+        Returns:
+            A ``pyarrow.Table`` of the pairs: ``older``, ``newer``, ``similarity``, ``buckets``, as in a ``Pair``.
+
+        Raises:
+            ConfigError: a column is missing or of a wrong type; the scheme compares no texts; pyarrow is not installed.
+            Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
+        """
+        documents = Documents(table, Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit))
+
+        def answer(rows: Rows, signed: Signed) -> list[Matches]:
+            return [match_step(self.matcher, signed.batch)]
+
+        return self._answers(documents, signer_of_rows(self.signer), answer, "pairs", pair_table)
 
     def probe(self, documents: Iterable[Document]) -> list[Pair]:
         """The pairs that ``process`` would report for each document alone; adds nothing, changes nothing."""
@@ -135,6 +170,52 @@ class Deduplicator:
         ['original', 'duplicate']
         """
         return self._run(documents, self.signer, self._decider.decide, "verdicts")
+
+    def decide_table(
+        self,
+        table: ArrowStream,
+        *,
+        id_field: str = "id",
+        text_field: str = "text",
+        timestamp_field: str = "timestamp",
+        timestamp_unit: str = "s",
+    ) -> ArrowTable:
+        """Add each row of a table and decide whether to keep it, as ``decide`` does, without an object for a text.
+
+        Args:
+            table: anything with the Arrow C stream interface, such as a data frame of pyarrow, Polars, pandas or
+                DuckDB. A stream of record batches is decided as it comes.
+            id_field: the column of ids: strings or integers.
+            text_field: the column of texts: strings, or bytes in UTF-8.
+            timestamp_field: the column of times, which may be absent: timestamps, dates, numbers, or strings in ISO
+                8601 or RFC 2822; without a zone, UTC.
+            timestamp_unit: the unit of times that are numbers: s, ms, us or ns.
+
+        Returns:
+            A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, and ``status``,
+            ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous`` as in a ``Verdict``, and
+            ``reason``, why a row was refused. A row without id or text is refused.
+
+        Raises:
+            ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;
+                pyarrow is not installed.
+            Exception: whatever the stream raises; its attribute ``verdicts`` has the table of the rows before.
+
+        >>> import pyarrow
+        >>> dedup = Deduplicator(Config(threshold=0.7))
+        >>> text = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
+        >>> verdicts = dedup.decide_table(pyarrow.table({"id": [1, 2], "text": [text, text + "!"]}))
+        >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
+        [(1, 'original', None), (2, 'duplicate', '1')]
+        """
+        documents = Documents(table, Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit))
+
+        def answer(rows: Rows, signed: Signed) -> list[list[object]]:
+            accepted = np.ones(len(rows), np.bool_)
+            accepted[[refusal.place for refusal in signed.refusals]] = False
+            return [verdict_part(rows, signed.refusals, self._decider.decide_columns(accepted, signed))]
+
+        return self._answers(documents, signer_of_rows(self.signer), answer, "verdicts", documents.verdicts)
 
     def remove(self, id_: str) -> int:
         """Remove every version of an id: it is never reported again. Returns how many versions there were."""
@@ -209,24 +290,34 @@ class Deduplicator:
         answer: Callable[[list[Document], Signed], Iterable[_T]],
         name: str,
     ) -> list[_T]:
-        """Sign and answer chunk by chunk; an exception carries the answers before it as attribute ``name``."""
+        return self._answers(chunks(documents), signer.sign, answer, name, list)
+
+    def _answers(
+        self,
+        parts: Iterable[_P],
+        sign: Callable[[_P], Signed],
+        answer: Callable[[_P, Signed], Iterable[_T]],
+        name: str,
+        joined: Callable[[list[_T]], _R],
+    ) -> _R:
+        """Sign and answer part by part; an exception carries the joined answers before it as attribute ``name``."""
         answers: list[_T] = []
         refusals: list[Refusal] = []
         first = 0
         try:
-            for chunk in chunks(documents):
-                signed = signer.sign(chunk)
+            for part in parts:
+                signed = sign(part)
                 refusals += [refusal._replace(place=first + refusal.place) for refusal in signed.refusals]
-                first += len(chunk)
+                first += len(part)
                 with self._lock:
                     self.refused += len(signed.refusals)
-                    answers += answer(chunk, signed)
+                    answers += answer(part, signed)
         except BaseException as error:
-            error.__dict__[name] = answers
+            error.__dict__[name] = joined(answers)
             raise
         finally:
             self.refusals = refusals
-        return answers
+        return joined(answers)
 
 
 def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple, overload
 
 import numpy as np
@@ -26,6 +27,7 @@ class Document(NamedTuple):
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
         fields: values of a record by field name.
+        rank: a number: a cluster may show the member with the greatest one (``stream.verdicts.representatives``).
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 
@@ -40,6 +42,11 @@ class Document(NamedTuple):
     tokens: Sequence[str | int] | Mapping[str, float] | None = None
     vector: Sequence[float] | npt.NDArray[Component] | bytes | None = None
     fields: Mapping[str, str] | None = None
+    rank: float | None = None
+
+
+# The values of many documents: ``map`` with these takes a third of the time of a comprehension.
+ID, TEXT, TIMESTAMP = attrgetter("id"), attrgetter("text"), attrgetter("timestamp")
 
 
 class Column(NamedTuple):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -48,7 +49,7 @@ _DEPTH_BLOCK = 1 << 20
 
 class Fields(NamedTuple):
     """The names that the parts of a document have in the input; what it must bring in addition to its id (``KINDS``);
-    the unit of its timestamps (``UNITS``)."""
+    the unit of its timestamps (``UNITS``); the name of the number by which clusters rank it, if there is one."""
 
     id: str = "id"
     text: str = "text"
@@ -57,6 +58,7 @@ class Fields(NamedTuple):
     vector: str = "vector"
     kind: str = "text"
     timestamp_unit: str = "s"
+    rank: str | None = None
 
 
 def decode_document(
@@ -98,7 +100,10 @@ def decode_document(
         timestamp = event_seconds(timestamp, fields.timestamp_unit)
         if isinstance(timestamp, str):
             return timestamp
-    return KINDS[fields.kind](value, fields, id_, timestamp)
+    found = KINDS[fields.kind](value, fields, id_, timestamp)
+    if fields.rank is None or isinstance(found, str):
+        return found
+    return found._replace(rank=_number(value.get(fields.rank)))
 
 
 def _text(value: dict[str, Any], fields: Fields, id_: str, timestamp: float | None) -> Document | str:
@@ -247,6 +252,14 @@ def _is_too_deep(line: bytes) -> bool:
             return True
         depth = int(depths[-1])
     return False
+
+
+def _number(value: Any) -> float | None:
+    """A finite number, as a number or as digits in a string; ``None`` for any other value."""
+    if type(value) not in (int, float) and (type(value) is not str or not _NUMBER.fullmatch(value)):
+        return None
+    number = float(value)
+    return number if math.isfinite(number) else None
 
 
 def event_seconds(value: Any, unit: str) -> float | str:

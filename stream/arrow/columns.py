@@ -8,13 +8,14 @@ the whole table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.batches import select_columns
-from stream.documents import Column, DocumentColumns
+from stream.documents import Column, DocumentColumns, Refusal
 from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from stream.pipeline import CHUNK_CHARACTERS
 
@@ -33,13 +34,21 @@ class Fault(NamedTuple):
     sentence: str
 
 
-class Rows(NamedTuple):
-    """n consecutive rows: the documents among them, their rows (``int64[m]``), and the reasons of the others."""
+@dataclass(frozen=True)
+class Rows:
+    """n consecutive rows: the documents among them, their rows (``int64[m]``), and the refusals of the others.
+
+    ``ids`` is the column of ids as it is in the table, ``None`` if there is none.
+    """
 
     documents: DocumentColumns
     places: npt.NDArray[np.int64]
-    reasons: dict[int, str]
+    refusals: list[Refusal]
+    ids: Any
     size: int
+
+    def __len__(self) -> int:
+        return self.size
 
 
 def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault | None:
@@ -79,32 +88,38 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
         first: the number of the first row.
         fill_ids: makes the ids of rows without one; by default these rows are refused.
     """
-    size = batch.num_rows
-    ids = _array(batch, fields.id)
+    size, at = batch.num_rows, batch.schema.get_field_index(fields.id)
+    ids, given = _array(batch, fields.id), batch.column(at) if at >= 0 else None
     if fill_ids is not None and (ids is None or ids.null_count):
         ids = fill_ids(ids, first, size)
     id_column, no_id = _strings(_digits(ids))
     texts, no_text = _strings(_array(batch, fields.text))
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)
     reasons = time_reasons | dict.fromkeys(no_text, "no_text") | dict.fromkeys(no_id, "no_id")
+    refused = np.array(sorted(reasons), np.int64)
     for begin, end in _chunks(texts.starts):
         cut = slice(begin, end + 1)
         documents = DocumentColumns(
             Column(id_column.data, id_column.starts[cut]), times[begin:end], Column(texts.data, texts.starts[cut])
         )
-        refused = (
-            {place - begin: reasons[place] for place in sorted(reasons) if begin <= place < end} if reasons else {}
-        )
-        places = np.arange(end - begin)
-        if refused:
-            places = np.delete(places, list(refused))
+        places, refusals = np.arange(end - begin), []
+        here = refused[(refused >= begin) & (refused < end)] - begin
+        if len(here):
+            refusals = [
+                Refusal(place, documents.ids.at(place).decode(errors="replace"), reasons[begin + place])
+                for place in here.tolist()
+            ]
+            places = np.delete(places, here)
             documents = select_columns(documents, places)
-        yield Rows(documents, places, refused, end - begin)
+        yield Rows(documents, places, refusals, None if given is None else given.slice(begin, end - begin), end - begin)
 
 
 def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of consecutive rows with about ``CHUNK_CHARACTERS`` bytes of text, or one row."""
+    """Yield the bounds of consecutive rows with about ``CHUNK_CHARACTERS`` bytes of text, or one row; of no rows, 0 and
+    0, so that a batch without rows is seen."""
     begin, size = 0, len(starts) - 1
+    if not size:
+        yield 0, 0
     while begin < size:
         end = int(np.searchsorted(starts, starts[begin] + CHUNK_CHARACTERS, side="right")) - 1
         end = min(max(end, begin + 1), begin + CHUNK_ROWS, size)
@@ -113,14 +128,26 @@ def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 
 def _array(batch: Any, name: str) -> Any:
-    """Return a column of a batch without its dictionary and its extension type, ``None`` if there is none."""
+    """Return a column of a batch without dictionary, extension type and views, ``None`` if there is none."""
+    import pyarrow as pa
+
     place = batch.schema.get_field_index(name)
     if place < 0:
         return None
     array = batch.column(place)
     if hasattr(array.type, "storage_type"):
         array = array.storage
-    return array.dictionary_decode() if hasattr(array.type, "value_type") and hasattr(array, "indices") else array
+    if pa.types.is_dictionary(array.type):
+        return pa.DictionaryArray.from_arrays(array.indices, _without_views(array.dictionary)).dictionary_decode()
+    return _without_views(array)
+
+
+def _without_views(array: Any) -> Any:
+    """Return strings or bytes that are views as bytes one after the other, any other array unchanged."""
+    import pyarrow as pa
+
+    is_view = pa.types.is_string_view(array.type) or pa.types.is_binary_view(array.type)
+    return array.cast(pa.large_binary()) if is_view else array
 
 
 def _plain(kind: Any) -> Any:
@@ -151,9 +178,7 @@ def _is_time(kind: Any) -> bool:
 
     types = pa.types
     is_number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-    return bool(types.is_timestamp(kind) or types.is_date(kind) or is_number) or (
-        _is_text(kind) and not types.is_binary_view(kind)
-    )
+    return bool(types.is_timestamp(kind) or types.is_date(kind) or is_number) or _is_text(kind)
 
 
 def _digits(array: Any) -> Any:
@@ -173,8 +198,6 @@ def _strings(array: Any) -> tuple[Column, list[int]]:
     types, size = pa.types, len(array)
     if types.is_null(array.type):
         return Column(np.empty(0, np.uint8), np.zeros(size + 1, np.int64)), list(range(size))
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):
-        array = array.cast(pa.large_binary())
     is_large = types.is_large_string(array.type) or types.is_large_binary(array.type)
     _, offsets, data = array.buffers()
     if size == 0 or offsets is None:

@@ -34,6 +34,33 @@ def mask_below(context, data, place, bound):
 
 
 @machine_code
+def copy_bits(context, data, place, bits, out, at):
+    """Write ``bits`` of the 64 numbers of ``data`` (``uint32``) from ``place`` on to ``out``, from ``at`` on.
+
+    No bounds checks: the caller guarantees 64 numbers in both, which do not overlap.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = ir.VectorType(ir.IntType(32), MASK_BITS)
+        source, target = (
+            builder.bitcast(
+                builder.gep(
+                    context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]]
+                ),
+                numbers.as_pointer(),
+            )
+            for n in (0, 3)
+        )
+        nothing = ir.Constant(numbers, ir.Undefined)
+        first = builder.insert_element(nothing, arguments[2], ir.Constant(ir.IntType(32), 0))
+        kept = builder.shuffle_vector(first, nothing, ir.Constant(numbers, [0] * MASK_BITS))
+        builder.store(builder.and_(builder.load(source, align=4), kept), target, align=4)
+        return context.get_dummy_value()
+
+    return types.void(data, place, types.uint32, out, at), code
+
+
+@machine_code
 def lowest_bit(context, word):
     """The place of the lowest bit that is set in a ``uint64``, as a ``uint64``; 64 if there is none."""
 

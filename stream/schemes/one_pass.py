@@ -127,8 +127,8 @@ def _sign_units(units, k, mask, seed, scratch, row, content):
     shingles, bound = scratch.shingles, bound_for(count, scratch.rows)
     if bound:
         for at in range(0, count, BLOCK):
-            size = kgrams(units[at : min(at + BLOCK + k - 1, n)], k, scratch.grams, shingles)
-            _take_block(shingles[:size], mask, seed, bound, scratch.rows, row, content)
+            size = kgrams(units[at : min(at + BLOCK + k - 1, n)], k, scratch.grams, scratch.grams.other)
+            _take_block(scratch.grams.other[:size], mask, seed, bound, scratch.rows, row, content)
     if not bound or not all_filled(scratch.rows, row):
         kgrams(units, k, scratch.grams, shingles)
         _take_all(shingles[:count], mask, seed, scratch.rows, row, content)

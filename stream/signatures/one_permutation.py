@@ -41,7 +41,7 @@ from stream.kernels.hashing import derive_seed
 from stream.signatures import INFINITY
 
 # Shingles of a block: the data of a block stay in the first cache.
-BLOCK = 1024
+BLOCK = 512
 # For n different shingles and k rows, the bound of the first set is above k (ln k + c) / n of the values. Then some row
 # stays empty with probability e^-c.
 _SURVIVORS = 5.0
@@ -99,7 +99,7 @@ def row_scratch(rows: int) -> RowScratch:
     return RowScratch(
         numbers=np.empty(BLOCK, np.uint64),
         values=np.empty(BLOCK, np.uint32),
-        places=np.empty(BLOCK + MASK_BITS, np.uint64),
+        places=np.empty(BLOCK + MASK_BITS, np.uint16),
         filled=np.empty(rows, np.uint64),
         empty=np.empty(rows, np.int64),
         survivors=np.array([rows * (math.log(rows) + _SURVIVORS)]),

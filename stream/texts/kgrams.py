@@ -23,7 +23,7 @@ from stream.kernels.compile import raw_inner
 from stream.kernels.hashing import BASE, mix64
 
 # Grams of a block.
-BLOCK = 1024
+BLOCK = 512
 _ONE = np.uint64(1)
 
 

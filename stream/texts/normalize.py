@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import inner, kernel
-from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_texts, gather_stretches, splice
+from stream.texts.fold_stretches import gather_stretches, splice
+from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
 from stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
@@ -38,9 +39,9 @@ _SEPARATOR, _SEPARATORS = np.uint8(0x1C), np.uint8(4)
 
 _NO_WIDE = np.empty(0, np.uint32)
 # Room for the results, as a multiple of the raw code points: first enough for usual texts, then enough for any text
-# (U+FDFA becomes 18 code points). Short texts get a little more.
+# (U+FDFA becomes 18 code points). Short texts get a little more, because the kernel copies 64 code points at a time.
 _GROWTHS = (1.25, 19.0)
-_ROOM = 64
+_ROOM = 256
 
 
 class CodePoints(NamedTuple):
@@ -122,12 +123,12 @@ def _fold_unicode(
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Normalise texts of code points: the results, one after the other; starts; lengths; which hold a surrogate."""
     table = _table(form)
-    surrogates = np.zeros(len(raw_starts), np.bool_)
+    surrogates, scratch = np.zeros(len(raw_starts), np.bool_), fold_scratch()
     for growth in _GROWTHS:
         starts, lengths = raw_starts.copy(), raw_lengths.copy()
         out = np.empty(_ROOM + int(growth * len(raw)), np.uint32)
         stretches = np.empty((_ROOM + int((growth - 1) * len(raw)), STRETCH_COLUMNS), np.int64)
-        count = fold_texts(raw, starts, lengths, table, out, stretches, surrogates)
+        count = fold_texts(raw, starts, lengths, table, scratch, out, stretches, surrogates)
         if count != NO_ROOM:
             break
     assert count != NO_ROOM, "a text grew more than any code point does"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Column, Document, DocumentColumns
+from stream.documents import TEXT, Column, Document, DocumentColumns
 from stream.kernels.compile import kernel
 from stream.texts.normalize import CodePoints, NormalForm, code_points, fold
 from stream.texts.unicode_table import code_points_of
@@ -35,14 +35,12 @@ def read_texts(
 def _document_codes(
     documents: Sequence[Document], form: NormalForm, characters_max: int
 ) -> tuple[CodePoints, dict[int, str]]:
-    refused: dict[int, str] = {}
-    texts = []
-    for i, document in enumerate(documents):
-        too_long = len(document.text) > characters_max
-        if too_long:
-            refused[i] = "text_too_long"
-        texts.append("" if too_long else document.text)
-    return code_points(texts, form), refused
+    texts = list(map(TEXT, documents))
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    too_long = np.flatnonzero(lengths > characters_max).tolist()
+    for i in too_long:
+        texts[i] = ""
+    return code_points(texts, form), dict.fromkeys(too_long, "text_too_long")
 
 
 def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple[CodePoints, dict[int, str]]:

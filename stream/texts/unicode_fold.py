@@ -1,23 +1,33 @@
 """Normalisation of code points by table (``stream.texts.unicode_table``), compiled.
 
-A text is read in blocks. In a block without interactions each code point takes one table look-up, in vector code. Until
-a text shows a code point that can interact with others, interactions are not examined. Other blocks are read code point
-by code point:
+A text is read in blocks. In a plain block, which most scripts have only, each code point takes one table look-up, in
+vector code. Other blocks are mapped in the same way, 64 code points at a time. Then vector code marks the code points
+that interact, and only these are examined one by one:
 
 - an expanding code point is replaced by its expansion;
-- a run of marks and seconds after a simple code point is sorted by combining class and composed here;
+- a mark moves before marks of higher classes;
+- a second composes with the simple code point before it;
+- a longer run of marks and seconds after a simple code point is sorted by combining class and composed;
 - all other code points (Hangul vowels and finals, U+0345, a mark that sorts into a composed letter) lie in a *general
   stretch*, from the boundary before them to the next boundary. The kernel reports the stretch and leaves it out. The
-  caller normalises all stretches of a batch together and inserts them (``splice``).
+  caller normalises all stretches of a batch together and inserts them (``stream.texts.fold_stretches``).
+
+When the result becomes longer or shorter than the text, the 64 code points that follow are written again in their new
+place. This takes four instructions each for reading, masking and writing, and no branch.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from stream.kernels.compile import raw_inner, raw_kernel
+import numpy as np
+import numpy.typing as npt
+
+from stream.kernels.bits import MASK_BITS, copy_bits, lowest_bit, mask_below
+from stream.kernels.compile import inlined, raw_inner, raw_kernel
 from stream.texts.unicode_table import (
     EXPANDS,
+    EXPANSION_COPIED,
     EXPANSION_LENGTH_BITS,
     MARK,
     PAIR_MULTIPLIER,
@@ -37,8 +47,10 @@ NO_ROOM = -1
 STRETCH_COLUMNS = 4
 
 _REFUSED = -2
-# Code points of a block: few, so that one "ß" makes little text slow.
-_BLOCK = 128
+# Code points of a block: their entries stay in the first cache.
+_BLOCK = 256
+# Code points that may be written behind the end of a result, most of them by ``_put``.
+_SPARE = 2 * MASK_BITS
 # Longer runs of marks go to ``unicodedata``: sorting by insertion takes quadratic time.
 _RUN_MAX = 32
 _ONE = np.uint32(1)
@@ -46,30 +58,44 @@ _ONE = np.uint32(1)
 # would be compiled twice.
 _ZERO = np.int64(0)
 _NOTHING = np.uint32(0)
+_NO_BIT, _ONE_BIT = np.uint64(0), np.uint64(1)
 _SECOND_BITS = np.uint64(21)
 _MULTIPLIER = np.uint64(PAIR_MULTIPLIER)
 _SEPARATOR = np.uint32(ord(SEPARATOR))
 _SURROGATE = np.uint32(SURROGATE)
 _LENGTH_MASK = np.uint32((1 << int(EXPANSION_LENGTH_BITS)) - 1)
 _RANK = RANK_MASK << RANK_SHIFT
-_INTERACTS = SPECIAL | MARK | SECOND
+INTERACTS = SPECIAL | MARK | SECOND
+
+
+class FoldScratch(NamedTuple):
+    """The arrays that ``fold_texts`` writes: the entries of a block, and what interacts in a group of 64 of them
+    (``uint32``)."""
+
+    entries: npt.NDArray[np.uint32]
+    found: npt.NDArray[np.uint32]
+
+
+def fold_scratch() -> FoldScratch:
+    """New scratch for one thread."""
+    return FoldScratch(np.empty(_BLOCK + _SPARE, np.uint32), np.empty(MASK_BITS, np.uint32))
 
 
 @raw_kernel
-def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):
+def fold_texts(raw, starts, lengths, table, scratch, out, stretches, surrogates):
     """Normalise n texts except their general stretches.
 
     Text i is ``raw[starts[i]:starts[i] + lengths[i]]`` (``uint32``). Its result is written to ``out`` (``uint32``), one
     text after the other; ``starts`` and ``lengths`` (``int64[n]``) then describe the results. ``surrogates``
-    (``bool[n]``) marks texts that hold a surrogate; their length becomes 0. ``table`` is a ``FoldTable``. General
-    stretches go to ``stretches`` (``int64[m, 4]``).
+    (``bool[n]``) marks texts that hold a surrogate; their length becomes 0. ``table`` is a ``FoldTable``, ``scratch``
+    from ``fold_scratch``. General stretches go to ``stretches`` (``int64[m, 4]``).
 
     Returns the number of stretches, or ``NO_ROOM``; then the contents of ``starts`` and ``lengths`` are undefined.
     """
     count, at = _ZERO, _ZERO
     for i in range(len(starts)):
         codes = raw[starts[i] : starts[i] + lengths[i]]
-        length, found = _fold_text(codes, table, out[at:], stretches, count, i)
+        length, found = _fold_text(codes, table, scratch, out[at:], stretches, count, i)
         if length == NO_ROOM:
             return NO_ROOM
         starts[i] = at
@@ -83,110 +109,33 @@ def fold_texts(raw, starts, lengths, table, out, stretches, surrogates):
     return count
 
 
-@raw_kernel
-def gather_stretches(raw, starts, stretches, count, out):
-    """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many.
-
-    ``starts`` are the starts of the raw texts.
-    """
-    at = 0
-    for s in range(count):
-        first = starts[stretches[s, 0]]
-        for p in range(first + stretches[s, 1], first + stretches[s, 2]):
-            out[at] = raw[p]
-            at += 1
-        out[at] = _SEPARATOR
-        at += 1
-    return at
-
-
-@raw_kernel
-def splice(folded, starts, lengths, stretches, count, results, entries, out):
-    """Write ``folded`` to ``out``, with the results of the stretches in their places, each with a separator after it.
-
-    ``starts`` and ``lengths`` describe the texts in ``folded``; the call overwrites them to describe the texts in
-    ``out``. The table decides what white space in a result becomes.
-    """
-    at = 0
-    s = 0
-    r = 0
-    for i in range(len(starts)):
-        first = at
-        place = 0
-        while s < count and stretches[s, 0] == i:
-            at = _copy(folded[starts[i] + place : starts[i] + stretches[s, 3]], out, at)
-            place = stretches[s, 3]
-            while results[r] != _SEPARATOR:
-                entry = entries[results[r]]
-                out[at] = results[r] if entry & _INTERACTS else entry & PAYLOAD
-                at += 1
-                r += 1
-            r += 1
-            s += 1
-        at = _copy(folded[starts[i] + place : starts[i] + lengths[i]], out, at)
-        starts[i] = first
-        lengths[i] = at - first
-
-
 @raw_inner
-def _copy(codes, out, at):
-    for p in range(len(codes)):
-        out[at + p] = codes[p]
-    return at + len(codes)
-
-
-@raw_inner
-def _fold_text(codes, table, out, stretches, count, text):
+def _fold_text(codes, table, scratch, out, stretches, count, text):
     """Normalise one text; returns its length and the new number of stretches."""
     n = np.int64(len(codes))
-    entries = table.entries
     before = _NOTHING  # the entry of the last code point of the output
-    plain = True  # until a block can interact; most scripts have no code point that can, the others have many
+    plain = True  # whether the next block is likely to be plain; most scripts have no mark, the others have many
     i, j = _ZERO, _ZERO
     while i < n:
-        end = min(i + _BLOCK, n)
-        if j + n - i > len(out):
+        first, end = i, min(i + _BLOCK, n)
+        if j + n - i + _SPARE > len(out):
             return NO_ROOM, count
-        block, into = codes[i:end], out[j : j + end - i]
-        plain = plain and _fold_plain(block, entries, into)
-        if plain or _fold_block(block, before, entries, into):
-            before = entries[codes[end - 1]]
+        if plain and _fold_plain(codes[i:end], table.entries, out[j : j + end - i]):
+            before = table.entries[codes[end - 1]]
             i, j = end, j + end - i
             continue
+        plain = _look_up(codes[i : min(end + 1, n)], table.entries, scratch.entries)
         while i < end:
-            entry = entries[codes[i]]
-            if not _interacts(before, entry):
-                out[j] = entry & PAYLOAD
-                i, j = i + 1, j + 1
-            elif entry & EXPANDS:
-                if j + _length(entry) + n - i > len(out):
-                    return NO_ROOM, count
-                j += _expand(entry, table.expansions, out[j:])
-                i += 1
-            elif entry == SPECIAL | _SURROGATE:
-                return _REFUSED, count
-            elif not entry & (SECOND | SPECIAL) and _insert(codes[i], entry, entries, out, j):
-                i, j = i + 1, j + 1
-                entry = before  # the mark of the highest class is last
-            else:
-                i, j, count = _fold_run(codes, i, table, out, j, stretches, count, text)
-                if j == NO_ROOM:
-                    return NO_ROOM, count
-                entry = _NOTHING  # a boundary follows
-            before = entry
+            group, to = scratch.entries[i - first :], min(i + MASK_BITS, end)
+            i, j, before, count = _fold_group(
+                codes, i, to, before, group, table, scratch.found, out, j, stretches, count, text
+            )
+            if j < 0:
+                return j, count
     return j, count
 
 
-@raw_inner
-def _interacts(before, entry):
-    """Whether a code point needs more than a look-up: a second after a first or a mark, a mark after one of a higher
-    class, or a special code point. Not 0 if so."""
-    after_mark = before & MARK
-    disorder = np.uint32((before & _RANK) > (entry & _RANK))
-    return entry & (SPECIAL | (before >> _ONE | after_mark << _ONE) & SECOND | after_mark * disorder)
-
-
-@raw_inner
+@inlined
 def _fold_plain(codes, entries, out):
     """Map a block with vector code; returns whether nothing in it can interact, whatever precedes it.
 
@@ -197,40 +146,120 @@ def _fold_plain(codes, entries, out):
         entry = entries[codes[p]]
         found |= entry
         out[p] = entry & PAYLOAD
-    return found & _INTERACTS == _NOTHING
+    return found & INTERACTS == _NOTHING
 
 
-@raw_inner
-def _fold_block(codes, before, entries, out):
-    """Map a block, not empty; returns whether nothing in it interacts. All loops compile to vector code."""
+@inlined
+def _look_up(codes, entries, held):
+    """Write the entries of a block, from place 1 on, and a harmless one; returns whether it has neither mark nor
+    second."""
     n = len(codes)
+    further = held[1:]
+    found = _NOTHING
     for p in range(n):
-        out[p] = entries[codes[p]]
-    found = _interacts(before, out[0])
-    here, further = out[: n - 1], out[1:n]
-    for p in range(n - 1):
-        found |= _interacts(here[p], further[p])
-    for p in range(n):
-        out[p] &= PAYLOAD
-    return found == _NOTHING
+        entry = entries[codes[p]]
+        found |= entry
+        further[p] = entry
+    further[n] = _NOTHING
+    return found & (MARK | SECOND) == _NOTHING
 
 
-@raw_inner
+@inlined
+def _fold_group(codes, i, end, before, held, table, found, out, j, stretches, count, text):
+    """Normalise the code points from ``i`` to ``end``, at most 64: all as if none interacted, then those that do.
+
+    ``before`` is the entry of the code point before them, ``held`` are their entries from place 1 on. Returns the place
+    after the last code point that is done, the length of ``out`` (or ``NO_ROOM`` or ``_REFUSED``), the entry of the
+    last code point, and the number of stretches.
+    """
+    n = len(codes)
+    first = i
+    copy_bits(held, 1, PAYLOAD, out, j)
+    left = _interacting(before, held, found) & ~_NO_BIT >> np.uint64(MASK_BITS - (end - i))
+    while left:
+        p = np.int64(lowest_bit(left))
+        if first + p > i:
+            before = held[p]
+        i, j = first + p, j + first + p - i
+        entry = held[p + 1]
+        if entry & EXPANDS:
+            if j + _length(entry) + n - i + _SPARE > len(out):
+                return i, NO_ROOM, before, count
+            j += _expand(entry, table.expansions, out[j:])
+            i, before = i + 1, entry
+            copy_bits(held, p + 2, PAYLOAD, out, j)
+        elif entry == SPECIAL | _SURROGATE:
+            return i, _REFUSED, before, count
+        elif _composes_alone(before, entry, held[p + 2]):
+            composite = _composite(out[j - 1], codes[i], table)
+            i += 1
+            if composite:
+                out[j - 1] = composite
+                before = _NOTHING
+                copy_bits(held, p + 2, PAYLOAD, out, j)
+            else:
+                j, before = j + 1, entry
+        elif not entry & (SECOND | SPECIAL) and _insert(codes[i], entry, table.entries, out, j):
+            i, j = i + 1, j + 1  # the mark of the highest class, ``before``, is last
+            left |= np.uint64(_interacts(before, held[p + 2]) != _NOTHING) << np.uint64(i - first)
+        else:
+            i, j, count = _fold_run(codes, i, table, out, j, stretches, count, text)
+            before = _NOTHING  # a boundary follows
+            if j == NO_ROOM or i >= end:
+                return i, j, before, count
+            copy_bits(held, i - first + 1, PAYLOAD, out, j)
+        if i == end:
+            return i, j, before, count
+        left &= ~_NO_BIT << np.uint64(i - first)
+    return end, j + end - i, held[end - first], count
+
+
+@inlined
+def _interacting(before, held, found):
+    """Bits: which of the 64 code points with the entries ``held``, from place 1 on, interact."""
+    if held[0] != before:
+        held[0] = before
+    here, further = held[:MASK_BITS], held[1 : MASK_BITS + 1]
+    for p in range(MASK_BITS):
+        found[p] = _interacts(here[p], further[p])
+    return ~mask_below(found, np.uint64(0), _ONE)
+
+
+@inlined
+def _interacts(before, entry):
+    """Whether a code point needs more than a look-up: a second after a first or a mark, a mark after one of a higher
+    class, or a special code point. Not 0 if so."""
+    after_mark = before & MARK
+    disorder = np.uint32((before & _RANK) > (entry & _RANK))
+    return entry & (SPECIAL | (before >> _ONE | after_mark << _ONE) & SECOND | after_mark * disorder)
+
+
+@inlined
+def _composes_alone(before, entry, after):
+    """Whether a second follows a simple code point, sorts behind its decomposition, and a boundary follows."""
+    if entry & (SECOND | SPECIAL) != SECOND or before & INTERACTS or _NOTHING < _rank(entry) < _rank(before):
+        return False
+    return _is_boundary(after)
+
+
+@inlined
 def _length(entry):
     """Code points of an expansion."""
     return np.int64(entry & _LENGTH_MASK)
 
 
-@raw_inner
+@inlined
 def _expand(entry, expansions, out):
-    """Write an expansion; returns its length."""
-    first = np.int64((entry & PAYLOAD) >> EXPANSION_LENGTH_BITS)
-    for p in range(_length(entry)):
-        out[p] = expansions[first + p]
-    return _length(entry)
+    """Write an expansion, and up to three code points after it; returns its length."""
+    source, length = expansions[np.int64((entry & PAYLOAD) >> EXPANSION_LENGTH_BITS) :], _length(entry)
+    for p in range(EXPANSION_COPIED):  # a constant number, mostly enough: no branch to mispredict
+        out[p] = source[p]
+    for p in range(EXPANSION_COPIED, length):
+        out[p] = source[p]
+    return length
 
 
-@raw_inner
+@inlined
 def _insert(mark, entry, entries, out, j):
     """Insert a mark that never composes among the marks before ``out[j]``; returns whether its place is near."""
     at = j
@@ -244,9 +273,9 @@ def _insert(mark, entry, entries, out, j):
     return False
 
 
-@raw_inner
+@inlined
 def _is_boundary(entry):
-    return entry & _INTERACTS == _NOTHING or entry & EXPANDS != _NOTHING or entry == SPECIAL | _SURROGATE
+    return entry & INTERACTS == _NOTHING or entry & EXPANDS != _NOTHING or entry == SPECIAL | _SURROGATE
 
 
 @raw_inner
@@ -286,7 +315,7 @@ def _fold_run(codes, i, table, out, j, stretches, count, text):
     return end, j, count + 1
 
 
-@raw_inner
+@inlined
 def _rank(entry):
     return (entry >> RANK_SHIFT) & RANK_MASK
 
@@ -331,7 +360,7 @@ def _compose(codes, table, out):
     return length
 
 
-@raw_inner
+@inlined
 def _composite(first, second, table):
     """The primary composite of two code points, or 0."""
     keys = table.pair_keys

@@ -46,6 +46,8 @@ EXPANDS = np.uint32(1 << 31)
 RANK_SHIFT = np.uint32(25)
 RANK_MASK = np.uint32(63)
 EXPANSION_LENGTH_BITS = np.uint32(5)
+# The kernel reads so many code points from the place of any expansion on.
+EXPANSION_COPIED = 4
 GENERAL, SURROGATE = 0, 1
 
 # A noncharacter. It is simple and composes with nothing, so it separates texts that are normalised together.
@@ -111,7 +113,7 @@ def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool)
     if fold_space:
         entries[_white_space()] = np.uint32(0x20)
     keys, composites = _hash_table(pairs.composites)
-    table = FoldTable(entries, np.array(expansions, np.uint32), keys, composites)
+    table = FoldTable(entries, np.array(expansions + [0] * EXPANSION_COPIED, np.uint32), keys, composites)
     for column in table:
         column.flags.writeable = False
     return table

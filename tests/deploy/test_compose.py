@@ -13,6 +13,9 @@ from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jar
 from deploy_files import COMPOSE, ROOT, load, services
 from programs import absent
 
+from stream.errors import ConfigError
+from workers.settings.serve import ServeSettings
+
 WORKERS = ("signer", "matcher", "linker", "filter")
 LOGGING = """
 Configuration:
@@ -36,7 +39,7 @@ def test_it_meets_the_compose_specification():
     """Each field has a valid name, type and value; the networks, volumes and secrets that services use exist."""
     found = compose_spec.PyOptions(apply_merge=True).from_yaml(interpolated())
     found.validate()
-    assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "prometheus", "grafana"}
+    assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "serve", "prometheus", "grafana"}
 
 
 def test_a_field_that_does_not_exist_would_be_found():
@@ -47,9 +50,9 @@ def test_a_field_that_does_not_exist_would_be_found():
 
 
 def test_ports_are_published_on_loopback_only():
-    """Kafka, Prometheus and Grafana publish ports for this machine; workers publish none."""
+    """Kafka, the service, Prometheus and Grafana publish ports for this machine; workers publish none."""
     published = {name: service.get("ports", []) for name, service in services().items()}
-    assert {name for name, ports in published.items() if ports} == {"kafka", "prometheus", "grafana"}
+    assert {name for name, ports in published.items() if ports} == {"kafka", "serve", "prometheus", "grafana"}
     assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
 
 
@@ -72,6 +75,17 @@ def test_workers_wait_for_their_topics_and_these_for_kafka():
         assert every[name]["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
 
 
+def test_the_service_needs_a_token_and_nothing_of_kafka():
+    """It starts only if it is named, keeps its window on a volume, and does not start without a token."""
+    serve = services()["serve"]
+    assert (serve["profiles"], serve["depends_on"]) == (["serve"], {})
+    assert serve["environment"]["NEARDUP_TOKEN"] == "${SERVE_TOKEN:-}"
+    folder = serve["command"][serve["command"].index("--state") + 1]
+    assert [volume.split(":")[1] for volume in serve["volumes"]] == [str(Path(folder).parent)]
+    with pytest.raises(ConfigError, match="NEARDUP_TOKEN"):
+        ServeSettings(host=serve["environment"]["NEARDUP_HOST"]).access_token()
+
+
 def test_every_file_that_is_mounted_or_built_from_exists():
     """Paths are relative to the compose file."""
     for service in services().values():
@@ -85,7 +99,7 @@ def test_every_file_that_is_mounted_or_built_from_exists():
 def test_variables_of_the_shell_are_no_settings():
     """A neardup command in the same shell would refuse an unknown NEARDUP_ variable."""
     names = re.findall(r"(?<!\$)\$\{?(\w+)", COMPOSE.read_text())
-    assert sorted(names) == ["FILTERS", "LINKERS", "MATCHERS", "SIGNERS"]
+    assert sorted(names) == ["FILTERS", "LINKERS", "MATCHERS", "SERVE_TOKEN", "SIGNERS"]
 
 
 def test_kafka_is_the_version_that_the_tests_run_with():

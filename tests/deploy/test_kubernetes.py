@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import kubernetes_validate
 import pytest
 from deploy_files import DEPLOY, documents, load, manifests, pods
@@ -54,6 +56,7 @@ def test_the_example_of_the_secret_has_no_values():
         assert set(document["stringData"].values()) == {""}
     names = objects("Secret")["neardup"]["stringData"]
     assert set(names) == {f"{ENVIRONMENT_PREFIX}SASL_USERNAME", f"{ENVIRONMENT_PREFIX}SASL_PASSWORD"}
+    assert set(objects("Secret")["neardup-serve"]["stringData"]) == {f"{ENVIRONMENT_PREFIX}TOKEN"}
 
 
 def test_no_other_file_has_a_secret():
@@ -61,7 +64,8 @@ def test_no_other_file_has_a_secret():
     (settings,) = objects("ConfigMap").values()
     assert not [name for name in settings["data"] if "PASSWORD" in name or "USERNAME" in name]
     for _, _, container in containers():
-        assert not [variable for variable in container.get("env", []) if "PASSWORD" in variable["name"]]
+        secret = [each for each in container.get("env", []) if re.search("PASSWORD|TOKEN", each["name"])]
+        assert all("value" not in variable and "secretKeyRef" in variable["valueFrom"] for variable in secret)
 
 
 @pytest.mark.parametrize(("pod", "container"), [pytest.param(p, c, id=f"{n}-{c['name']}") for n, p, c in containers()])
@@ -101,21 +105,22 @@ def test_each_worker_has_a_name_of_its_own():
         given = {variable["name"]: variable for variable in container["env"]}
         assert given["NEARDUP_INSTANCE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
         StreamOptions(instance=f"{name}-6f7c9d8b5d-x2x9z")
-    assert sorted(objects("StatefulSet")) == ["neardup-filter", "neardup-linker", "neardup-matcher"]
+    assert sorted(objects("StatefulSet")) == ["neardup-filter", "neardup-linker", "neardup-matcher", "neardup-serve"]
     assert {each["spec"]["podManagementPolicy"] for each in objects("StatefulSet").values()} == {"Parallel"}
 
 
 def test_probes_ask_for_life_and_readiness():
     """/healthz decides on a restart, /readyz on the pace of an update; the first start may have to load kernels."""
-    for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter"):
+    for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter", "neardup-serve"):
+        port = "http" if name == "neardup-serve" else "health"
         (container,) = pods()[name]["spec"]["containers"]
         paths = {key: probe["httpGet"] for key, probe in container.items() if key.endswith("Probe")}
         assert paths == {
-            "startupProbe": {"path": "/healthz", "port": "health"},
-            "livenessProbe": {"path": "/healthz", "port": "health"},
-            "readinessProbe": {"path": "/readyz", "port": "health"},
+            "startupProbe": {"path": "/healthz", "port": port},
+            "livenessProbe": {"path": "/healthz", "port": port},
+            "readinessProbe": {"path": "/readyz", "port": port},
         }
-        assert [port["name"] for port in container["ports"]] == ["health"]
+        assert [each["name"] for each in container["ports"]] == [port]
 
 
 def test_a_pod_has_time_to_finish_its_step():
@@ -134,10 +139,15 @@ def test_names_and_labels_that_refer_to_each_other_agree():
             assert objects("Service")[name]["spec"]["selector"] == labels
             assert objects("PodDisruptionBudget")[name]["spec"]["selector"]["matchLabels"] == labels
     assert objects("StatefulSet")["neardup-matcher"]["spec"]["serviceName"] in objects("Service")
-    for _, pod, container in containers():
+    for name, pod, container in containers():
         volumes = {volume["name"]: volume for volume in pod["spec"]["volumes"]}
-        assert {mount["name"] for mount in container["volumeMounts"]} <= set(volumes)
-        assert volumes["tls"]["secret"]["secretName"] in objects("Secret")
+        claimed = objects("StatefulSet").get(name, {"spec": {}})["spec"].get("volumeClaimTemplates", [])
+        claims = {claim["metadata"]["name"] for claim in claimed}
+        assert {mount["name"] for mount in container["volumeMounts"]} <= {*volumes, *claims}
+        secrets = [volume["secret"]["secretName"] for volume in volumes.values() if "secret" in volume]
+        references = [each["valueFrom"] for each in container.get("env", []) if "valueFrom" in each]
+        secrets += [each["secretKeyRef"]["name"] for each in references if "secretKeyRef" in each]
+        assert set(secrets) <= set(objects("Secret"))
         for source in container.get("envFrom", []):
             kind = {"configMapRef": "ConfigMap", "secretRef": "Secret"}[next(iter(source))]
             assert next(iter(source.values()))["name"] in objects(kind)

@@ -30,13 +30,14 @@ from deploy_files import (
 from workers.cli.app import app
 from workers.settings.kafka import StreamSettings
 from workers.settings.load import load_stream
-from workers.settings.serve import ServeOptions
+from workers.settings.serve import ServeOptions, ServeSettings
 from workers.telemetry.health import Health, application
 from workers.telemetry.metrics import METRICS, Metrics
 
-WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter"}
+WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter", "serve": "serve"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
 HEALTH_PORT = StreamSettings.model_fields["health_port"].default
+SERVE_PORT = ServeOptions.model_fields["port"].default
 PARTITION_VALUES = re.compile(r"\d+")
 
 
@@ -98,12 +99,11 @@ def test_prometheus_scrapes_the_jobs_that_rules_query():
 
 @pytest.mark.parametrize("path", NEARDUP_FILES, ids=lambda path: path.name)
 def test_every_variable_is_a_setting(path):
-    """Workers refuse unknown settings, so a wrong variable would prevent their start. The operator also runs the
-    service.
-    """
+    """Every command refuses unknown settings, so a wrong variable would prevent its start."""
     names = set(re.findall(r"\bNEARDUP_[A-Z0-9_]*[A-Z0-9]\b", path.read_text()))
-    fields = {*StreamSettings.model_fields, *((*ServeOptions.model_fields, "token") if path == OPERATIONS else ())}
-    assert names <= {f"NEARDUP_{field.upper()}" for field in fields}
+    assert names <= {
+        f"NEARDUP_{field.upper()}" for field in (*StreamSettings.model_fields, *ServeSettings.model_fields)
+    }
 
 
 @pytest.mark.parametrize("where", ["compose", "kubernetes"])
@@ -146,8 +146,8 @@ def test_the_commands_of_the_operations_page_exist():
     assert all(parses([word.strip("'\"") for word in command]) for command in commands)
 
 
-def test_every_port_is_the_port_of_the_health_server():
-    """Scrape targets, probes, services and the image use the port that workers listen on."""
+def test_every_port_is_the_port_of_the_health_server_or_of_the_service():
+    """Scrape targets, probes, services and the image use the ports that workers and the service listen on."""
     ports = {
         sd["port"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"] for sd in job.get("dns_sd_configs", [])
     }
@@ -156,8 +156,9 @@ def test_every_port_is_the_port_of_the_health_server():
             ports |= {port["containerPort"] for port in container.get("ports", [])}
     ports |= {port["port"] for _, d in manifests() if d["kind"] == "Service" for port in d["spec"]["ports"]}
     text = DOCKERFILE.read_text()
-    ports |= {int(port) for port in re.findall(r"EXPOSE (\d+)|or (\d+)\}/healthz", text) for port in port if port}
-    assert ports == {HEALTH_PORT}
+    exposed = re.search(r"EXPOSE (.+)", text)[1].split()
+    ports |= {int(port) for port in (*exposed, re.search(r"or (\d+)\}/healthz", text)[1])}
+    assert ports == {HEALTH_PORT, SERVE_PORT}
 
 
 def test_every_requested_path_is_answered():

@@ -51,7 +51,7 @@ def test_every_test_that_is_named_exists_where_it_is_said_to_run() -> None:
     assert wrong == []
 
 
-def test_every_failure_has_a_test_and_stands_once() -> None:
+def test_every_failure_has_a_test_and_is_listed_once() -> None:
     """No row is empty, no test occurs twice, and the parser reads every line of the table."""
     table = rows()
     failures = list(dict.fromkeys(row.failure for row in table))

@@ -78,7 +78,7 @@ def lost(world: World, documents: list[Document]) -> tuple[int, int]:
     return len(set(expected) - set(found)), len(expected)
 
 
-def test_the_pairs_of_a_backlog_are_those_of_an_undisturbed_stream(worlds: Worlds) -> None:
+def test_the_pairs_of_a_backlog_equal_those_of_an_undisturbed_stream(worlds: Worlds) -> None:
     """Two signers and two matchers return after six hours, with a window of one hour and a lateness of ten minutes."""
     world = worlds(**SETTINGS)
     documents = past()
@@ -88,7 +88,7 @@ def test_the_pairs_of_a_backlog_are_those_of_an_undisturbed_stream(worlds: World
     assert lost(world, documents)[0] == 0, lost(world, documents)
 
 
-def test_the_pairs_of_an_archive_are_those_of_an_undisturbed_stream(worlds: Worlds, tmp_path: Path) -> None:
+def test_the_pairs_of_an_archive_equal_those_of_an_undisturbed_stream(worlds: Worlds, tmp_path: Path) -> None:
     """The archive of six hours is loaded in order of its times, in some seconds, while the workers are idle."""
     world = worlds(**SETTINGS)
     documents = past()

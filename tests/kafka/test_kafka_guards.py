@@ -79,7 +79,7 @@ def run_ahead(consumer: Any) -> None:
     notes.live = lambda: noted._replace(generation=noted.generation + 1)
 
 
-def test_the_membership_of_a_poll_is_that_of_its_assignment(harnesses: MakeHarness) -> None:
+def test_the_membership_of_a_poll_equals_that_of_its_assignment(harnesses: MakeHarness) -> None:
     """Rule 2: a newer generation would let this member commit records that another member owns by now."""
     harness = harnesses()
     transport, topic = harness.transport(), harness.make_topic(1)

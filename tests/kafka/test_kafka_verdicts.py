@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
+import orjson
+import pytest
 from kafka_world import World, stories
 from verdict_oracle import expected_lines
 
@@ -77,3 +80,93 @@ def test_every_document_gets_one_verdict_after_crashes_of_linker_and_filter(worl
     world.run(lambda: sum(map(len, lines_of(world).values())) == 302, "all have a verdict")
     world.settle()
     check(world)
+
+
+def text_of(story: int, variant: int) -> str:
+    """A text of forty words, of which the variant decides one. Two stories have nothing in common."""
+    chance = random.Random(story)
+    words = ["".join(chance.choices("abcdefghijklmnopqrstuvwxyz", k=6)) for _ in range(40)]
+    words[7] = f"variant{variant}"
+    return " ".join(words)
+
+
+# Id, variant of its story and seconds of each document, and the verdict; the first letters of an id are the number of
+# the sequence, and its story. A variant below 0 is another story, and none is a removal.
+SEQUENCES: list[tuple[str, int | None, float, str]] = [
+    ("1-x1", 0, 0, "original"), ("1-x2", 0, 1, "duplicate 1-x1"), ("1-y", 1, 2, "duplicate 1-x1"),
+    ("2-x1", 0, 0, "original"), ("2-x2", 0, 0, "duplicate 2-x1"), ("2-x3", 0, 0, "duplicate 2-x1"),
+    ("5-old", 0, 0, "original"),
+    ("6-x", 0, 0, "original"), ("6-y", 1, 1, "duplicate 6-x"), ("6-y", 1, 2, "unchanged 6-x"),
+    ("6-z", 2, 3, "duplicate 6-x"),
+    ("7-x", 0, 0, "original"), ("7-x", -1, 1, "original"), ("7-x", 0, 2, "duplicate 7-x"),
+    ("8-x", 0, 0, "original"), ("8-x", -1, 1, "original"), ("8-y", 1, 2, "duplicate 8-x"),
+    ("10-x", 0, 0, "original"), ("10-y", 1, 1, "duplicate 10-x"), ("10-x", None, 1, "removed"),
+    ("10-z", 2, 2, "original"),
+    ("9-x", 0, 0, "original"), *[("9-x", 0, 480.0 * n, "unchanged") for n in range(1, 13)],
+    ("5-new", 1, 480.0 * 12, "original"),
+]  # fmt: skip
+
+
+def test_the_sequences_are_decided_as_they_must_be(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Messages are short and a matcher commits between them (11); a linker restarts while partitions are idle (12)."""
+    monkeypatch.setattr("workers.stages.signer.MESSAGE_BYTES_MAX", 200)
+    world = worlds(
+        verdicts=True, documents_partitions=1, bands_partitions=3, window_seconds=600.0, lateness_seconds=60.0
+    )
+    for role in (SIGN, MATCH, LINK, FILTER):
+        world.place(role)
+    begin = time.time() - 1e5
+    messages: list[tuple[bytes | None, bytes | None]] = []
+    for id_, variant, seconds, _ in SEQUENCES:
+        story = int(id_.split("-")[0])
+        text = None if variant is None else text_of(story if variant >= 0 else -story, variant)
+        value = None if text is None else orjson.dumps({"id": id_, "text": text, "timestamp": begin + seconds})
+        messages.append((id_.encode(), value))
+    for part in (messages[:12], messages[12:]):
+        world.send(part)
+        world.settle(records_max=3)
+        world.places[2].kill()
+    world.settle()
+    lines = lines_of(world)[0]
+    found = [" ".join(filter(None, [line["id"], line["status"], line.get("duplicate_of")])) for line in lines]
+    assert found == [f"{id_} {verdict}" for id_, _, _, verdict in SEQUENCES]
+    check(world)
+
+
+def test_a_matcher_that_stands_still_holds_back_verdicts_and_nothing_else(worlds: Worlds) -> None:
+    """Every document is signed and every arrival read; when the matcher goes on, all have their verdict (13)."""
+    world = worlds(verdicts=True)
+    documents = feed(150)
+    signer, matcher, linker, filter_ = (world.place(role) for role in (SIGN, MATCH, LINK, FILTER))
+    world.load(documents[:50])
+    world.run(lambda: sum(map(len, lines_of(world).values())) == 50, "the first have a verdict")
+    world.settle()
+    world.places = [signer, linker, filter_]
+    world.load(documents[50:])
+    world.run(lambda: linker.worker.state.undecided == 100, "the linker has read every arrival")
+    for place in world.places:
+        place.turn()
+    assert sum(map(len, lines_of(world).values())) == 50
+    assert [place.endings for place in world.places] == [[], [], []]
+    world.places = [signer, matcher, linker, filter_]
+    world.run(lambda: sum(map(len, lines_of(world).values())) == 150, "all have a verdict")
+    world.settle()
+    check(world)
+
+
+def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) -> None:
+    """Each has its own verdicts, and ``documents.unique`` follows the one that has a filter (14)."""
+    world = worlds(verdicts=True)
+    other = worlds(verdicts=True, topic_prefix=world.settings.topic_prefix, threshold=0.6, sketch_bits=16)
+    assert world.topics.documents == other.topics.documents
+    for each, roles in ((world, (SIGN, MATCH, LINK, FILTER)), (other, (SIGN, MATCH, LINK))):
+        for role in roles:
+            each.place(role)
+    world.load(feed(80))
+    found = []
+    for each in (world, other):
+        each.run(lambda each=each: sum(map(len, lines_of(each).values())) == 80, "all have a verdict")  # type: ignore[misc]
+        each.settle()
+        found.append(lines_of(each))
+    check(world)
+    assert found[0] != found[1]

@@ -150,7 +150,7 @@ def test_every_metric_of_the_table_arrives_under_its_name(scraped, job):
         assert not row.label or row.label in found[name]
 
 
-def test_the_numbers_are_those_of_the_documents(scraped):
+def test_the_numbers_equal_those_of_the_documents(scraped):
     """Four documents are signed, one without text is refused, one is a copy; pairs have two kinds of similarity."""
     signed = scraped.ask("neardup_documents_total{job='neardup-signer'}")
     refused = scraped.ask("neardup_refused_total > 0")

@@ -37,7 +37,7 @@ def tortured(size: dict[str, int], seeds: tuple[int, ...]) -> str:
     return done.stdout
 
 
-def test_whatever_process_dies_nothing_is_lost_repeated_or_wrong() -> None:
+def test_killed_processes_lose_repeat_and_falsify_nothing() -> None:
     """Promised pairs, verdicts and forwarded documents, each once, while workers of all four roles are killed and
     stopped, and one, two or all of three nodes killed and frozen.
 

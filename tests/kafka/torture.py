@@ -70,6 +70,7 @@ NEVER = float("inf")
 KINDS = (
     "promised", "links", "forbidden", "late", "poison", "removals", "versions",
     "verdict original", "verdict duplicate", "verdict removed", "verdict refused",
+    "clusters",
 )  # fmt: skip
 
 
@@ -268,7 +269,7 @@ class Torture:
             patient(f"read {topic}", lambda topic=topic: committed_records(self.cluster.brokers.bootstrap, topic))  # type: ignore[misc]
             for topic in (
                 topics.documents, topics.candidates, topics.dead,
-                topics.arrivals, topics.links, topics.verdicts, topics.unique,
+                topics.arrivals, topics.links, topics.verdicts, topics.unique, topics.clusters,
             )
         )  # fmt: skip
         out = judge(documents, candidates, dead, self.cluster.settings)

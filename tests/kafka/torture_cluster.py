@@ -44,6 +44,8 @@ WINDOWS = 10
 DOCUMENTS_PARTITIONS, DOCUMENTS_PARTITIONS_GROWN = 4, 6
 # Documents of a signer's step at most, by the seed: the default, and one so small that a window has many steps.
 STEPS = (5_000, 100)
+# The member that a cluster shows, by the seed: the longest, or the one with the greatest number in this field.
+REPRESENTATIVES = ("timestamp", "longest")
 # What each role reads, and has committed when it has begun. The oracle needs all arrivals and links, so linkers do not
 # trim them.
 TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
@@ -118,6 +120,7 @@ class Cluster:
             "transaction_timeout_seconds": TRANSACTION_SECONDS, "trim_interval_seconds": 5,
             "step_documents_max": STEPS[given.seed % len(STEPS)], "sign_threads": 1,
             "turn_seconds_max": 60, "stall_seconds_max": 60, "verdicts": given.linkers > 0,
+            "representative": REPRESENTATIVES[given.seed % len(REPRESENTATIVES)],
         }  # fmt: skip
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         own = {f"NEARDUP_{name.upper()}": str(value) for name, value in values.items()}

@@ -2,7 +2,8 @@
 
 The order of ``arrivals`` and the pairs of ``links`` decide every verdict. So each record of ``documents`` must have
 exactly one line in its partition of ``verdicts``, in order, equal to the model's; and ``documents.unique`` must hold
-the documents whose line says ``original``, and the tombstones, byte for byte and in order. No topic may be trimmed.
+the documents whose line says ``original``, and the tombstones, byte for byte and in order. The last record of each
+cluster in ``clusters`` must be the one that follows from the verdicts. No topic may be trimmed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from torture_reader import Read
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
+from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
 from workers.settings.kafka import StreamSettings
+from workers.topics.places import place_name
 from workers.topics.verdicts import parse_run
 
 KEPT = ("original", "removed")
@@ -33,10 +36,11 @@ class Published(NamedTuple):
     links: Sequence[Read]
     verdicts: Sequence[Read]
     unique: Sequence[Read]
+    clusters: Sequence[Read]
 
 
 def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published, settings: StreamSettings) -> None:
-    """Count what verdicts were seen, and the faults in them and in what was forwarded."""
+    """Count what verdicts and clusters were seen, and the faults in them and in what was forwarded."""
     found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for record in published.verdicts:
         found[record.partition] += parse_run(record.value)
@@ -46,7 +50,8 @@ def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published
     )  # fmt: skip
     lines = {(s, line["offset"]): line for s in sorted(found) for line in found[s]}
     places = published.arrivals, published.links
-    expected = {(at >> 48, line["offset"]): line for at, line in expected_lines(*places, settings)}  # type: ignore[arg-type]
+    placed = expected_lines(*places, settings)  # type: ignore[arg-type]
+    expected = {(at >> 48, line["offset"]): line for at, line in placed}
     _judge_sequence(out, "arrivals", sorted(sent), sorted(expected))
     for place in expected.keys() & lines.keys():
         if lines[place] != expected[place]:
@@ -55,6 +60,12 @@ def judge_verdicts(out: Verdict, documents: Sequence[Read], published: Published
     kept = [record for record in documents if lines.get(record[:2], {}).get("status") in KEPT]
     out.seen["forwarded"] = len(kept)
     _judge_sequence(out, "documents.unique", map(_content, kept), map(_content, published.unique))
+    clusters = expected_clusters([line for _, line in placed], [place_name(at) for at, _ in placed])
+    stream = max((line["timestamp"] for _, line in placed if "timestamp" in line), default=0.0)
+    horizon = stream - (settings.window_seconds or 0.0) - settings.lateness_seconds
+    for kind, what in wrong_clusters(published.clusters, clusters, horizon):  # type: ignore[arg-type]
+        out.fault(kind, what)
+    out.seen["clusters"] = len(clusters)
 
 
 def _content(record: Read) -> tuple[int, int, bytes | None, bytes | None]:

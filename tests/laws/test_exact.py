@@ -50,7 +50,7 @@ def processed(config: Config, documents: list[Document], rng: np.random.Generato
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_the_pairs_are_those_of_brute_force(seed: int) -> None:
+def test_the_pairs_equal_those_of_brute_force(seed: int) -> None:
     """Distinct sets in any order of arrival, with and without a window of time and an order of tokens."""
     rng = np.random.default_rng(seed)
     universe, size_max = int(rng.choice([10, 60, 5000])), int(rng.choice([8, 25, 80]))

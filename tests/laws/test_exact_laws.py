@@ -114,7 +114,7 @@ def test_given_elements_are_measured_as_they_are(
 
 
 @pytest.mark.parametrize("scheme", [*SKETCHED, "partial_minhash"])
-def test_only_the_candidate_probability_stands_between_a_pair_and_its_emission(scheme: str) -> None:
+def test_an_exact_pair_is_missed_only_if_it_is_no_candidate(scheme: str) -> None:
     """Pairs at the threshold are emitted whenever they are candidates, and at least with the requested recall."""
     config, seeds = Config(scheme=scheme, verify="exact"), 600
     emitted = met = 0
@@ -193,7 +193,7 @@ def test_pairs_that_meet_in_too_few_bands_are_not_emitted(least: int) -> None:
 
 @pytest.mark.parametrize("least", [2, 3])
 @pytest.mark.parametrize("verify", ["sketch", "exact"])
-def test_the_recall_is_that_of_meeting_in_several_bands(least: int, verify: str) -> None:
+def test_the_recall_counts_pairs_that_share_several_bands(least: int, verify: str) -> None:
     """The tuning chooses more bands, so pairs at the threshold still have the requested recall."""
     config, seeds = Config(buckets_shared_min=least, verify=verify, scheme="minhash"), 500
     row, plan, tuning = SCHEMES["minhash"], config.plan, config.tuning

@@ -103,7 +103,7 @@ def test_a_grouped_pair_meets_as_often_as_its_bands_are_whole(union: int) -> Non
 @pytest.mark.parametrize("similarity", [0.2, 0.5, 0.8])
 @pytest.mark.parametrize("union", [10, 50, 500])
 @pytest.mark.parametrize("scheme", PARTIAL)
-def test_estimates_are_unbiased_whatever_is_infinite(scheme: str, union: int, similarity: float) -> None:
+def test_estimates_are_unbiased_for_any_infinite_rows(scheme: str, union: int, similarity: float) -> None:
     """Each compared row has the same weight; the mean error of 400 pairs is within five standard deviations, with an
     allowance for estimates that are raised to 0."""
     row, plan = SCHEMES[scheme], Config(scheme=scheme).plan

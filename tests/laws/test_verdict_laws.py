@@ -53,7 +53,7 @@ def modelled(case: Case, documents: Sequence[Document], pairs: Sequence[Pair], r
 
 
 @every_case
-def test_verdicts_are_those_of_the_model(case: Case) -> None:
+def test_verdicts_equal_those_of_the_model(case: Case) -> None:
     """The model decides from the pairs that ``process`` finds in the same documents."""
     documents = stream_of(case, 1)
     config = case.config(window_seconds=3600.0)

@@ -1,7 +1,8 @@
 """The sequences of arrivals that broke simpler rules of verdicts, on every scheme.
 
-Other files test the sequences that need several processes: ``test_verdicts.py`` has pairs with an undecided document,
-and ``test_batch_verdicts.py`` has ``--prefer``.
+Numbers are those of the sequences on topics. Other files test those that need several processes or a whole corpus: 3,
+4 and 11 to 14 are in ``tests/simulation/test_verdict_sequences.py`` and ``tests/kafka/test_kafka_verdicts.py``, 15 is
+in ``tests/processes/test_batch_verdicts.py``.
 """
 
 from __future__ import annotations
@@ -30,37 +31,37 @@ class Arrival(NamedTuple):
 A = Arrival
 # Name -> the arrivals (x is near y, z is far from both) and the decisions: status and cluster of each document.
 SEQUENCES: dict[str, tuple[list[Arrival], str]] = {
-    "what is near a copy of an original is a duplicate of the original": (
+    "1: what is near a copy of an original is a duplicate of the original": (
         [A("a", "x", 0), A("b", "x", 1), A("c", "y", 2)], "original 0, duplicate 0, duplicate 0",
     ),
-    "copies have one original": (
+    "2: copies have one original": (
         [A("a", "x", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
     ),
     "copies of a duplicate are duplicates of its original": (
         [A("a", "y", 0), A("b", "x", 1), A("c", "x", 2)], "original 0, duplicate 0, duplicate 0",
     ),
-    "what has left the window counts for nothing": (
+    "5: what has left the window counts for nothing": (
         [A("a", "x", 0), A("b", "z", 250), A("c", "y", 251)], "original 0, original 1, original 2",
     ),
-    "an unchanged version of a duplicate stays one": (
+    "6: an unchanged version of a duplicate stays one": (
         [A("a", "x", 0), A("b", "y", 1), A("b", "y", 2), A("c", "y", 3)],
         "original 0, duplicate 0, unchanged 0, duplicate 0",
     ),
-    "content that comes back is not unchanged": (
+    "7: content that comes back is not unchanged": (
         [A("a", "x", 0), A("a", "z", 1), A("b", "z", 2), A("a", "x", 3), A("c", "x", 4)],
         "original 0, original 1, duplicate 1, duplicate 0, duplicate 0",
     ),
-    "a new version of an original leaves it an original": (
+    "8: a new version of an original leaves it an original": (
         [A("a", "x", 0), A("a", "z", 1), A("b", "y", 2)], "original 0, original 1, duplicate 0",
     ),
-    "the same page again and again is unchanged, for ten windows": (
+    "9: the same page again and again is unchanged, for ten windows": (
         [A("a", "x", 80.0 * n) for n in range(13)], "original 0" + ", unchanged 0" * 12,
     ),
     "copies under other ids begin a new cluster when the original has left": (
         [A(f"a{n}", "x", 80.0 * n) for n in range(6)],
         "original 0, duplicate 0, original 2 related 0, duplicate 2, original 4 related 2, duplicate 4",
     ),
-    "what is near a duplicate of a removed original is an original": (
+    "10: what is near a duplicate of a removed original is an original": (
         [A("a", "x", 0), A("b", "y", 1), A("a", None), A("c", "x", 2), A("d", "z", 3)],
         "original 0, duplicate 0, original 2 related 0, original 3",
     ),
@@ -100,7 +101,7 @@ def shown(verdicts: list[Verdict]) -> str:
 
 # Other decisions of schemes that compare equal contents like any others: two versions of an id are never compared.
 NOT_BY_CONTENT = {
-    "content that comes back is not unchanged": "original 0, original 1, duplicate 1, original 3, duplicate 0",
+    "7: content that comes back is not unchanged": "original 0, original 1, duplicate 1, original 3, duplicate 0",
 }
 
 

@@ -60,7 +60,7 @@ def test_first_tokens_leave_the_length_filter() -> None:
 
 
 @pytest.mark.parametrize("ratio", ["0.5", "0.55", "0.7", "0.8", "0.9", "0.95", "0.99", "1"])
-def test_the_bound_is_that_of_exact_arithmetic(ratio: str) -> None:
+def test_the_bound_equals_that_of_exact_arithmetic(ratio: str) -> None:
     """Refused if and only if the best similarity there can be is below the ratio, as fractions."""
     rng = np.random.default_rng(1)
     rows = np.concatenate([

@@ -36,7 +36,7 @@ def test_keys_have_a_known_answer() -> None:
 
 @settings(max_examples=200)
 @given(st.integers(1, 20), st.integers(4, 20), st.data())
-def test_keys_are_those_of_the_definition(bands: int, width: int, data: st.DataObject) -> None:
+def test_keys_match_the_definition(bands: int, width: int, data: st.DataObject) -> None:
     """Bands are narrower than, as wide as and wider than the eight bytes that are mixed at a time."""
     part = data.draw(st.binary(min_size=bands * width, max_size=bands * width))
     seed = data.draw(st.integers(0, 2**63 - 1))

@@ -11,6 +11,7 @@ import pytest
 
 from benchmarks import __main__ as runner
 from benchmarks import (
+    arrow,
     cli,
     contenders,
     entities,
@@ -253,6 +254,15 @@ def test_the_command_finds_what_the_library_finds() -> None:
     assert result.details["pairs"] > 0
 
 
+def test_tables_and_lines_get_the_same_verdicts() -> None:
+    """The scenario fails by itself if they differ; it measures both lengths of texts."""
+    results = list(arrow.run("smoke"))
+    assert [result.name for result in results] == ["texts of 200 characters", "texts of 5,000 characters"]
+    assert all(
+        {"table, times", "arrow file, times", "parquet file, times"} <= result.details.keys() for result in results
+    )
+
+
 def test_packed_shingles_are_distinct_hashes() -> None:
     """Packing five characters loses nothing."""
     text = documents("5kb", 1, seed=1)[0].text
@@ -308,7 +318,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
-        "S11-scripts", "S12-truncation", "S13-verdicts",
+        "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
     ]  # fmt: skip
 
 

@@ -34,7 +34,7 @@ def test_a_delay_at_random_within_90_days_is_45_on_average():
 
 
 @given(st.lists(st.integers(0, 9), min_size=2, max_size=12), st.sampled_from([0.0, 2.0, math.inf]))
-def test_the_difference_at_random_is_that_of_all_pairs(values, most):
+def test_the_difference_at_random_equals_that_of_all_pairs(values, most):
     """It is equal to the mean difference over all pairs."""
     differences = [abs(x - y) for x, y in combinations(values, 2) if abs(x - y) <= most]
     found = calibration.random_difference(values, most)
@@ -46,7 +46,7 @@ def test_the_difference_at_random_is_that_of_all_pairs(values, most):
 
 
 @given(st.lists(st.sampled_from("abc"), min_size=2, max_size=12))
-def test_the_disagreement_at_random_is_that_of_all_pairs(values):
+def test_the_disagreement_at_random_equals_that_of_all_pairs(values):
     """It is equal to the fraction of all pairs that disagree."""
     found = calibration.random_disagreement(values)
     assert found.value == pytest.approx(np.mean([x != y for x, y in combinations(values, 2)]))

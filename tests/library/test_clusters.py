@@ -57,7 +57,7 @@ def values(found: Quality) -> list[float]:
 
 
 @given(PARTITION)
-def test_measures_against_labels_are_those_of_the_definitions(partitions: tuple[list[int], list[int]]) -> None:
+def test_measures_against_labels_match_the_definitions(partitions: tuple[list[int], list[int]]) -> None:
     """For any two partitions of the same documents."""
     clusters, labels = partitions
     related = {(i, j) for i, j in combinations(range(len(labels)), 2) if labels[i] == labels[j]}
@@ -66,7 +66,7 @@ def test_measures_against_labels_are_those_of_the_definitions(partitions: tuple[
 
 
 @given(PARTITION, st.data())
-def test_measures_against_pairs_are_those_of_the_definitions(
+def test_measures_against_pairs_match_the_definitions(
     partitions: tuple[list[int], list[int]], data: st.DataObject
 ) -> None:
     """Also for pairs that form no partition."""

@@ -33,7 +33,7 @@ def of_angles(s):
 
 
 class TestCurves:
-    def test_the_curve_of_20_bands_of_5_rows_is_that_of_the_book(self) -> None:
+    def test_the_curve_of_20_bands_of_5_rows_matches_the_book(self) -> None:
         """1 - (1 - s^5)^20 at .2 to .8; and the design's figures for 18 x 7 and 21 x 6 at .8."""
         s = np.arange(2, 9) / 10
         expected = [0.006, 0.047, 0.186, 0.470, 0.802, 0.975, 0.9996]
@@ -108,7 +108,7 @@ class TestTail:
 class TestAreas:
     @settings(max_examples=40)
     @given(st.integers(1, 40), st.integers(1, 20), st.floats(0.0, 1.0), BITS)
-    def test_areas_are_those_of_the_curve(self, bands: int, rows: int, threshold: float, bits: int) -> None:
+    def test_areas_equal_those_of_the_curve(self, bands: int, rows: int, threshold: float, bits: int) -> None:
         """Against sums over fine steps either side of the threshold."""
         below, beyond = error_areas(bands, rows, threshold, bits)
         middles = (np.arange(4000) + 0.5) / 4000
@@ -127,7 +127,7 @@ class TestAreas:
         with pytest.raises(ConfigError, match="65 bands of 16 rows are 1040 rows, above 1024"):
             error_areas(65, 16, 0.8)
 
-    def test_areas_under_another_agreement_are_those_of_its_curve(self) -> None:
+    def test_areas_under_another_agreement_equal_those_of_its_curve(self) -> None:
         """Hyperplanes, 20 bands of 5: against sums over 40,000 steps either side of .7."""
         below, beyond = error_areas(20, 5, 0.7, 1, of_angles)
         middles = (np.arange(40_000) + 0.5) / 40_000
@@ -152,7 +152,7 @@ class TestSeveralBands:
                 both = (full >= least) & (agreeing >= 3)
                 assert float(emitted) == pytest.approx(chances[both].sum(), abs=1e-12)
 
-    def test_areas_of_several_bands_are_those_of_their_curve(self) -> None:
+    def test_areas_of_several_bands_equal_those_of_their_curve(self) -> None:
         """Against 4,000 steps either side of .6."""
         below, beyond = error_areas(10, 4, 0.6, bands_min=3)
         middles = (np.arange(4000) + 0.5) / 4000

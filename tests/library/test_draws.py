@@ -24,7 +24,7 @@ def test_draws_have_known_answers() -> None:
     assert uniforms(3, seed=1).tolist() == [0.5665615751722809, 0.7457817572627011, 0.9710027535867962]
 
 
-def test_the_logarithm_is_that_of_the_library() -> None:
+def test_the_logarithm_equals_that_of_the_library() -> None:
     """Within two units of the last digit, over all sizes that squares of uniform numbers take."""
     rng = np.random.default_rng(1)
     for x in [*rng.random(2000), *(2.0 ** -rng.integers(1, 106, 500)), 1.0, 0.5**0.5, np.nextafter(1.0, 0.0)]:

@@ -42,7 +42,7 @@ def test_fingerprints_of_one_finger_are_found_as_often_as_the_law_says():
         assert len(met) - len(pairs) == pytest.approx(others * expected, rel=0.15)
 
 
-def test_the_similarity_is_that_of_the_sets():
+def test_the_similarity_equals_that_of_the_sets():
     """Jaccard similarity; the order and the repetition of squares make no difference."""
     pairs = Deduplicator(config(grid_squares=20)).process(documents([1, 2, 3, 4, 5], [5, 4, 4, 3, 2]))
     assert [(pair.older, pair.newer, pair.similarity) for pair in pairs] == [("0", "1", 0.8)]

@@ -34,7 +34,7 @@ def test_mixing_has_known_answers() -> None:
 
 
 @given(WORDS, WORDS)
-def test_mixing_and_seeds_are_those_of_plain_integers(x: int, purpose: int) -> None:
+def test_mixing_and_seeds_equal_those_of_plain_integers(x: int, purpose: int) -> None:
     """The kernel wraps modulo 2^64 and shifts without sign."""
     assert int(MIX(np.uint64(x))) == mix64(x)
     assert int(SEED(np.uint64(x), np.uint64(purpose))) == derive_seed(x, purpose)

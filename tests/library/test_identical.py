@@ -22,7 +22,7 @@ def hashes(*texts: str, form: NormalForm = AS_IS) -> list[tuple[int, int]]:
 
 
 @given(st.lists(TEXT, max_size=8))
-def test_a_hash_is_that_of_the_definition(texts: list[str]) -> None:
+def test_a_hash_matches_the_definition(texts: list[str]) -> None:
     """For texts of any code points and lengths."""
     assert hashes(*texts) == [reference.text_hash(text) for text in texts]
 

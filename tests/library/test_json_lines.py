@@ -89,7 +89,7 @@ def test_nesting_up_to_the_limit_is_taken():
     assert decode_document(b'{"id":"a","text":"t","x":' + deep + b"}") == Document("a", "t")
 
 
-def test_of_a_name_that_stands_twice_the_last_counts():
+def test_the_last_of_repeated_names_counts():
     """Most parsers do the same."""
     assert decode_document(b'{"id":"a","text":"t","id":"b"}') == Document("b", "t")
 

@@ -156,7 +156,7 @@ def test_the_angle_of_the_book_is_60_degrees() -> None:
     assert measures.cosine(np.array([5, 0, -4]), np.array([-1, -6, 2])) == pytest.approx(-13 / 41)
 
 
-def test_a_tiny_angle_keeps_its_digits_and_a_vector_of_zeros_stands_at_right_angles() -> None:
+def test_a_tiny_angle_keeps_its_digits_and_a_vector_of_zeros_has_a_right_angle() -> None:
     """A ten-millionth of a degree is found, where an arc cosine gives 0; multiples are one direction."""
     tiny = math.radians(1e-7)
     assert measures.angle(np.array([1.0, 0.0]), np.array([math.cos(tiny), math.sin(tiny)])) == pytest.approx(1e-7)
@@ -205,7 +205,7 @@ def test_strings_of_bits_differ_in_the_places_of_the_book() -> None:
         measures.hamming("01", "010")
 
 
-def test_jaccard_distances_are_those_of_the_book() -> None:
+def test_jaccard_distances_match_the_book() -> None:
     """Exercise 3.5.4: 2/5 and 1; two empty sets have distance 0."""
     pairs = [([1, 2, 3, 4], [2, 3, 4, 5]), ([1, 2, 3], [4, 5, 6]), ([], [])]
     found = [measures.jaccard_distance(np.array(a, int), np.array(b, int)) for a, b in pairs]

@@ -26,7 +26,7 @@ def changed(words: int) -> str:
 
 
 @pytest.mark.parametrize("case", RANKED.values(), ids=RANKED)
-def test_the_nearest_are_those_of_all_that_share_a_bucket(case: Case) -> None:
+def test_the_nearest_are_the_best_of_all_that_share_a_bucket(case: Case) -> None:
     """Brute force over keys and evidence gives the same similarities, the best first, for every scheme that ranks."""
     config = case.config().model_copy(update={"bucket_candidates_max": 2**20})
     scheme, plan = SCHEMES[config.scheme], config.plan

@@ -120,7 +120,7 @@ def test_an_empty_batch_is_an_empty_batch() -> None:
     assert [len(column) for column in codes] == [0] * len(codes)
 
 
-def test_texts_are_not_cut_by_what_stands_before_them() -> None:
+def test_texts_do_not_depend_on_the_texts_before_them() -> None:
     """Starts of a thousand texts of both kinds, folded in place in two buffers."""
     texts = [" ".join(["wörd" if i % 3 else "WORD"] * (i % 7)) + "  " * (i % 2) for i in range(1000)]
     assert normalized(texts, NormalForm()) == [normalize(text, NormalForm()) for text in texts]

@@ -35,7 +35,7 @@ def test_a_band_takes_whole_bytes(bands: int, rows: int, seed: int) -> None:
 
 @settings(max_examples=100)
 @given(st.integers(1, 12), st.integers(1, 20) | st.integers(1, 150), st.floats(0, 0.5), st.integers(0, 2**32))
-def test_agreement_is_that_of_the_bits(bands: int, rows: int, noise: float, seed: int) -> None:
+def test_agreement_equals_that_of_the_bits(bands: int, rows: int, noise: float, seed: int) -> None:
     """The first equal band, the number of equal bands and of equal bits agree with a count one by one."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 2, (20, bands * rows), np.uint8)

@@ -55,7 +55,7 @@ def test_more_is_never_given_back_than_was_taken() -> None:
     assert (pages.physical_pages, pages.free_pages) == (2, 0)
 
 
-def test_growing_keeps_what_stands_and_adds_zeros() -> None:
+def test_growing_keeps_the_content_and_adds_zeros() -> None:
     """Also along the first of two axes, and never makes an array shorter."""
     array = np.arange(6, dtype=np.int16).reshape(3, 2)
     array = array.copy()

@@ -27,7 +27,7 @@ def summed(terms: list[float]) -> float:
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
 @given(st.integers(1, 19), st.integers(0, 2**32 - 1))
-def test_sums_are_taken_in_the_order_that_stands_here(kind, dimensions: int, seed: int) -> None:
+def test_sums_have_the_order_that_is_written_here(kind, dimensions: int, seed: int) -> None:
     """Sums are equal to the last bit, for numbers of two sizes, also for lengths that are no multiple of four."""
     random = np.random.default_rng(seed)
     a, b = (random.standard_normal((3, dimensions)).astype(kind) for _ in range(2))

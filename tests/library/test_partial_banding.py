@@ -45,7 +45,7 @@ def test_nothing_known_is_no_similarity() -> None:
     assert partial_banding.estimate(found.equal, found.finite, found.compared, 8).tolist() == [0.0]
 
 
-def test_equal_sketches_are_similar_by_one_whatever_is_infinite() -> None:
+def test_equal_sketches_have_similarity_one_for_any_infinite_rows() -> None:
     """Rows that are left out have no weight."""
     same = sketches([[1, 2, INF, 4], [INF, INF, INF, 4]])
     found = partial_banding.agreement(same, same, bands=2, bits=8)

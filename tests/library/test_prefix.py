@@ -82,20 +82,20 @@ def test_the_order_of_a_string_is_that_which_is_given() -> None:
     assert written("asdfghjui", order) == "aiusjhgfd"
 
 
-def test_a_token_stands_once_in_a_string() -> None:
+def test_a_string_has_each_token_once() -> None:
     """Repetitions in a bag make no difference."""
     assert written("abbabca", TokenOrder(ALPHABET)) == "abc"
 
 
 @pytest.mark.parametrize("ratio", RATIOS)
-def test_the_length_of_a_prefix_is_that_of_exact_arithmetic(ratio: str) -> None:
+def test_the_length_of_a_prefix_equals_that_of_exact_arithmetic(ratio: str) -> None:
     """floor((1 - J) L) + 1 for every L up to 10,000, J being the decimal that was written."""
     lengths = np.arange(1, 10_001)
     expected = [textbook_index.prefix_length(length, Fraction(ratio)) for length in lengths.tolist()]
     assert prefix_lengths(lengths, float(ratio)).tolist() == expected
 
 
-def test_the_lengths_of_prefixes_are_those_of_the_textbook() -> None:
+def test_the_lengths_of_prefixes_match_the_textbook() -> None:
     """Example 3.27: at .9 one token up to length 9, two for 10 to 19, three for 20 to 29; Exercise 3.9.3."""
     assert prefix_lengths(np.arange(1, 30), 0.9).tolist() == [1] * 9 + [2] * 10 + [3] * 10
     fifteen = np.array([15])

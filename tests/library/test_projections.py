@@ -25,7 +25,7 @@ def in_order(vector: np.ndarray, line: np.ndarray) -> np.float32:
 
 
 @pytest.mark.parametrize(("n", "d", "k"), [(1, 1, 1), (5, 3, 16), (6, 8, 17), (7, 100, 31), (13, 65, 48)])
-def test_a_sum_is_that_of_the_definition(n: int, d: int, k: int) -> None:
+def test_a_sum_matches_the_definition(n: int, d: int, k: int) -> None:
     """Sums are equal bit by bit, for full and for partial tiles and panels."""
     vectors, lines = (RNG.standard_normal((rows, d)).astype(np.float32) for rows in (n, k))
     assert project(vectors, lines).tolist() == [[in_order(v, line) for line in lines] for v in vectors]

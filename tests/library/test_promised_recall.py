@@ -115,7 +115,7 @@ class TestSmallSets:
         assert np.round(shares, 3).tolist() == [0.988, 0.985, 0.974]
         assert round(float(emission_probability(0.8, 18, 7, 93, 8)), 3) == 0.956
 
-    def test_the_exact_law_is_that_of_the_real_signatures(self) -> None:
+    def test_the_exact_law_equals_that_of_the_real_signatures(self) -> None:
         """The emitted share of 4,000 pairs is within four standard errors of it, for several sizes."""
         chosen = choose(0.8, 0.8, bands=14, rows=9)
         emitted = emitted_if(14, 9, chosen.agreements_min)

@@ -98,7 +98,7 @@ def test_numbers_of_a_line_are_values_as_they_are_written():
     assert document == Document("a", timestamp=5.0, fields={"title": "Of sets", "year": "1999"})
 
 
-def test_a_lower_cut_stands_in_the_place_of_the_threshold():
+def test_a_lower_cut_replaces_the_threshold():
     """``min_similarity`` decides what is emitted."""
     assert config(threshold=0.9).tuning.score_min == 0.9
     assert config(threshold=0.9, min_similarity=0.3).tuning.score_min == 0.3

@@ -74,7 +74,7 @@ def test_a_field_that_both_records_lack_tells_nothing(missing):
     assert scoring.similarity(np.array([0.0, 200.0]), np.array([0.0, 200.0])).tolist() == [0.0, 1.0]
 
 
-def test_weights_and_penalties_are_those_of_each_field():
+def test_weights_and_penalties_equal_those_of_each_field():
     """A penalty of 0 gives a field its points whenever both records have it."""
     fields = scoring.parse_fields(["name:50", "address:10:0", "phone:40:0.5"], penalty=2)
     assert fields == (("name", 50, 2), ("address", 10, 0), ("phone", 40, 0.5))

@@ -24,7 +24,7 @@ def tokens(*values: int) -> npt.NDArray[np.uint64]:
 
 @settings(max_examples=200)
 @given(st.lists(TOKEN, max_size=40, unique=True), st.lists(TOKEN, max_size=40))
-def test_an_order_value_is_that_of_the_definition(known: list[int], others: list[int]) -> None:
+def test_an_order_value_matches_the_definition(known: list[int], others: list[int]) -> None:
     """Of known and unknown tokens, those that share a place of the table or half of their hash too."""
     found = TokenOrder(tokens(*known)).values(tokens(*known, *others))
     assert found.tolist() == reference.order_values([*known, *others], known)

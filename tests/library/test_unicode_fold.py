@@ -109,11 +109,22 @@ def test_mixtures_are_normalised_as_unicodedata_does(form: NormalForm, texts: li
     check(texts, form)
 
 
-@given(st.lists(st.sampled_from(MARKS + SECONDS + STARTERS), max_size=300), st.integers(0, 130))
+@given(st.lists(st.sampled_from(MARKS + SECONDS + STARTERS), max_size=300), st.integers(0, 260))
 @settings(max_examples=200)
 def test_any_sequence_of_changing_code_points_is_normalised_as_unicodedata_does(chars: list[str], shift: int) -> None:
     """The sequence may be at any distance from the start of a block."""
     check(["." * shift + "’" + "".join(chars)], NormalForm())
+
+
+@pytest.mark.parametrize(
+    "event",
+    ["ß", "ﬃß", "\ufdfa", "e\u0301", "x\u0301", "e\u0301\u0301", "a\u0302\u0323", "b\u0651\u064e",
+     "b\u0651\u064e\u0650", "\u1100\u1161\u11a8", "ß\u0345", "\u0e33\u0e49"],
+)  # fmt: skip
+def test_interactions_are_found_at_every_distance_from_the_start(event: str) -> None:
+    """Blocks have 256 code points and groups 64: an event may begin in one and end in the next."""
+    check(["ы" * shift + event + "ы" * 70 + event for shift in range(270)], NormalForm())
+    check([event * 3 + "ы" * shift + event for shift in range(140)], NormalForm())
 
 
 def test_surrogates_refuse_only_their_own_text() -> None:

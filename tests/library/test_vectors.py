@@ -107,7 +107,7 @@ def test_pairs_are_found_by_the_s_curve(measure: str, kept: str) -> None:
 
 
 @pytest.mark.parametrize(("measure", "kept"), KEPT)
-def test_the_similarity_is_that_of_the_measure(measure: str, kept: str) -> None:
+def test_the_similarity_equals_that_of_the_measure(measure: str, kept: str) -> None:
     """To six digits of the vectors kept whole, to a thousandth of those kept in half precision; else as an estimate."""
     config = Config(**SETTINGS[measure], vector_evidence=kept, threshold=0.9)
     allowed = {"float32": 1e-6, "float16": 2e-3, "sketch": 0.2}[kept]

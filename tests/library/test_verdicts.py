@@ -171,7 +171,7 @@ def test_a_pair_with_a_copy_of_an_original_is_a_pair_with_that_original():
     assert found[2].similarity == np.float32(0.9)
 
 
-def test_copies_are_one_cluster_whatever_order_a_partition_saw_them_in():
+def test_copies_are_one_cluster_for_any_order_in_a_partition():
     """Arrivals x1, x2, x3, pairs (x1, x3) and (x3, x2): x3 is undecided when x2 is, and there is one original."""
     found = decided(Event(1, 7, 0), Event(2, 7, 1), Event(3, 7, 2, ((0, 1.0), (1, 1.0))))
     assert statuses(found) == [("original", 0), ("duplicate", 0), ("duplicate", 0)]

@@ -60,7 +60,7 @@ def test_many_pairs_at_once_are_measured_as_each_alone(
 
 @settings(max_examples=100)
 @given(PAIRS)
-def test_containment_is_directed_and_that_of_a_pair_is_the_greater(pairs: list[tuple[list[int], list[int]]]) -> None:
+def test_containment_has_a_direction_and_a_pair_has_the_greater_one(pairs: list[tuple[list[int], list[int]]]) -> None:
     """Of the smaller in the larger."""
     a, b = (sorted_sets(*ragged([pair[side] for pair in pairs])) for side in (0, 1))
     expected = [measures.containment(np.array(x, np.int64), np.array(y, np.int64)) for x, y in pairs]

@@ -12,3 +12,4 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from command import neardup, start  # noqa: F401 - fixtures of all tests here; found by the path above
 from memory_harness import cluster, harness, transport  # noqa: F401 - fixtures of the tests of the memory twin
+from web_server import web  # noqa: F401 - a fixture of the tests of feeds

@@ -2,19 +2,22 @@
 
 import asyncio
 import contextlib
+from functools import partial
 
 import httpx
 
 from workers.http.access import Access
-from workers.http.app import application
-from workers.http.events import Events, verdicts_of
+from workers.http.app import Service, application, publisher
+from workers.http.bodies import decoding
+from workers.http.events import Events
 from workers.http.figures import Figures
-from workers.http.metrics import ServiceMetrics
+from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
 from workers.store.keeper import Keeper
 from workers.store.log import Log
 from workers.store.reading import Reader
+from workers.telemetry.metrics import SERVE, Metrics
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")
@@ -39,25 +42,24 @@ class World:
         self.settings = ServeSettings(threshold=0.7, **settings)
         self.keeper = opened(folder, self.settings)
         self.broken = []
+        self.observer = Metrics(SERVE)
         reader = Reader(self.keeper.log.path)
-        self.metrics = ServiceMetrics(
-            lambda: self.writer.waiting,
-            lambda: self.keeper.matcher.table.documents,
-            lambda: self.events.readers,
-        )
-        last, slow = self.keeper.log.meta()["places"] - 1, self.metrics.slow_readers
+        last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
         figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
-        readers_max = self.settings.event_readers_max
-        self.events = Events(reader.after, last, readers_max, figures, reader.previews, slow.inc, **(events or {}))
+        self.events = Events(
+            reader.after, last, self.settings.event_readers_max, figures, reader.previews,
+            lambda: count("service_event_readers_slow"), **(events or {}),
+        )  # fmt: skip
         self.writer = Writer(
-            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1), self._published
-        )
-        self.app = application(self.settings, self.writer, reader, self.metrics, self.events, now=lambda: NOW)
-        self.guarded = Access(self.app, self.settings.access_token())
-
-    def _published(self, answers):
-        self.metrics.count(answers)
-        self.events.publish(verdicts_of(answers))
+            self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),
+            publisher(self.observer, self.events), lambda: count("service_full"),
+        )  # fmt: skip
+        service = Service(
+            self.settings, reader, self.events, self.observer, decoding(self.settings, lambda: NOW),
+            partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
+        )  # fmt: skip
+        self.app = application(service, window_requests(self.writer))
+        self.guarded = Access(self.app, self.settings.access_token(), open_metrics=self.settings.open_metrics)
 
     def ask_all(self, requests):
         """The responses to requests (method, path, options) that are sent at the same time."""

@@ -57,7 +57,7 @@ def claims(**given: Claim) -> dict[int, Committed]:
     return {int(name[1:]): Committed(0, encode_claim(claim)) for name, claim in given.items()}
 
 
-def test_records_are_taken_in_order_of_time_whatever_partition_was_polled_first() -> None:
+def test_records_are_taken_in_order_of_time_for_any_order_of_polls() -> None:
     """The signer merges the lanes; each lane keeps its own order."""
     alignment = own(0, 1)
     poll(alignment, 0, *(record(0, i, OLD_MS + 1_000 * i) for i in range(3)), ends={0: 3, 1: 3})
@@ -154,7 +154,7 @@ def test_a_partition_that_is_dropped_takes_its_records_with_it() -> None:
     assert taken(alignment, 0) == [(1, 0)]
 
 
-def test_claims_say_what_stands_after_the_step() -> None:
+def test_claims_describe_the_state_after_the_step() -> None:
     """The clock is the time of the next record, or of the last one; a lane without records left is caught up."""
     alignment = own(0, 1)
     poll(alignment, 0, record(0, 0, OLD_MS), record(0, 1, OLD_MS + 5), record(1, 0, OLD_MS + 1), ends={0: 2, 1: 1})
@@ -283,7 +283,7 @@ def test_how_far_partitions_are_behind_is_reported_for_those_with_a_backlog() ->
 
 
 @given(st.integers(0, 2**32))
-def test_whatever_is_polled_when_signed_records_are_aligned(seed: int) -> None:
+def test_signed_records_are_aligned_for_any_order_of_polls(seed: int) -> None:
     """No record is signed more than a span after a later-signed record, and each partition keeps its order.
 
     Two signers share partitions with backlogs of any shape, poll in any order, and see each other's claims late.

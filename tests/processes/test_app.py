@@ -78,7 +78,7 @@ def test_the_default_help_of_run_shows_twenty_settings():
     )
 
 
-def test_no_option_stands_twice():
+def test_no_option_is_repeated():
     """Options of commands and settings do not collide."""
     for name in COMMANDS:
         options = [option for param in params(name) for option in (*param.opts, *param.secondary_opts)]

@@ -23,8 +23,9 @@ from stream.documents import Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import TableRows
 from workers.sources.formats import FORMATS, choose
-from workers.sources.reader import Reader, TableRows
+from workers.sources.reader import Reader
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},
@@ -199,8 +200,8 @@ def test_rows_stay_in_the_buffers_until_one_is_read(tmp_path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "in.parquet")
     parts = list(Reader(Options(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "in.parquet")]))
     assert all(isinstance(part, TableRows) for part in parts)
-    assert [len(part) for part in parts if isinstance(part, TableRows)] == [2, 1]
-    rows = parts[0]
+    assert [len(part) for part in parts if isinstance(part, TableRows)] == [0, 2, 1]
+    rows = parts[1]
     assert isinstance(rows, TableRows)
     assert json.loads(rows[0].raw or b"") == ROWS[0]
     assert rows[-1:] == list(rows)[-1:]
@@ -234,6 +235,26 @@ def test_without_pyarrow_one_sentence_names_the_extra(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, "run", "a.parquet", "b.jsonl"]
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert "a.parquet: Parquet and Arrow are read by pyarrow" in done.stderr
+    assert "a.parquet: reading it needs packages that are not installed" in done.stderr
     assert "pip install 'neardup[arrow]'" in done.stderr
     assert "documents: 1" in done.stderr
+
+
+def test_a_value_that_json_cannot_express_becomes_text_or_null(tmp_path: Path) -> None:
+    """An unknown zone is UTC; a time beyond the year 9999 is its number; numbers beyond 64 bits are digits."""
+    table = pa.table({
+        "text": ["x"],
+        "zone": pa.array([TIME], pa.timestamp("us", "Asia/Atlantis")),
+        "far": pa.array([1 << 60], pa.timestamp("us")),
+        "large": pa.array([10**30], pa.decimal128(38)),
+        "none": [float("nan")],
+        "bytes": [b"\xff"],
+        "zones": pa.array([[TIME]], pa.list_(pa.timestamp("us", "Asia/Atlantis"))),
+    })  # fmt: skip
+    (tmp_path / "in.arrow").write_bytes(arrow_file(table))
+    reader = Reader(Options(), Fields(), Stop(), lambda part: None)
+    (entry,) = [entry for entry in reader.read([str(tmp_path / "in.arrow")]) if entry is not None]
+    assert json.loads(entry.raw or b"") == {
+        "text": "x", "zone": "2024-02-03T04:05:06.789000", "far": 1 << 60, "large": str(10**30), "none": None,
+        "bytes": "/w==",
+    }  # fmt: skip

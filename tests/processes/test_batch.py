@@ -111,7 +111,7 @@ def test_a_long_bucket_is_compared_with_the_contents_before_it_and_the_rest_is_c
     assert counts == (len(wanted), 0, 60 - 6)
 
 
-def test_the_predicate_of_payloads_is_that_of_the_table():
+def test_the_predicate_of_payloads_equals_that_of_the_table():
     """SQL and the kernel agree for random payloads on both sides of the bound."""
 
     @kernel

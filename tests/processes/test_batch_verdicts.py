@@ -56,7 +56,7 @@ def test_the_preferred_document_of_a_cluster_is_its_original(decided, tmp_path):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_in_order_of_arrival_the_verdicts_are_those_of_dedup(decided, tmp_path, name):
+def test_in_order_of_arrival_the_verdicts_equal_those_of_dedup(decided, tmp_path, name):
     """Every kind of scheme has the same rule, with copies and refused documents."""
     case = CASES[name]
     documents = case.stream(random.Random(5), 150)

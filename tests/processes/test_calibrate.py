@@ -46,7 +46,7 @@ def test_the_shares_of_the_mixture_are_found(customers):
     assert found.left_out == {}
 
 
-def test_the_difference_at_random_is_that_of_the_records(customers):
+def test_the_difference_at_random_equals_that_of_the_records(customers):
     """Random pairs within the greatest allowed difference are some 45 of 90 days apart."""
     pairs, documents = customers
     found = calibrate(CalibrateOptions(pairs, [documents], "day", difference_max=90))

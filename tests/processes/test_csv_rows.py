@@ -22,9 +22,10 @@ from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.csv_rows import table_lines
+from workers.sources.entries import FILE_REASONS
 from workers.sources.formats import FORMATS, choose
 from workers.sources.lines import HEADER, split_lines
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 from workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")
@@ -105,7 +106,7 @@ def test_rows_become_the_documents_of_their_json_lines(tmp_path):
     assert read(path)[2].blank_lines == 2
 
 
-def test_the_names_of_id_and_time_are_those_of_the_settings(tmp_path):
+def test_the_names_of_id_and_time_equal_those_of_the_settings(tmp_path):
     """A time is in seconds or ISO 8601. A row without an id gets one; a cell with an invalid time is refused."""
     fields = Fields(id="key", timestamp="seen", kind="record")
     (tmp_path / "a.csv").write_text("key,seen,name\n7,60.5,A\n8,1970-01-01T00:01:00Z,B\n9,,C\n,1,D\n10,soon,E\n")

@@ -180,7 +180,7 @@ def test_annotated_lines_have_their_verdict_as_the_last_key(dedup, tmp_path):
     assert out["removed"] == b""
 
 
-def test_verdicts_are_those_of_the_library(dedup, tmp_path):
+def test_verdicts_equal_those_of_the_library(dedup, tmp_path):
     """The verdicts come in order, one for each document; places count refused documents too."""
     documents = [doc(f"d{n % 211}", f"{n % 97} {n % 97 * 7919} " * 40 + f"{n % 13} {WORDS}") for n in range(1200)]
     documents[7]["text"], documents[9] = "", documents[8]
@@ -212,6 +212,33 @@ def test_clusters_have_an_original_and_its_duplicates(dedup, tmp_path):
         ]
         assert [one["cluster"] for one in found] == [n for n in range(60) if n % 3 == 1]
         assert found[0]["similarity_min"] == found[0]["members"][0]["similarity"] == 1.0
+
+
+def test_an_unchanged_version_of_the_original_keeps_its_cluster_open(dedup, tmp_path):
+    """The version and the first duplicate come in one chunk, the last duplicate when the original has left."""
+    documents = [doc(f"d{n}", " ".join(str(n * 7919 * (i + 1) % 1_000_003) for i in range(20))) for n in range(1051)]
+    documents[0] = documents[501] = doc("a")
+    documents[1], documents[1050] = doc("b"), doc("c")
+    (tmp_path / "in.jsonl").write_bytes(lines(*documents))
+    (cluster,) = dedup("in.jsonl", window_documents=600)["clusters"].splitlines()
+    assert [member["id"] for member in json.loads(cluster)["members"]] == ["b", "c"]
+
+
+@pytest.mark.parametrize(("representative", "expected"), [("first", "a"), ("longest", "c"), ("stars", "b")])
+def test_a_cluster_names_the_member_that_a_page_shows(dedup, tmp_path, representative, expected):
+    """The first, the longest, or the one with the greatest number in a field; a document without a number comes last.
+
+    Verdicts stay the same. Numbers may be digits in a string; a refused document ranks nothing.
+    """
+    written = [
+        doc("a", stars=1), doc("x", "", stars=9), doc("b", TEXT + " Or", stars="many"),
+        doc("c", TEXT + " Or so", stars=2), doc("b", TEXT + " Or", stars="3.5"), doc("d", OTHER, stars=8),
+    ]  # fmt: skip
+    (tmp_path / "in.jsonl").write_bytes(lines(*written))
+    out = dedup("in.jsonl", representative=representative)
+    assert out["statuses"] == ["original", "refused", "duplicate", "duplicate", "unchanged", "original"]
+    (cluster,) = map(json.loads, out["clusters"].splitlines())
+    assert cluster["representative"]["id"] == expected
 
 
 def test_a_cluster_lists_its_first_members_and_counts_all(dedup, tmp_path, monkeypatch):

@@ -14,7 +14,8 @@ from service_world import NEAR, TEXT, world_in
 from starlette.requests import Request
 
 from workers.http.bodies import Refused
-from workers.http.server import Connection, bound
+from workers.http.connections import connection_type
+from workers.http.server import bound
 from workers.process.exits import Exit
 
 
@@ -202,7 +203,7 @@ def test_a_wrong_number_is_refused(world, value):
 def listening(app):
     """The address of an application that runs in a thread."""
     with bound("127.0.0.1", 0) as address:
-        server = uvicorn.Server(uvicorn.Config(app, http=Connection, log_config=None, lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(app, http=connection_type(100, 60.0), log_config=None, lifespan="off"))
         thread = threading.Thread(target=asyncio.run, args=(server.serve([address]),))
         thread.start()
         try:
@@ -224,9 +225,8 @@ def test_a_client_that_reads_nothing_loses_its_connection(tmp_path):
         client.connect(address)
         client.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         got = client.recv(9)
-        slow = world.metrics.slow_readers._value
         place = 0
-        while not slow.get():
+        while not world.observer.value("service_event_readers_slow"):
             assert place < 20_000, "the reader took a gigabyte"
             world.events.publish([{"id": "x" * 50_000, "place": place, "status": "original", "duplicate_of": None}])
             place += 1

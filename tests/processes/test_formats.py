@@ -14,9 +14,10 @@ from workers.commands.load import Loader
 from workers.commands.session import Session, SessionOptions
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import FILE_REASONS
 from workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
 from workers.sources.lines import Line, split_lines
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 from workers.transport.memory.transport import MemoryTransport
 
 TEXT = f"{WORDS}; " * 5
@@ -89,7 +90,7 @@ def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("name", ["news.json", "news.jsonl.1", "news", "news.txt", "news.jsonl"])
 @pytest.mark.parametrize("content", [LINES, json.dumps(OBJECTS).encode(), json.dumps(OBJECTS, indent=1).encode()])
-def test_json_lines_and_arrays_are_documents_whatever_the_name(tmp_path, name, content):
+def test_json_lines_and_arrays_are_documents_for_any_name(tmp_path, name, content):
     """Both for a named file and in a folder."""
     assert found(tmp_path / name, content) == DOCUMENTS
     reader = Reader(Options(), Fields(), Stop(), lambda part: None)
@@ -145,7 +146,7 @@ def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_p
     sentence = FILE_REASONS[f"format_{name}"]
     assert name.upper() in sentence
     assert row.remedy in sentence
-    begins = {"html": b"<!-- x -->\n<!DOCTYPE html>", "warc": b"WARC/1.0\r\n", "pdf": b"%PDF-1.7",
+    begins = {"arc": b"filedesc://crawl.arc 0.0.0.0", "pdf": b"%PDF-1.7",
               "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
     assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
     if b"\0" not in begins:
@@ -158,7 +159,11 @@ def test_a_stream_is_lines_unless_it_begins_as_something_else():
     """Standard input has no name that could decide."""
     chosen = {content: choose("-", content, Fields(), is_stream=True) for content in (b"", b"text", b'[{"id":1}]')}
     assert list(chosen.values()) == [FORMATS["lines"], FORMATS["lines"], FORMATS["array"]]
-    assert choose("-", b"<html>", Fields(), is_stream=True) == "format_html"
+    begins = {"html": b"<!-- x -->\n<!DOCTYPE html>", "warc": b"WARC/1.0\r\n"}
+    assert {name: choose("-", head, Fields(), is_stream=True) for name, head in begins.items()} == {
+        name: FORMATS[name] for name in begins
+    }
+    assert choose("-", b"%PDF-1.7", Fields(), is_stream=True) == "format_pdf"
 
 
 def test_every_row_names_known_kinds_and_every_reason_has_a_sentence():

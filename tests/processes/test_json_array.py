@@ -21,7 +21,7 @@ def blocks_of(content, size):
 
 
 @given(st.lists(VALUES, max_size=6), st.integers(1, 40), st.sampled_from([None, 1]), st.booleans())
-def test_the_lines_are_the_elements_whatever_the_blocks(values, size, indent, ascii_only):
+def test_the_lines_are_the_elements_for_any_blocks(values, size, indent, ascii_only):
     """The layout does not matter; brackets, quotes and backslashes inside strings do not count."""
     content = json.dumps(values, indent=indent, ensure_ascii=ascii_only).encode()
     lines = list(array_lines(blocks_of(content, size), 1 << 20))

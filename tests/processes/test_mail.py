@@ -18,9 +18,10 @@ from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
 from workers.sources.formats import FORMATS
-from workers.sources.mail.markup import text_of_markup
+from workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
 from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX, read_mail
+from workers.sources.mail.message import read_mail
+from workers.sources.markup import text_of_markup
 from workers.sources.reader import Reader
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
@@ -59,7 +60,7 @@ def test_a_message_is_a_document(tmp_path):
         assert found(tmp_path / name, bytes(made)) == [document]
 
 
-def test_the_text_is_that_of_the_standard_library():
+def test_the_text_equals_that_of_the_standard_library():
     """For messages of ordinary forms, ``get_body`` finds the same part."""
     mixed = message()
     mixed.add_attachment(b"x", maintype="image", subtype="png")
@@ -82,7 +83,7 @@ def test_a_blank_plain_text_gives_way_to_the_markup():
 
 @pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 1 << 18])
 @pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
-def test_an_mbox_is_cut_at_its_lines_from_wherever_blocks_end(size, newline):
+def test_an_mbox_is_divided_at_its_from_lines_for_any_end_of_blocks(size, newline):
     """Messages come in order with their numbers and bytes; joined again, they are the content."""
     texts = ["one\n", ">From the start\n\nFrom, quoted not\n", "three\n"]
     content = mbox(*(raw(text.encode(), Message_ID=f"<{n}>") for n, text in enumerate(texts)))

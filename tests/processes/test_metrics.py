@@ -11,12 +11,24 @@ from prometheus_client.parser import text_string_to_metric_families
 from shell_harness import TEXT, Bench
 
 from stream.documents import REASONS
+from stream.verdicts.rule import STATUSES
+from workers.http.problems import SERVICE_REASONS
 from workers.service.shell import CAUSES as RESTART_CAUSES
 from workers.stages.partition_table import COUNTED
 from workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
-from workers.telemetry.metrics import CAUSES, METRICS, OUTCOMES, PREFIX, STAGES, Metrics
+from workers.telemetry.metrics import (
+    ANSWERS,
+    CAUSES,
+    HTTP_STATUSES,
+    METRICS,
+    OUTCOMES,
+    PREFIX,
+    PROCESSES,
+    SERVE,
+    STAGES,
+    Metrics,
+)  # fmt: skip
 from workers.topics.messages import BATCH_REASONS
-from workers.topics.names import ROLES
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
@@ -61,6 +73,8 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
     assert {*_OUTCOMES.values(), COMMITTED, RENEWED} == set(OUTCOMES)
     assert set(RESTART_CAUSES.values()) == set(CAUSES)
     assert METRICS["refused"].values == (*REASONS, *BATCH_REASONS)
+    assert {*STATUSES[:2], "repeated", "refused"} == set(ANSWERS)
+    assert {status for status, _, _ in SERVICE_REASONS.values()} - {401, 421} <= set(HTTP_STATUSES)
 
 
 @pytest.mark.parametrize("row", METRICS.values(), ids=lambda row: row.name)
@@ -71,12 +85,12 @@ def test_names_follow_the_rules_of_prometheus(row):
     if row.unit in ("seconds", "bytes", "ratio"):
         assert row.name.endswith(row.unit)
     assert row.help.endswith(".")
-    assert set(row.roles) <= set(ROLES)
+    assert set(row.roles) <= set(PROCESSES)
     assert bool(row.bounds) == (row.kind == "histogram")
     assert list(row.bounds) == sorted(row.bounds)
 
 
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", PROCESSES)
 def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role):
     """Prometheus can parse the text; listed labels start at 0."""
     text = generate_latest(Metrics(role, {"role": role}).registry).decode()
@@ -87,7 +101,8 @@ def test_a_registry_holds_the_metrics_of_its_role_and_those_of_the_process(role)
     }
     assert "process_resident_memory_bytes" in found
     assert f'neardup_worker_info{{role="{role}"}} 1.0' in text
-    assert 'neardup_transactions_total{outcome="aborted"} 0.0' in text
+    listed = 'service_answers_total{status="duplicate"}' if role == SERVE else 'transactions_total{outcome="aborted"}'
+    assert f"neardup_{listed} 0.0" in text
 
 
 def test_numbers_come_out_as_they_were_reported():

@@ -10,8 +10,9 @@ from stream.documents import REASONS, Document
 from stream.json_lines import Fields
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.entries import FILE_REASONS
 from workers.sources.paths import walk
-from workers.sources.reader import FILE_REASONS, Reader
+from workers.sources.reader import Reader
 
 
 def read(*paths, **options):
@@ -71,7 +72,7 @@ def test_what_is_no_text_in_a_folder_is_refused_with_its_reason(tmp_path):
     assert all(entry.walked for entry in entries)
 
 
-def test_a_file_that_was_named_is_taken_whatever_its_name(tmp_path):
+def test_a_named_file_is_read_for_any_name(tmp_path):
     """A named file may be a dot name or a link; --hidden also reads dot names in folders."""
     (tmp_path / ".notes").write_text("text")
     (tmp_path / "link").symlink_to(".notes")

@@ -29,7 +29,7 @@ def test_a_schema_is_valid_and_listed(name):
     assert f"({name}.json)" in (FOLDER / "README.md").read_text(encoding="utf-8")
 
 
-def test_pairs_of_a_run_are_those_of_the_schema(neardup):
+def test_pairs_of_a_run_match_the_schema(neardup):
     """Near-duplicates and copies."""
     done = neardup("run", "--quiet", ROOT / "docs" / "examples" / "news.jsonl")
     lines = done.stdout.splitlines()
@@ -38,7 +38,7 @@ def test_pairs_of_a_run_are_those_of_the_schema(neardup):
         validator("pair").validate(json.loads(line))
 
 
-def test_verdicts_and_clusters_are_those_of_the_schemas(neardup, tmp_path):
+def test_verdicts_and_clusters_match_the_schemas(neardup, tmp_path):
     """Verdicts of every status, as separate lines and as a key of a removed line."""
     news = (ROOT / "docs" / "examples" / "news.jsonl").read_bytes()
     (tmp_path / "in.jsonl").write_bytes(news + news.splitlines(keepends=True)[1])
@@ -53,7 +53,7 @@ def test_verdicts_and_clusters_are_those_of_the_schemas(neardup, tmp_path):
     validator("cluster").validate(cluster)
 
 
-def test_messages_of_the_topics_are_those_of_the_schemas():
+def test_messages_of_the_topics_match_the_schemas():
     """Workers write pairs, a removal and a dead letter."""
     bench = Bench()
     bench.add(("a", TEXT), ("b", TEXT + " again"), ("c", TEXT), ("d", 7))
@@ -74,7 +74,7 @@ def test_messages_of_the_topics_are_those_of_the_schemas():
     validator("dead_letter").validate(letters[0])
 
 
-def test_the_letter_of_a_refused_batch_is_that_of_the_schema():
+def test_the_letter_of_a_refused_batch_matches_the_schema():
     """One letter represents several messages."""
     letter = encode_dead(Record(1, 9, 0, None, None, RefusedBatch(4, 1000)), "documents", "batch_too_large")
     validator("dead_letter").validate(json.loads(letter))

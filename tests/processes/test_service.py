@@ -247,6 +247,14 @@ def test_without_the_token_no_request_is_answered(tmp_path, monkeypatch):
         assert right.status_code == 200
 
 
+def test_metrics_can_be_opened_for_a_scraper_without_the_token(tmp_path):
+    """Nothing else is opened by it."""
+    with world_in(tmp_path, token=TOKEN, open_metrics=True) as world:
+        response = world.ask("GET", "/metrics")
+        assert (response.status_code, "neardup_ready 1.0" in response.text) == (200, True)
+        assert world.ask("GET", "/v1/clusters").status_code == 401
+
+
 def test_without_a_token_the_host_must_be_this_machine(world):
     """The service refuses a page of another site whose name resolves to this machine."""
     assert world.ask("GET", "/v1/clusters", headers={"Host": "evil.example:8470"}).status_code == 421

@@ -2,10 +2,13 @@
 
 import asyncio
 import socket
+import ssl
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import httpx
 import pytest
+import trustme
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
@@ -39,6 +42,63 @@ def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
     assert [answer["duplicate_of"] for answer in answers if answer["status"] == "duplicate"] == [original] * 999
     [cluster] = httpx.get(f"{serving.url}/v1/clusters", headers=headers).json()["clusters"]
     assert cluster["size"] == 1000
+
+
+def test_a_flood_of_idle_connections_and_heads_does_not_keep_clients_out(serving):
+    """The connections that have waited longest are closed; a head without an end is refused."""
+    host, port = serving.url.removeprefix("http://").split(":")
+    flood = [socket.create_connection((host, int(port))) for _ in range(700)]
+    try:
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+        for head in (b"GET /" + b"a" * 200_000, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 50_000):
+            with socket.create_connection((host, int(port))) as connection:
+                connection.settimeout(60)
+                with suppress(ConnectionError):  # the answer may come before all is sent
+                    connection.sendall(head)
+                with suppress(ConnectionError):
+                    assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+    finally:
+        for connection in flood:
+            connection.close()
+
+
+def test_a_body_that_does_not_arrive_is_refused_after_a_time(tmp_path):
+    """The answer is 408, and the connection is closed."""
+    serving = Serving(tmp_path, "--durability", "normal", "--body-seconds-max", "0.2")
+    try:
+        host, port = serving.url.removeprefix("http://").split(":")
+        head = (
+            b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head + b"{")
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"reason":"body_slow"' in answer
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+    finally:
+        serving.kill()
+
+
+def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
+    """A client that trusts the authority is answered, a request without TLS is not."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "certificate.pem"))
+    files = ("--tls-certfile", "certificate.pem", "--tls-keyfile", "certificate.pem")
+    serving = Serving(tmp_path, "--durability", "normal", *files)
+    try:
+        assert serving.url.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        assert httpx.get(f"{serving.url}/healthz", verify=context, timeout=60).status_code == 200
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            httpx.get(f"{serving.url}/healthz", timeout=60)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(serving.url.replace("https", "http") + "/healthz", timeout=60)
+    finally:
+        serving.kill()
 
 
 def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):

@@ -19,7 +19,7 @@ def closed(keeper):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_after_a_restart_every_answer_is_that_of_a_service_that_never_stopped(name, tmp_path):
+def test_a_restart_changes_no_answer(name, tmp_path):
     """The input has versions, copies, removals and a moving window; one service restarts after every step."""
     case, rng = CASES[name], random.Random(7)
     settings = ServeSettings(**case.settings, window_seconds=600.0, lateness_seconds=60.0, window_documents=60)

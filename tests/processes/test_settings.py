@@ -122,7 +122,7 @@ def test_what_is_no_duration_is_refused_with_the_units():
 
 
 @pytest.mark.parametrize("name", PRESETS)
-def test_a_preset_stands_below_every_place_and_is_a_valid_configuration(monkeypatch, tmp_path, name):
+def test_every_source_overrides_a_preset_and_each_preset_is_valid(monkeypatch, tmp_path, name):
     """Every place overrides its values; every place can name the preset."""
     preset = PRESETS[name]
     assert preset.reason

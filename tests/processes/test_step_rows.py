@@ -57,6 +57,25 @@ def test_arrivals_have_a_row_for_each_record_in_its_order() -> None:
     assert len(set(rows.contents[rows.kinds == DOCUMENT].tolist())) == 3
 
 
+@pytest.mark.parametrize(
+    ("representative", "expected"),
+    [("first", [None] * 4), ("longest", [9.0, 10.0, 17.0, 12.0]), ("stars", [2, None, 3.5, None])],
+)
+def test_arrivals_carry_the_rank_of_a_document(representative: str, expected: list[float | None]) -> None:
+    """The length of its text, or the number in a field; a document without a finite number there has none."""
+    written = [
+        ("a", "some text", 2),
+        ("b", "other text", "1e999"),
+        ("c", "a text of its own", "3.5"),
+        ("d", "another one.", {}),
+    ]
+    records = [record(0, i, {"id": id_, "text": text, "stars": stars}) for i, (id_, text, stars) in enumerate(written)]
+    plan = PLAN._replace(representative=representative, fields=Fields(rank="stars"))
+    messages = [m for m in sign_records(records, Signer(CONFIG), plan).messages if m.topic == TOPICS.arrivals]
+    rows = decode_arrivals(messages[0].value or b"", CONFIG.signing_fingerprint)
+    assert [None if np.isnan(rank) else rank for rank in rows.ranks.tolist()] == expected
+
+
 def test_every_partition_of_bands_learns_the_progress_of_a_step_once() -> None:
     """The last message carries it, also to partitions without a document; it begins at the end of the previous step."""
     messages = sign_records(step(), Signer(CONFIG), PLAN, starts={0: 2, 1: 5, 9: 1}).messages

@@ -43,7 +43,7 @@ def test_a_generation_names_the_signing_and_the_number_of_partitions() -> None:
     assert generation(same.signing_fingerprint, 8) == generation(Config().signing_fingerprint, 8)
 
 
-def test_a_prefix_stands_before_every_name() -> None:
+def test_every_name_begins_with_the_prefix() -> None:
     """Two deployments can share a broker."""
     assert all(name.startswith("news.") for name in topic_names("news.", "00" * 16, 8))
 

@@ -46,7 +46,7 @@ def test_links_come_back_as_they_were(pairs: int, steps: int, seed: int) -> None
             assert np.array_equal(one, other)
 
 
-def test_progress_stands_behind_the_last_pair() -> None:
+def test_progress_follows_the_last_pair() -> None:
     """A reader of progress has read the pairs that it covers, in any number of messages."""
     values = list(encode_links(message(40_000, 2), FINGERPRINT))
     found = [decode_links(value, FINGERPRINT) for value in values]

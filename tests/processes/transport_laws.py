@@ -127,6 +127,25 @@ def law_a_producer_goes_on_after_an_abort(harness: Harness) -> None:
     assert member.values() == [b"done"]
 
 
+def law_a_producer_reaches_added_partitions(harness: Harness) -> None:
+    """The first transaction that needs an added partition may be aborted, and the next one succeeds."""
+    topic = harness.make_topic(1)
+    transport = harness.transport()
+    producer = transport.producer(harness.name("writer"))
+    send_and_commit(producer, topic, [b"before"])
+    harness.add_partitions(topic, 1)
+    harness.wait_until(lambda: transport.partitions(topic) == 2, "the partition is added")
+    try:
+        send(producer, topic, [b"behind"], 1)
+    except AbortedError:
+        producer.abort()
+        send(producer, topic, [b"behind"], 1)
+    producer.commit()
+    reader = joined(harness, topic)
+    harness.wait_until(lambda: bool(reader.values(1)) and bool(reader.values(0)), "both records are read")
+    assert [reader.values(partition) for partition in (0, 1)] == [[b"before"], [b"behind"]]
+
+
 def law_output_and_offsets_commit_together(harness: Harness) -> None:
     """A committed step has its records and its offsets; a later member of the group starts there."""
     source, target = harness.make_topic(1), harness.make_topic(1)

@@ -51,6 +51,7 @@ class Outcome:
             for partition, events in self.events.items()
         }
         self.verdicts: Counter[str] = Counter()
+        self.clusters: Counter[str] = Counter()
         self.forwarded = 0
         self.promise: Promise = promised(self.truths, self.config, self.sketches)
         self.in_promise = not self.total("late") and not self.total("evicted")

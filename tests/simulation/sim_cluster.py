@@ -76,8 +76,9 @@ class Cluster:
         envelope = Envelope(self.config.scheme, generation(self.config.signing_fingerprint, partitions))
         skew_seconds, step_bytes = scenario.habits.skew_seconds, scenario.step_bytes
         self.sign_plan = SignPlan(
-            self.config, Fields(), self.topics, partitions, 2, skew_seconds, START, step_bytes, verdicts=with_verdicts
-        )
+            self.config, Fields(rank="timestamp"), self.topics, partitions, 2, skew_seconds, START, step_bytes,
+            verdicts=with_verdicts, representative=scenario.representative,
+        )  # fmt: skip
         plan = MatchPlan(self.config, self.topics, partitions, 3, envelope, START, False, step_bytes)
         self.match_plan = plan._replace(step_pairs_max=scenario.step_pairs, verdicts=with_verdicts)
         window, lateness = (round((x or 0) * 1e6) for x in (self.config.window_seconds, self.config.lateness_seconds))

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import orjson
 
 from stream.batches import id_columns
 from stream.config import Config
 from stream.table import NO_TIME
 from stream.verdicts.decisions import VerdictLimits
+from stream.verdicts.representatives import NO_RANK
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from workers.stages.verdicts.intake import LinkPlan
 from workers.stages.verdicts.linker import LinkWorker
@@ -46,6 +48,7 @@ class LinkWorld:
         self.plan = LinkPlan(CONFIG, self.topics, bands, 1, limits, "earliest", False)._replace(**plan)
         self.metrics = Metrics(LINK)
         self.offsets: dict[str, int] = {}
+        self.ranks: dict[str, float] = {}  # of ids that have one, for ``arrive``
         self.sent = 0
         self.linker = self.start()
 
@@ -72,8 +75,9 @@ class LinkWorld:
             for (_, _, at), kind in zip(rows, kinds, strict=True)
         ]
         contents = np.array([ord(content[0]) if content else 0 for _, content, _ in rows], np.uint64)
+        ranks = np.array([self.ranks.get(name, NO_RANK) for name in names])
         columns = id_columns([name.encode() for name in names])
-        made = ArrivalRows(places, np.array(kinds, np.uint8), np.array(times, np.int64), contents, *columns)
+        made = ArrivalRows(places, np.array(kinds, np.uint8), np.array(times, np.int64), contents, *columns, ranks)
         for value in encode_arrivals(made, FINGERPRINT):
             self.cluster.append(self.topics.arrivals, 0, value)
 
@@ -96,6 +100,11 @@ class LinkWorld:
         for _ in range(count):
             self.linker.turn(0.0, 100)
         return self
+
+    def representatives(self) -> list[str]:
+        """The best members of the cluster that changed last, best first."""
+        last = self.cluster.records(self.topics.clusters)[-1]
+        return [member["id"] for member in orjson.loads(last.value or b"")["representatives"]]
 
     def verdicts(self) -> list[str]:
         """``id status original`` of each verdict in order, without missing ids and originals."""

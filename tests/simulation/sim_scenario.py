@@ -29,6 +29,7 @@ class Scenario:
     linkers: int = 0  # none: no verdicts
     filters: int = 0
     forward: tuple[str, ...] = ("original",)
+    representative: str = "first"  # or "longest", or "timestamp"
     static: bool = True  # whether members have instance names
     actions: int = 0
     interleaved: float = 0.0  # chance that other workers run before a call

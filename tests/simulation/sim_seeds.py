@@ -81,6 +81,7 @@ def scenario_of(seed: int) -> Scenario:
         forward=rng.choice([("original",), ("original", "unchanged")]),
         undecided_max=rng.choice([1, 5, UNDECIDED_MAX]),
         link_rows=rng.choice([1, 3, 50_000]),
+        representative=rng.choice(["first", "longest", "timestamp"]),
     )
 
 
@@ -134,6 +135,7 @@ def tally(simulation: Simulation, outcome: Outcome) -> Counter[str]:
             "pairs of contents promised": len(outcome.promise.pairs) if outcome.in_promise and outcome.uncut else 0,
             "links promised": sum(len(d) - 1 for d in outcome.promise.links.values()) if outcome.in_promise else 0,
             "forwarded": outcome.forwarded,
+            **outcome.clusters,
             "verdicts": sum(outcome.verdicts.values()),
             **{f"verdict {status}": count for status, count in outcome.verdicts.items()},
             "trimmed": sum(first for first, _ in bounds_of(simulation).values()),

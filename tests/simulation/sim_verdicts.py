@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-import orjson
+from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
+from workers.topics.places import place_name
 from workers.topics.verdicts import parse_run
 
 if TYPE_CHECKING:
@@ -41,39 +42,27 @@ def check_verdicts(outcome: Outcome) -> None:
 
 
 def check_clusters(outcome: Outcome) -> None:
-    """The last record of each cluster gives the number of duplicates, the first of them, and whether the original was
-    removed since. A cluster has ended only if no document can join it.
+    """The last record of each cluster is the expected one, and no record repeats another.
+
+    A cluster has ended only if no document can join it.
     """
     cluster = outcome.cluster
-    lines = [line for _, line in lines_of(cluster)]
-    expected: dict[str, dict[str, Any]] = {}
-    known: dict[str, dict[str, Any]] = {}
-    times: dict[str, float] = {}
-    for line in lines:
-        if line["status"] == "removed":
-            for row in expected.values():
-                row["original_removed"] |= row["id"] == line["id"]
-        if "cluster" not in line:
-            continue
-        name = line["cluster"]
-        known.setdefault(name, line)
-        times[name] = max(times.get(name, 0.0), line["timestamp"])
-        if line["status"] == "duplicate":
-            row = expected.setdefault(
-                name, {"id": known[name]["id"], "members": 1, "earliest": line["id"], "original_removed": False}
-            )
-            row["members"] += 1
-    found: dict[str, Any] = {}
-    for record in cluster.memory.records(cluster.topics.clusters):
-        found[(record.key or b"").decode()] = None if record.value is None else orjson.loads(record.value)
-    assert found.keys() == expected.keys()
+    placed = lines_of(cluster)
+    lines = [line for _, line in placed]
+    expected = expected_clusters(lines, [place_name(place) for place, _ in placed])
     stream = max((line["timestamp"] for line in lines if "timestamp" in line), default=0.0)
     limits = cluster.link_plan.limits
-    for name, row in found.items():
-        if row is None:
-            assert times[name] < stream - (limits.window + limits.lateness) / 1e6, name
-        else:
-            assert {key: row[key] for key in expected[name]} == expected[name]
+    records = cluster.memory.records(cluster.topics.clusters)
+    assert wrong_clusters(records, expected, stream - (limits.window + limits.lateness) / 1e6) == []
+    outcome.clusters = Counter(
+        {
+            "clusters": len(expected),
+            "clusters ended": sum(record.value is None for record in records),
+            "clusters not shown by their original": sum(
+                row["id"] not in [one["id"] for one in row["representatives"][:1]] for row in expected.values()
+            ),
+        }
+    )
 
 
 def check_unique(outcome: Outcome) -> None:

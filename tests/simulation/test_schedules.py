@@ -34,7 +34,8 @@ def test_the_schedules_reach_every_failure() -> None:
         "crash in a call": 50, "unreachable": 100, "expired": 500, "evicted": 100, "notices": 100, "trimmed": 50,
         "late": 100, "runs in the promise": 25, "pairs of contents promised": 100, "links promised": 200,
         "verdict duplicate": 1000, "verdict unchanged": 20, "verdict removed": 50, "linkers restored": 20,
-        "forwarded": 200, "ends inside a message": 100, "starts inside a message": 20,
+        "clusters": 100, "clusters ended": 50, "clusters not shown by their original": 50, "forwarded": 200,
+        "ends inside a message": 100, "starts inside a message": 20,
     }  # fmt: skip
     assert {name: per_hundred.get(name, 0) for name, number in least.items() if per_hundred.get(name, 0) < number} == {}
 

@@ -1,4 +1,7 @@
-"""Sequences of events, by name, that broke an earlier design of verdicts; they run on topics with a linker."""
+"""Sequences of events, by name, that broke an earlier design of verdicts; they run on topics with a linker.
+
+Sequence 15 is of a corpus at rest: ``test_batch_verdicts.py`` has it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,13 @@ from sim_links import LinkWorld
 from sim_scenario import Scenario
 from sim_seeds import config
 
+from workers.stages.verdicts.linker import LinkWorker
 from workers.topics.verdicts import parse_run
 from workers.transport.protocol import OffsetGoneError, UnknownTopicError
 
 FOX = "the quick brown fox jumps over the lazy dog while nothing moves at all in the small village of the north"
 NEAR_FOX = FOX.replace("dog", "cat")
+OTHER_FOX = FOX.replace("small", "large")
 OWL = "an old owl sits upon the oak and says nothing until it has heard enough of what the people talk about"
 
 
@@ -22,7 +27,7 @@ class Whole(Cluster):
     """All four roles over one partition of documents and ``bands`` partitions of bands."""
 
     def __init__(self, bands: int = 2, **scenario: object) -> None:
-        habits = Habits(skew_seconds=3600.0)
+        habits = Habits(skew_seconds=1e5)
         plan = {"linkers": 1, "filters": 1, "bands_partitions": bands, **scenario}
         super().__init__(Scenario(config(600.0, 60.0), habits, **plan))  # type: ignore[arg-type]
         self.signer, self.matcher, self.linker, self.filter = map(self.add, (SIGNERS, MATCHERS, LINKERS, FILTERS))
@@ -85,6 +90,47 @@ def test_5_a_pair_with_what_has_left_the_window_is_ignored_and_counted() -> None
     world.link([("old", "late", 0.9)], (0, 3))
     assert world.turns().verdicts() == ["old original", "new original", "late original"]
     assert world.metrics.value("ignored") == 1
+
+
+def test_6_a_document_near_an_unchanged_version_of_a_duplicate_is_a_duplicate() -> None:
+    """The unchanged version repeats what the earlier version resolved to."""
+    cluster = Whole()
+    with cluster.limits():
+        for name, text in (("x", FOX), ("y", NEAR_FOX), ("y", NEAR_FOX), ("z", OTHER_FOX)):
+            cluster.feed.document(name, text)
+        assert cluster.judged() == ["x original", "y duplicate x", "y unchanged x", "z duplicate x"]
+
+
+def test_7_content_that_comes_back_is_not_unchanged() -> None:
+    """Contents X, Y, X of one id: the third version is a duplicate of the first, which is kept."""
+    cluster = Whole()
+    with cluster.limits():
+        for text in (FOX, OWL, FOX, FOX):
+            cluster.feed.document("x", text)
+        assert cluster.judged() == ["x original", "x original", "x duplicate x", "x unchanged x"]
+
+
+def test_8_an_original_with_a_new_version_stays_an_original() -> None:
+    """A document near the earlier content is a duplicate of the earlier version."""
+    cluster = Whole()
+    with cluster.limits():
+        for name, text in (("x", FOX), ("x", OWL), ("y", NEAR_FOX)):
+            cluster.feed.document(name, text)
+        assert cluster.judged() == ["x original", "x original", "y duplicate x"]
+        lines = [line for r in cluster.memory.records(cluster.topics.verdicts) for line in parse_run(r.value)]
+        assert [line.get("previous") for line in lines] == [None, "0-0", None]
+        assert lines[2]["original"] == "0-0"
+
+
+def test_9_a_page_that_comes_again_and_again_is_unchanged_for_ten_windows() -> None:
+    """Each version renews the time of the original; a document near it is a duplicate at any time."""
+    cluster = Whole()
+    with cluster.limits():
+        for n in range(13):
+            cluster.feed.document("x", FOX, cluster.memory.now_seconds + 480.0 * n)
+            cluster.go_on(turns=2)
+        cluster.feed.document("y", NEAR_FOX, cluster.memory.now_seconds + 480.0 * 12 + 599.0)
+        assert cluster.judged() == ["x original", *["x unchanged"] * 12, "y duplicate x"]
 
 
 @pytest.mark.parametrize("removed_first", [True, False])
@@ -153,12 +199,71 @@ def test_13_a_matcher_that_is_down_holds_back_verdicts_in_bounded_memory() -> No
     assert lag >= 0
 
 
+def test_13_a_matcher_that_is_stopped_for_a_minute_holds_back_verdicts_and_nothing_else() -> None:
+    """Meanwhile every document is signed and every arrival read, and no worker restarts."""
+    cluster = Whole(bands=4)
+    with cluster.limits():
+        cluster.feed.document("first", FOX)
+        cluster.go_on()
+        others = cluster.signer, cluster.linker, cluster.filter
+        running = [place.worker for place in others]
+        for n in range(60):
+            cluster.feed.document(f"d{n}", NEAR_FOX if n % 2 else OWL)
+            cluster.memory.advance(1.0)
+            cluster.go_on(*others, turns=2)
+        assert cluster.verdicts() == ["first original"]
+        assert [record.key for record in cluster.memory.records(cluster.topics.unique)] == [b"first"]
+        assert [place.worker for place in others] == running
+        assert isinstance(running[1], LinkWorker)
+        assert running[1].state.undecided == 60
+        assert len(cluster.judged()) == 61
+
+
 def test_14_two_generations_stand_side_by_side() -> None:
     """Each generation has its own arrivals, links, verdicts and clusters, so neither sees the other's pairs."""
     one, other = LinkWorld(bands=1), LinkWorld(bands=2)
     names = [set(world.topics[4:8]) for world in (one, other)]
     assert not names[0] & names[1]
     assert one.topics.unique == other.topics.unique
+
+
+def test_a_removed_representative_is_followed_by_the_next_best() -> None:
+    """The cluster keeps its members in order of rank, also over a restart; the verdicts stay as they are."""
+    world = LinkWorld()
+    world.ranks = {"x1": 1.0, "x2": 3.0, "x3": 2.0}
+    world.arrive(*((f"x{n}", "x", float(n)) for n in range(1, 5)))
+    world.link(done=(0, 4))
+    world.turns()
+    assert world.representatives() == ["x2", "x3", "x1", "x4"]
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("-x2", "", 0.0))
+    world.link(done=(4, 5))
+    world.turns()
+    assert world.representatives() == ["x3", "x1", "x4"]
+    world.arrive(("-x1", "", 0.0), ("-x3", "", 0.0), ("-x4", "", 0.0), ("x5", "x", 9.0))
+    world.link(done=(5, 9))
+    assert world.turns().verdicts()[-1] == "x5 original"
+    assert world.representatives() == []
+
+
+def test_a_cluster_ends_once_whatever_a_restart_reads() -> None:
+    """A linker that restores verdicts of an ended cluster does not begin it again."""
+    world = LinkWorld()
+    world.arrive(("x1", "x", 0.0), ("x2", "x", 1.0))
+    world.link(done=(0, 2))
+    world.turns()
+    world.arrive(("y", "y", 200.0))
+    world.link(done=(2, 3))
+    world.turns()
+    world.cluster.advance(60.0)
+    world.start("two")
+    world.arrive(("z", "z", 201.0))
+    world.link(done=(3, 4))
+    world.turns()
+    values = [record.value for record in world.cluster.records(world.topics.clusters)]
+    assert values[-1] is None
+    assert values.count(None) == 1
 
 
 def test_a_hole_in_the_progress_stops_the_linker_until_it_is_accepted() -> None:

@@ -26,6 +26,7 @@ from stream import (
     Signer,
     Verdict,
 )
+from stream.arrow.tables import ArrowStream, ArrowTable
 from stream.batches import Batch
 from stream.pair_rule import Matches
 from stream.pipeline import Signed
@@ -102,6 +103,15 @@ def use_the_columns(config: Config) -> Signed:
     signed = Signer(config).sign_columns(texts, np.zeros(1, np.float64), texts)
     assert_type(signed, Signed)
     return signed
+
+
+def use_a_table(config: Config, table: ArrowStream) -> list[dict[str, object]]:
+    """Rows of a data frame."""
+    verdicts = Deduplicator(config).decide_table(table, id_field="key", timestamp_unit="ms")
+    assert_type(verdicts, ArrowTable)
+    assert_type(verdicts.num_rows, int)
+    assert_type(Deduplicator(config).process_table(verdicts, text_field="id"), ArrowTable)
+    return verdicts.to_pylist()
 
 
 def use_the_halves(config: Config) -> Matches:

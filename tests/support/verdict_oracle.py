@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
@@ -22,8 +23,8 @@ from workers.transport.protocol import Record
 class Arrival:
     """A row of ``arrivals``."""
 
-    def __init__(self, place: int, kind: int, id_: str, time: int, content: int) -> None:
-        self.place, self.kind, self.id, self.time, self.content = place, kind, id_, time, content
+    def __init__(self, place: int, kind: int, id_: str, time: int, content: int, rank: float) -> None:
+        self.place, self.kind, self.id, self.time, self.content, self.rank = place, kind, id_, time, content, rank
 
 
 def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
@@ -33,8 +34,8 @@ def arrivals_of(records: Sequence[Record], config: Config) -> list[Arrival]:
         rows = decode_arrivals(record.value or b"", config.signing_fingerprint)
         data, starts = rows.ids.tobytes(), rows.id_starts.tolist()
         ids = [data[a:b].decode() for a, b in pairwise(starts)]
-        columns = rows.places.tolist(), rows.kinds.tolist(), ids, rows.times.tolist(), rows.contents.tolist()
-        out += [Arrival(*row) for row in zip(*columns, strict=True)]
+        numbers = rows.times.tolist(), rows.contents.tolist(), rows.ranks.tolist()
+        out += [Arrival(*row) for row in zip(rows.places.tolist(), rows.kinds.tolist(), ids, *numbers, strict=True)]
     return out
 
 
@@ -104,6 +105,8 @@ def _line(arrivals: list[Arrival], i: int, decision: Decision) -> dict[str, Any]
         assert arrival.kind == REFUSAL or decision.status == "removed"
         return fields
     fields |= {"timestamp": arrival.time / 1e6, "content": f"{arrival.content:016x}"}
+    if not math.isnan(arrival.rank):
+        fields["rank"] = arrival.rank
     fields["cluster"] = place_name(arrivals[decision.cluster].place)
     if decision.original is not None:
         original = arrivals[decision.original]

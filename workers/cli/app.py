@@ -29,8 +29,9 @@ from workers.cli.arguments import (
 )
 from workers.cli.dedup import dedup_command
 from workers.cli.evaluate import evaluate_command
+from workers.cli.feed import feed_command
 from workers.cli.kafka import register
-from workers.cli.options import HelpCommand, ServeCommand, SettingsCommand, given
+from workers.cli.options import FeedCommand, HelpCommand, ServeCommand, SettingsCommand, given
 from workers.cli.serve import serve_command
 from workers.process.exits import Exit, Failure, exit_codes_help
 from workers.process.printable import printable
@@ -98,6 +99,7 @@ def run_command(
 
 
 app.command("dedup", cls=SettingsCommand, epilog=_EPILOG)(dedup_command)
+app.command("feed", cls=FeedCommand, epilog=_EPILOG)(feed_command)
 app.command("serve", cls=ServeCommand, epilog=_EPILOG)(serve_command)
 
 
@@ -149,6 +151,10 @@ def batch_command(
             "longest, or those with the greatest number in a field",
         ),
     ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option("--output", "-o", metavar="FILE", help="write the documents to keep, as dedup does"),
+    ] = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -159,7 +165,18 @@ def batch_command(
     from workers.settings.load import load
 
     options = BatchOptions(
-        or_stdin(paths), quiet, rejects, summary_json, candidates, keep, memory_max, temporary, top, verdicts, prefer
+        or_stdin(paths),
+        quiet,
+        rejects,
+        summary_json,
+        candidates,
+        keep,
+        memory_max,
+        temporary,
+        top,
+        verdicts,
+        prefer,
+        output,
     )
     raise typer.Exit(run(options, load(given(ctx), config)))
 

@@ -38,6 +38,16 @@ def dedup_command(
         str | None,
         typer.Option("--clusters", metavar="FILE", help="write the clusters of two documents or more, as JSON Lines"),
     ] = None,
+    warc_out: Annotated[
+        str | None,
+        typer.Option(
+            "--warc-out",
+            metavar="FILE",
+            help="write the records of WARC input as an archive: identical "
+            "payloads as revisits, near-duplicates with their verdicts",
+        ),
+    ] = None,
+    warc_drop: Annotated[bool, typer.Option("--warc-drop", help="leave near-duplicates out of the archive")] = False,
     annotate: Annotated[
         bool, typer.Option("--annotate", help="write the dropped lines too, and with each line its verdict")
     ] = False,
@@ -58,6 +68,6 @@ def dedup_command(
 
     options = DedupOptions(
         or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output,
-        window_from, keep,
+        window_from, keep, warc_out, warc_drop,
     )  # fmt: skip
     raise typer.Exit(run(options, load(given(ctx), config)))

@@ -142,7 +142,7 @@ def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config:
     """Send the documents in files to Kafka, keyed by id."""
     from workers.commands.load import load_paths
 
-    with _failures():
+    with broker_failures():
         raise typer.Exit(load_paths(paths, _settings(ctx, config, None, window=False), quiet=quiet))
 
 
@@ -161,7 +161,7 @@ def tail_command(
     """Print pairs, or verdicts, as they are committed, a line of JSON each."""
     from workers.commands.tail import tail
 
-    with _failures():
+    with broker_failures():
         settings = _settings(ctx, config, start, window=False)
         raise typer.Exit(tail(settings, start=start, lines_max=lines_max, removals=removals, verdicts=verdicts))
 
@@ -170,7 +170,7 @@ def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
     from workers.commands.topics import create
 
-    with _failures():
+    with broker_failures():
         create(_settings(ctx, config, None))
 
 
@@ -178,7 +178,7 @@ def describe_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
     from workers.commands.topics import describe
 
-    with _failures():
+    with broker_failures():
         describe(_settings(ctx, config, None))
 
 
@@ -198,7 +198,7 @@ def _log_format(ctx: typer.Context) -> str:
 
 
 @contextmanager
-def _failures() -> Iterator[None]:
+def broker_failures() -> Iterator[None]:
     """Convert errors of the broker to failures with their exit codes."""
     from stream.errors import NeardupError
     from workers.service.shell import ENDINGS, failure_of

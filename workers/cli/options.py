@@ -24,6 +24,7 @@ COMMON = frozenset((
     "timestamp_field", "timestamp_unit", "sign_threads",
     "bootstrap_servers", "topic_prefix", "bands_partitions", "instance", "group", "health_port",
     "documents_partitions", "replication_factor", "retention_seconds",
+    "interval_seconds", "fetch_seconds_max", "fetch_bytes_max", "allow_private",
     "host", "port", "token_file", "durability", "keep_texts",
 ))  # fmt: skip
 # Model -> the heading of its options.
@@ -34,6 +35,7 @@ _HEADINGS = {
     "StreamOptions": "Workers",
     "TopicOptions": "Topics",
     "ServeOptions": "Service",
+    "FeedOptions": "Feeds",
 }
 # Kind of a setting -> its type on the command line, and the name of its value in the help.
 _TYPES: dict[str, tuple[Any, str | None]] = {
@@ -94,6 +96,12 @@ class ServeCommand(ConfigCommand):
     """A command that takes the settings of the service."""
 
     models = ("Config", "Options", "ServeOptions")
+
+
+class FeedCommand(ConfigCommand):
+    """A command that takes the settings of feeds, of the input and of the broker."""
+
+    models = ("FeedOptions", "Options", "ConnectionOptions")
 
 
 class WorkerCommand(ConfigCommand):

@@ -15,8 +15,16 @@ from workers.process.exits import Exit, Failure
 def serve_command(
     ctx: typer.Context,
     state: Annotated[
-        str, typer.Option("--state", metavar="FOLDER", help="where the window is kept; made if it does not exist")
-    ],
+        str | None,
+        typer.Option("--state", metavar="FOLDER", help="where the window is kept; made if it does not exist"),
+    ] = None,
+    from_kafka: Annotated[
+        bool,
+        typer.Option(
+            "--from-kafka",
+            help="show the verdicts of a deployment on Kafka; its settings come from the environment or --config",
+        ),
+    ] = False,
     config: SettingsFile = None,
 ) -> None:
     """Answer over HTTP whether a document is new or a near-duplicate, with a window that survives restarts.
@@ -28,8 +36,19 @@ def serve_command(
         raise Failure(
             Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: pip install 'neardup[serve]'"
         )
-    from workers.http.server import serve
     from workers.settings.load import load
-    from workers.settings.serve import ServeSettings
+    from workers.settings.serve import ServeSettings, ViewSettings
+
+    if from_kafka:
+        from workers.http.view.server import serve_view
+        from workers.transport.kafka.connect import connect
+
+        settings = load(given(ctx), config, ViewSettings)
+        raise typer.Exit(serve_view(settings, state, connect(settings)))
+    if state is None:
+        raise Failure(
+            Exit.USAGE, "no --state is given: name the folder of the window, or show a deployment --from-kafka"
+        )
+    from workers.http.server import serve
 
     raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))

@@ -40,11 +40,12 @@ def made_rows() -> dict[str, list[SettingRow]]:
 
 def _models() -> dict[str, Any]:
     from stream.config import Config
+    from workers.settings.feed import FeedOptions
     from workers.settings.files import Options
     from workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
     from workers.settings.serve import ServeOptions
 
-    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions)
+    models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions, FeedOptions)
     return {model.__name__: model for model in models}
 
 

@@ -12,6 +12,7 @@ document older than ``retention.ms`` of the topic is refused: it would be delete
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import socket
@@ -26,8 +27,8 @@ from workers.commands.session import Session, SessionOptions
 from workers.process.backoff import backoff_seconds
 from workers.process.exits import Exit, Failure
 from workers.settings.kafka import StreamSettings
+from workers.sources.entries import Entry
 from workers.sources.lines import BOM
-from workers.sources.reader import Entry
 from workers.stages.transaction import Message
 from workers.topics.messages import partition_of_key
 from workers.topics.names import names_of
@@ -75,18 +76,18 @@ class Loader:
     def load(self, paths: Sequence[str]) -> None:
         """Send every document of the paths. After a signal, send the documents read so far."""
         for entry in self.session.entries(paths):
-            if entry is not None:
-                self._take(entry)
-            if entry is None or len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
-                self._send()
-        self._send()
+            if entry is None:
+                self.send()
+            else:
+                self.add(entry)
+        self.send()
 
     def close(self) -> None:
         """Free what is held."""
         self.producer.close()
 
-    def _take(self, entry: Entry) -> None:
-        """Add an entry to the present transaction, or report its refusal."""
+    def add(self, entry: Entry) -> None:
+        """Add an entry to the present transaction, and send it when it is full; or report the refusal of the entry."""
         if isinstance(entry.found, str):
             self.session.refuse_entry(entry, entry.found)
             return
@@ -95,7 +96,8 @@ class Loader:
         except UnicodeEncodeError:
             self.session.refuse_entry(entry, "id_surrogate")
             return
-        value = self._encoded(entry.found) if entry.raw is None else entry.raw.removeprefix(BOM)
+        is_line = entry.raw is not None and self.settings.html_field is None
+        value = self._value(entry.raw, entry.found.id) if is_line and entry.raw else self._encoded(entry.found)
         if len(key) + len(value) + _OVERHEAD_BYTES > self.settings.request_bytes_max:
             self.session.refuse_entry(entry, "message_too_large")
             return
@@ -107,6 +109,17 @@ class Loader:
         milliseconds = int(seconds * _MILLISECONDS)
         self._messages.append(Message(self.topic, partition_of_key(key, self.partitions), value, key, milliseconds))
         self._bytes += len(value)
+        if len(self._messages) >= _BATCH_DOCUMENTS or self._bytes >= _BATCH_BYTES:
+            self.send()
+
+    def _value(self, line: bytes, id_: str) -> bytes:
+        """Return a line of JSON, with the id of its document if that became a canonical URL."""
+        line = line.removeprefix(BOM)
+        if self.session.reader.ids_changed:
+            value = json.loads(line)
+            if value.get(self.settings.id_field) not in (id_, None):
+                return json.dumps({**value, self.settings.id_field: id_}).encode()
+        return line
 
     def _encoded(self, document: Document) -> bytes:
         value: dict[str, object] = {self.settings.id_field: document.id, self.settings.text_field: document.text}
@@ -114,8 +127,11 @@ class Loader:
             value[self.settings.timestamp_field] = document.timestamp * UNITS[self.settings.timestamp_unit]
         return orjson.dumps(value)
 
-    def _send(self) -> None:
-        """Send one transaction; raises ``Failure`` if it fails permanently or its outcome is unknown."""
+    def send(self) -> None:
+        """Send the present transaction, if it holds anything.
+
+        Raises ``Failure`` if it fails permanently or its outcome is unknown.
+        """
         messages, self._messages, self._bytes = self._messages, [], 0
         for attempt in range(1, _TRIES + 1):
             if not messages:

@@ -10,8 +10,8 @@ from typing import IO, Any
 import orjson
 
 from workers.process.exits import Exit, Failure, output_failure
+from workers.sources.entries import Entry
 from workers.sources.lines import BOM, HEADER, Header, Line
-from workers.sources.reader import Entry
 
 
 def standard_output(what: str = "the pairs") -> IO[bytes]:

@@ -14,16 +14,17 @@ import orjson
 from stream.documents import REASONS
 from stream.table import COUNTERS
 from workers.commands.output import Lines
+from workers.feeds.reasons import FEED_REASONS
 from workers.process.exits import output_failure
 from workers.process.printable import printable
+from workers.sources.entries import FILE_REASONS, Entry
 from workers.sources.lines import BOM, Line
-from workers.sources.reader import FILE_REASONS, Entry
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
-_SENTENCES = {**REASONS, **FILE_REASONS}
+_SENTENCES = {**REASONS, **FILE_REASONS, **FEED_REASONS}
 # Reasons that the names of the fields of a line explain.
 _MISSING = frozenset(("no_text", "no_tokens", "no_vector", "no_key", "no_id", "no_column"))
 # Characters of those names in a report.
@@ -258,6 +259,8 @@ def _rows(summary: dict[str, Any]) -> list[tuple[str, str]]:
     rows += [(label, f"{summary[name]:,}") for name, label in _COUNTS.items() if summary[name]]
     rows += [("refused", f"{summary['refused']:,}")]
     rows += [(f"  {reason}", f"{count:,}") for reason, count in summary["refused_by_reason"].items()]
+    if "ids_changed" in summary:
+        rows.append(("ids changed to canonical URLs", f"{summary['ids_changed']:,}"))
     if summary["blank_lines"]:
         rows.append(("blank lines", f"{summary['blank_lines']:,}"))
     rows += [(name, f"{summary[name]:,}") for name in ("bytes", "seconds")]

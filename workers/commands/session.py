@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
@@ -26,14 +26,17 @@ from stream.batches import Batch
 from stream.documents import Document
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
+from workers.commands.dedup.table_file import reject_table
 from workers.commands.output import abandon_output, write_summary
 from workers.commands.report import Rejects, Report, sentence_of
 from workers.process.compiling import Compiling
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.process.stop import Stop
 from workers.settings.files import Settings, fields_of
+from workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
+from workers.sources.lines import Line
 from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import LEFT_OUT, PASSED, Entry, Reader, TableRows
+from workers.sources.reader import Reader
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
@@ -68,8 +71,9 @@ class Session:
     """One reading of paths, as a context manager. Raises ``Failure`` for a path or an output that cannot be used.
 
     ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. Entering installs the
-    handlers of ``stop``.
+    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
+    records of archives are entries too, and this function gets the parts of records that are too long. Entering
+    installs the handlers of ``stop``.
     """
 
     def __init__(
@@ -80,13 +84,15 @@ class Session:
         before: Sequence[str] = (),
         sized: bool = True,
         every_line: bool = False,
+        spill_record: Callable[[Line], object] | None = None,
         stop: Stop | None = None,
     ) -> None:
         paths = [*before, *options.paths]
         check_paths(paths)
         self.settings = settings
         self.options = options
-        self.rejects = Rejects(options.rejects)
+        self._reject_table = reject_table(options.rejects)
+        self.rejects = Rejects(None if self._reject_table is not None else options.rejects)
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
@@ -102,7 +108,11 @@ class Session:
             bar=bar,
         )
         self.compiling = Compiling(self.report.say if sys.stderr.isatty() else _silent)
-        self.reader = Reader(settings, fields_of(settings), self.stop, self.rejects.spill, every_line=every_line)
+        self._spill_record = spill_record
+        self.reader = Reader(
+            settings, fields_of(settings), self.stop, self._spill, every_line=every_line,
+            records=spill_record is not None,
+        )  # fmt: skip
 
     def __enter__(self) -> Session:
         self.stop.install()
@@ -113,8 +123,11 @@ class Session:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         self.compiling.__exit__()
+        self.reader.close()
         self.report.end_bar()
         self.rejects.close()
+        if self._reject_table is not None:
+            self._reject_table.close()
         if isinstance(error, BrokenPipeError):
             abandon_output()
             self._reader_left = True
@@ -131,6 +144,13 @@ class Session:
     def entries(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Entry | None]:
         """Yield the entries of paths in order; ``None`` while no input is available."""
         return self.reader.read(paths, follow=follow)
+
+    def _spill(self, line: Line) -> None:
+        """Receive a part of a line that is too long to hold, or of a record of an archive, which is no reject."""
+        if line.record is None:
+            self.rejects.spill(line)
+        elif self._spill_record is not None:
+            self._spill_record(line)
 
     def chunks(self, paths: Sequence[str], *, follow: bool = False) -> Iterator[Chunk | None]:
         """Yield the entries in chunks of the size that the library signs; ``None`` ends a chunk early.
@@ -190,6 +210,9 @@ class Session:
 
         ``reasons``: reasons of refused documents of the chunk, by their index among its documents.
         """
+        if isinstance(chunk.entries, TableRows):
+            self._refuse_rows(chunk.entries, chunk.entries.refused(reasons))
+            return
         if not reasons and len(chunk.documents) == len(chunk.entries):
             return
         place = 0
@@ -203,10 +226,23 @@ class Session:
                 self.refuse_entry(entry, reason)
         self.rejects.flush()
 
+    def _refuse_rows(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
+        if self._reject_table is not None:
+            self._reject_table.add_refused(rows, reasons)
+        for place, reason in reasons.items():
+            self._refuse(rows[place], reason, written=self._reject_table is not None)
+        self.rejects.flush()
+
     def refuse_entry(self, entry: Entry, reason: str) -> None:
         """Report one refused entry and write it to the rejects. Raises ``Failure`` if the settings are ``strict``."""
+        if self._reject_table is not None and entry.raw is not None:
+            self._reject_table.refuse(entry.source)
+        self._refuse(entry, reason, written=False)
+
+    def _refuse(self, entry: Entry, reason: str, *, written: bool) -> None:
         self.report.refuse(entry, reason)
-        self.rejects.write(entry, reason)
+        if not written:
+            self.rejects.write(entry, reason)
         if self.settings.strict and reason not in LEFT_OUT:
             raise Failure(Exit.REFUSED, f"{sentence_of(entry, reason)}; --strict ends at the first refusal")
 
@@ -222,6 +258,8 @@ class Session:
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
         )  # fmt: skip
+        if self.reader.ids_changed is not None:
+            summary["ids_changed"] = self.reader.ids_changed
         self.report.print_summary(summary)
         self._warn_of_small_documents()
         for note in self.notes:
@@ -255,6 +293,7 @@ def chunked(parts: Iterable[Entry | TableRows | None]) -> Iterator[Chunk | None]
             if isinstance(part.found, Document):
                 documents.append(part.found)
                 characters += len(part.found.text)
+            characters += len(part.record or b"")
             if characters < CHUNK_CHARACTERS and len(entries) < CHUNK_DOCUMENTS:
                 continue
         if entries:

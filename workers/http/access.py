@@ -2,7 +2,7 @@
 
 A web page in a browser can send requests to this machine under the page's own host name (DNS rebinding). So without a
 token the header ``Host`` must be an address or ``localhost``. ``/healthz`` and ``/readyz`` need no token, because
-probes have none.
+probes have none; ``open_metrics`` opens ``/metrics`` too.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ PAGE_PATHS = ("/", "/docs")
 class Access:
     """ASGI middleware that refuses requests without the token, or under a foreign name."""
 
-    def __init__(self, app: ASGIApp, token: str | None, *, any_host: bool = False) -> None:
+    def __init__(self, app: ASGIApp, token: str | None, *, any_host: bool = False, open_metrics: bool = False) -> None:
         self._app, self._any_host = app, any_host
+        self._open = (*OPEN_PATHS, "/metrics") if open_metrics else OPEN_PATHS
         self._token = None if token is None else token.encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
-        if scope["type"] == "http" and scope["path"] not in OPEN_PATHS:
+        if scope["type"] == "http" and scope["path"] not in self._open:
             headers = dict(scope["headers"])
             if self._token is not None:
                 if not _is_page(scope["path"]) and not _holds(headers.get(b"authorization", b""), self._token):

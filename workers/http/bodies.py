@@ -72,6 +72,16 @@ async def read_body(request: Request, settings: ServeSettings, types: tuple[str,
     return bytes(body)
 
 
+def lines_of(body: bytes, lines_max: int) -> list[bytes]:
+    """Return the lines of a batch. Raises ``Refused``."""
+    lines = body.split(b"\n")
+    if lines and not lines[-1].strip():
+        lines.pop()
+    if len(lines) > lines_max:
+        raise Refused("too_many_lines", detail=f"it has {len(lines):,}, at most {lines_max:,}")
+    return lines
+
+
 def flag(request: Request, name: str, default: bool) -> bool:
     """A parameter that is true or false. Raises ``Refused``."""
     return {"true": True, "false": False}[choice(request, name, ("true", "false"), str(default).lower())]

@@ -125,8 +125,9 @@ class Figures:
             if passed % STEP_SECONDS == 0:
                 self._times[passed // STEP_SECONDS % STEPS] = 0
                 self._windows[passed // STEP_SECONDS % STEPS] = -1
+        if second > self._second:
+            self._windows[second // STEP_SECONDS % STEPS] = int(self._window())
         self._second = second
-        self._windows[second // STEP_SECONDS % STEPS] = int(self._window())
         return second
 
 

@@ -20,6 +20,16 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     ),
     "store_full": (507, "the disk has no room; nothing was added", "make room, then send the document again"),
     "ended": (503, "the service restarts, because it does not know what is on the disk", "send the document again"),
+    "restoring": (503, "the view does not hold all verdicts yet", "try again after the time in Retry-After"),
+    "unsent": (503, "the broker has not confirmed the document: it may be in the topic, or not", "send it again"),
+    "refused": (422, "a signer has refused the document", "see its letter in the topic of dead letters"),
+    "message_too_large": (
+        413, "the document is larger than a message to the broker may be", "send less, or raise request_bytes_max",
+    ),
+    "needs_window": (
+        501, "this service shows a deployment on Kafka, and has no signatures to compare",
+        "ask a service with a window of its own (neardup serve --state)",
+    ),
     "not_found": (404, "there is nothing under this path", "see /openapi.json; a slash in an id is %2F"),
     "unknown_id": (404, "no version of the id is in the window", "it was never added, or has left the window"),
     "unknown_cluster": (404, "no such cluster is in the window", "list those that are with GET /v1/clusters"),

@@ -10,36 +10,44 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from starlette.applications import Starlette
 
 from stream.config import Config
 from stream.deduplicator import Deduplicator
 from stream.schemes import SCHEMES
 from workers.http.access import Access
-from workers.http.app import application
-from workers.http.events import Events, verdicts_of
+from workers.http.app import Service, application, publisher
+from workers.http.bodies import decoding
+from workers.http.connections import connection_type, raise_file_limit
+from workers.http.events import Events
 from workers.http.figures import Figures
-from workers.http.metrics import ServiceMetrics
+from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from workers.settings.serve import ServeSettings, is_loopback
-from workers.store.keeper import Answer, Keeper
+from workers.store.keeper import Keeper
 from workers.store.log import Log
 from workers.store.reading import Reader
+from workers.telemetry.metrics import SERVE, Metrics
 
 _GRACE_SECONDS = 10
 # An idle connection is closed after this time.
 _KEEP_ALIVE_SECONDS = 5
 # Connections that wait to be accepted.
 _BACKLOG = 1024
-# Maximum concurrent requests; further clients get 503.
+# Maximum connections; further requests get 503.
 _CONCURRENCY_MAX = 1000
+# Maximum connections without a request, and how long one may wait for the end of a head.
+_WAITING_MAX = 500
+_HEAD_SECONDS_MAX = 10.0
 _WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
 
 
@@ -52,13 +60,20 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Connection(H11Protocol):
-    """A connection that a request can end at once, without waiting for what was not sent."""
+class Running(NamedTuple):
+    """A service behind an address: the application, its events, and how it stops.
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Give every request of the connection the function ``abort``, in its state."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, "abort": transport.abort}
+    ``stop`` finishes waiting work and ends the threads. ``error`` returns why a thread has ended, if one has.
+    """
+
+    app: Starlette
+    events: Events
+    stop: Callable[[], None]
+    error: Callable[[], BaseException | None]
+
+
+# Starts a service; the argument is what to call, from any thread, when it can no longer work.
+Start = Callable[[Callable[[], None]], Running]
 
 
 def serve(settings: ServeSettings, state: str) -> Exit:
@@ -74,10 +89,44 @@ def serve(settings: ServeSettings, state: str) -> Exit:
     try:
         warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds)
-        return asyncio.run(_serve(settings, keeper, address, token))
+        return asyncio.run(run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken)))
     finally:
         log.close()
         address.close()
+
+
+def started(
+    settings: ServeSettings, keeper: Keeper, on_broken: Callable[[], None], now: Callable[[], float] = time.time
+) -> Running:
+    """Start the service of a window. ``now`` is the clock in seconds since the epoch."""
+    reader, observer = Reader(keeper.log.path), Metrics(SERVE, {"role": SERVE})
+    last = keeper.log.meta()["places"] - 1
+    figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now)
+    events = Events(
+        reader.after, last, settings.event_readers_max, figures, reader.previews,
+        lambda: observer.count("service_event_readers_slow"),
+    )  # fmt: skip
+    writer = Writer(
+        keeper, settings.queue_documents_max, on_broken, publisher(observer, events),
+        lambda: observer.count("service_full"),
+    )  # fmt: skip
+
+    def measure() -> None:
+        observer.set("service_waiting_documents", writer.waiting)
+        observer.set("service_window_documents", keeper.matcher.table.documents)
+
+    service = Service(
+        settings,
+        reader,
+        events,
+        observer,
+        decoding(settings, now),
+        partial(near, writer),
+        lambda: writer.alive,
+        lambda: writer.alive,
+        measure,
+    )
+    return Running(application(service, window_requests(writer)), events, writer.stop, lambda: writer.error)
 
 
 def warm(config: Config) -> None:
@@ -89,33 +138,26 @@ def warm(config: Config) -> None:
     dedup.decide(documents)
     dedup.probe(documents)
     dedup.explain("0", "1")
-    if config.tuning.bands or SCHEMES[config.scheme].exact:
+    if config.tuning.bands or scheme.exact:  # these can rank
         dedup.nearest(documents, 1)
     dedup.remove("0")
 
 
-async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket, token: str | None) -> Exit:
+async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:
+    """Serve until a signal, or until the service can no longer work.
+
+    Raises ``Failure`` if the certificate cannot be used, or if the service has ended by an error.
+    """
+    raise_file_limit()
     loop = asyncio.get_running_loop()
     ended: list[signal.Signals] = []
-    table = keeper.matcher.table
-    reader = Reader(keeper.log.path)
-    metrics = ServiceMetrics(lambda: writer.waiting, lambda: table.documents, lambda: events.readers)
-    last = keeper.log.meta()["places"] - 1
-    figures = Figures(lambda: table.documents, lambda: writer.waiting)
-    events = Events(
-        reader.after, last, settings.event_readers_max, figures, reader.previews, metrics.slow_readers.inc
-    )  # fmt: skip
     broken = asyncio.Event()
-
-    def published(answers: list[Answer]) -> None:
-        metrics.count(answers)
-        events.publish(verdicts_of(answers))
-
-    writer = Writer(keeper, settings.queue_documents_max, lambda: _call(loop, broken.set), published)
-    app = application(settings, writer, reader, metrics, events)
-    guarded = Access(app, token, any_host=settings.insecure and not is_loopback(settings.host))
+    running = start(lambda: _call(loop, broken.set))
+    any_host = settings.insecure and not is_loopback(settings.host)
+    guarded = Access(running.app, token, any_host=any_host, open_metrics=settings.open_metrics)
     config = uvicorn.Config(
-        guarded, log_config=None, access_log=False, server_header=False, lifespan="off", http=Connection,
+        guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
+        http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),
         ssl_certfile=settings.tls_certfile, ssl_keyfile=settings.tls_keyfile, limit_concurrency=_CONCURRENCY_MAX,
         timeout_keep_alive=_KEEP_ALIVE_SECONDS, timeout_graceful_shutdown=_GRACE_SECONDS,
     )  # fmt: skip
@@ -124,7 +166,7 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
     def stop(number: signal.Signals) -> None:
         server.force_exit = bool(ended)
         ended.append(number)
-        events.close()
+        running.events.close()
         server.should_exit = True
 
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -132,7 +174,7 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
 
     async def watch() -> None:
         await broken.wait()
-        events.close()
+        running.events.close()
         server.should_exit = True
 
     watching = asyncio.create_task(watch())
@@ -142,11 +184,11 @@ async def _serve(settings: ServeSettings, keeper: Keeper, address: socket.socket
         await server.serve([address])
     finally:
         watching.cancel()
-        await asyncio.to_thread(writer.stop)
-    if writer.error is not None:
+        await asyncio.to_thread(running.stop)
+    error = running.error()
+    if error is not None:
         raise Failure(
-            Exit.OUTPUT,
-            f"the store failed: {writer.error}; start again: the service continues from what is on the disk",
+            Exit.OUTPUT, f"the store failed: {error}; start again: the service continues from what is on the disk"
         )
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]
 

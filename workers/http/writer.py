@@ -56,6 +56,7 @@ class Writer:
         documents_max: maximum number of waiting documents.
         on_broken: called once, on the writer's thread, when the writer ends because of an error.
         on_step: called with the answers after each step, on the writer's thread.
+        on_full: called when the disk is full, on the writer's thread.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Writer:
         documents_max: int,
         on_broken: Callable[[], None] = lambda: None,
         on_step: Callable[[list[Answer]], None] = lambda answers: None,
+        on_full: Callable[[], None] = lambda: None,
     ) -> None:
-        self._keeper, self._documents_max, self._on_broken, self._on_step = keeper, documents_max, on_broken, on_step
+        self._keeper, self._documents_max, self._on_full = keeper, documents_max, on_full
+        self._on_broken, self._on_step = on_broken, on_step
         self._queues: tuple[deque[_Work], deque[_Work]] = (deque(), deque())
         self._changed = threading.Condition()
         self._stopping = False
@@ -148,6 +151,7 @@ class Writer:
                 return
             answers = self._keeper.check([document for work in running for document in work.documents])
         except StoreFull as full:
+            self._on_full()
             for work in running:
                 work.future.set_exception(full)
             return

@@ -124,6 +124,7 @@ def _signer(
         step_bytes_max=settings.step_bytes_max,
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
+        representative=settings.representative,
     )
     worker = SignWorker(transport, consumer, producer, plan, observer)
     return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
@@ -295,7 +296,7 @@ def warm_decisions() -> None:
     state.restore(decided_rows(0, [], int(NO_TIME)), int(NO_TIME), {})
     ids, starts = id_columns([b"0", b"1", b"0"])
     kinds = np.array([DOCUMENT, DOCUMENT, REMOVAL], np.uint8)
-    rows = ArrivalRows(np.arange(3), kinds, np.zeros(3, np.int64), np.zeros(3, np.uint64), ids, starts)
+    rows = ArrivalRows(np.arange(3), kinds, np.zeros(3, np.int64), np.zeros(3, np.uint64), ids, starts, np.zeros(3))
     state.add_arrivals(0, rows, 0)
     taken = state.take(np.array([3]), len(kinds))
     if taken is not None:

@@ -6,19 +6,34 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from stream.config import Config
 from stream.json_lines import UNITS, Fields
+from stream.verdicts.representatives import FIRST, LONGEST
 from workers.settings.durations import is_duration, seconds_of
 from workers.settings.order_file import read_order
 from workers.settings.presets import PRESETS
 from workers.settings.stop_words_file import read_stop_words
 from workers.sources.formats import AUTO, FORMATS
+from workers.sources.warc import WARC_IDS
+from workers.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
+
+
+# Setting -> its values. The formats are read late: a program may add its own.
+_VALUES: dict[str, Callable[[], Sequence[str]]] = {
+    "timestamp_unit": lambda: tuple(UNITS),
+    "input_format": lambda: (AUTO, *FORMATS),
+    "html": lambda: MODES,
+    "html_extractor": lambda: EXTRACTORS,
+    "warc_id": lambda: tuple(WARC_IDS),
+}
 
 
 class Options(BaseModel):
@@ -35,14 +50,40 @@ class Options(BaseModel):
     timestamp_unit: str = Field("s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
     tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
     vector_field: str = Field("vector", description="name of the vector in JSON Lines")
+    representative: str = Field(
+        FIRST,
+        min_length=1,
+        description=f"member of a cluster that a page shows: {FIRST}, {LONGEST}, or the name of a field: the greatest "
+        "number there",
+    )
     input_format: str = Field(
         AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
+    )
+    canonical_urls: bool = Field(
+        False, description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)"
     )
     line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
     # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
     line_bytes_max: int = Field(
         64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
     )
+    html: str = Field(
+        MODES[0],
+        description=f"what is compared of a page: {', '.join(MODES)} (the article; all text; the markup as it is)",
+    )
+    html_extractor: str = Field(EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)")
+    html_field: str | None = Field(None, description="field of JSON or a table that holds HTML, in place of a text")
+    html_seconds: float = Field(
+        10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"
+    )
+    html_processes: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="processes that extract texts; all "
+        "cores by default"
+    )  # fmt: skip
+    html_memory_bytes: int = Field(
+        2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
+    )
+    warc_id: str = Field(next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
     hidden: bool = Field(False, description="take names that begin with a dot when walking folders")
     reports_max: int = Field(
         20, ge=0, description="refused lines and named files reported for each reason at most; the rest are counted"
@@ -63,18 +104,19 @@ class Options(BaseModel):
             raise ValueError(f"must be one of {', '.join(PRESETS)}")
         return value
 
-    @field_validator("timestamp_unit")
+    @field_validator("canonical_urls")
     @classmethod
-    def _known_unit(cls, value: str) -> str:
-        if value not in UNITS:
-            raise ValueError(f"must be one of {', '.join(UNITS)}")
+    def _has_library(cls, value: bool) -> bool:
+        if value and find_spec("w3lib") is None:
+            raise ValueError("needs w3lib, which is not installed here: pip install 'neardup[web]'")
         return value
 
-    @field_validator("input_format")
+    @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "warc_id")
     @classmethod
-    def _known_format(cls, value: str) -> str:
-        if value not in (AUTO, *FORMATS):
-            raise ValueError(f"must be one of {', '.join((AUTO, *FORMATS))}")
+    def _known_value(cls, value: str, info: ValidationInfo) -> str:
+        known = _VALUES[str(info.field_name)]()
+        if value not in known:
+            raise ValueError(f"must be one of {', '.join(known)}")
         return value
 
 
@@ -112,4 +154,5 @@ def fields_of(settings: Settings) -> Fields:
         settings.tokens_field,
         settings.vector_field,
     )
-    return Fields(*names, settings.plan.kind, settings.timestamp_unit)
+    rank = None if settings.representative in (FIRST, LONGEST) else settings.representative
+    return Fields(*names, settings.plan.kind, settings.timestamp_unit, rank)

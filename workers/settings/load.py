@@ -86,10 +86,10 @@ def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
 
 def _of_all_commands() -> dict[str, FieldInfo]:
     """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
-    from workers.settings.kafka import StreamSettings
+    from workers.settings.feed import FeedSettings
     from workers.settings.serve import ServeSettings
 
-    return {**StreamSettings.model_fields, **ServeSettings.model_fields}
+    return {**FeedSettings.model_fields, **ServeSettings.model_fields}
 
 
 def _from_file(path: Path) -> dict[str, Any]:

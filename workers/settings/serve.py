@@ -14,6 +14,7 @@ from pydantic import BaseModel, Field, SecretStr
 from stream.errors import ConfigError
 from workers.process.exits import input_failure
 from workers.settings.files import Settings
+from workers.settings.kafka import StreamSettings
 
 # A token shorter than this can be guessed.
 _TOKEN_CHARACTERS_MIN = 16
@@ -28,6 +29,9 @@ class ServeOptions(BaseModel):
         None, description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment"
     )
     insecure: bool = Field(False, description="listen on an address that others reach, without a token")
+    open_metrics: bool = Field(
+        False, description="answer /metrics without the token, for Prometheus in a network of its own"
+    )
     tls_certfile: str | None = Field(None, description="file of the certificate for TLS, with its chain")
     tls_keyfile: str | None = Field(None, description="file of the key for TLS")
     durability: str = Field(
@@ -54,6 +58,12 @@ class ServeOptions(BaseModel):
     )
     event_readers_max: int = Field(64, ge=1, le=900, description="clients that read /v1/events at most")
     body_seconds_max: float = Field(30.0, gt=0, le=3600, description="how long a client may take to send a request")
+    verdict_seconds_max: float = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="with --from-kafka: how long a request waits for its verdict, before it is answered by 202",
+    )
 
 
 class ServeSettings(ServeOptions, Settings):
@@ -88,6 +98,10 @@ class ServeSettings(ServeOptions, Settings):
         if (self.tls_certfile is None) != (self.tls_keyfile is None):
             raise ConfigError("TLS needs both tls_certfile and tls_keyfile: name both or neither")
         return token
+
+
+class ViewSettings(ServeSettings, StreamSettings):
+    """All settings of a view of a deployment: of the service, and of the deployment. Raises ``ConfigError``."""
 
 
 def is_loopback(host: str) -> bool:

@@ -1,7 +1,8 @@
 """gzip and Zstandard, recognised by their first bytes: blocks in, blocks of bounded size out.
 
 Consecutive members or frames are one content, as in the tools of both formats. Damaged or truncated data raises
-``Corrupt`` after everything that could be read.
+``Corrupt`` after everything that could be read. With a ``Tape`` that resumes, ``None`` stands for the damage, and the
+next member or frame follows: the one that begins next after the beginning of the damaged one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,45 @@ _ZSTD_INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame in bytes: the default of the format's own tool (2^27).
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
 _ZLIB_GZIP = 16 + zlib.MAX_WBITS
+# Compressed bytes of a member in which the next one is searched, the last ones: far more than a damaged one goes on.
+_TAPE_BYTES = 1 << 20
 
 
 class Corrupt(Exception):
     """The compressed data is damaged or cut off."""
+
+
+class Tape:
+    """Compressed blocks as they are read, and the last bytes of the present member if ``resumes`` is set."""
+
+    def __init__(self) -> None:
+        self.resumes = False
+        self._held = bytearray()
+
+    def reading(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
+        """Yield the blocks."""
+        for block in blocks:
+            if self.resumes:
+                self._held += block
+                del self._held[:-_TAPE_BYTES]
+            yield block
+
+    def begin(self, rest: int) -> None:
+        """A member begins ``rest`` bytes before the end of the blocks."""
+        del self._held[: max(0, len(self._held) - rest)]
+
+    def next_member(self, magic: bytes, blocks: Iterable[bytes]) -> bytes:
+        """Return the bytes that are read from the beginning of the next member on; nothing at the end."""
+        del self._held[:1]
+        for block in itertools.chain((b"",), blocks):
+            self._held += block
+            found = self._held.find(magic)
+            if found >= 0:
+                rest = bytes(self._held[found:])
+                self._held.clear()
+                return rest
+            del self._held[: -len(magic)]
+        return b""
 
 
 def plain_name(path: str) -> str:
@@ -35,8 +71,12 @@ def plain_name(path: str) -> str:
     return name
 
 
-def decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The content of blocks that may be compressed; empty blocks ("nothing now") pass through."""
+def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[bytes | None]:
+    """The content of blocks that may be compressed; empty blocks ("nothing now") pass through.
+
+    ``None`` stands for damage that ``tape`` allows.
+    """
+    tape = tape or Tape()
     start = b""
     for block in blocks:
         start += block
@@ -44,16 +84,22 @@ def decompressed(blocks: Iterator[bytes]) -> Iterator[bytes]:
             yield block
         elif len(start) >= _MAGIC_BYTES or not any(magic.startswith(start) for magic in CODECS):
             break
-    if start:
-        expand = next((codec for magic, codec in CODECS.items() if start.startswith(magic)), _plain)
-        yield from expand(itertools.chain((start,), blocks))
+    magic = next((magic for magic in CODECS if start.startswith(magic)), None)
+    if magic is None:
+        yield from itertools.chain((start,), blocks) if start else ()
+        return
+    while start:
+        try:
+            yield from CODECS[magic](tape.reading(itertools.chain((start,), blocks)), tape)
+            return
+        except Corrupt:
+            if not tape.resumes:
+                raise
+        yield None
+        start = tape.next_member(magic, blocks)
 
 
-def _plain(blocks: Iterable[bytes]) -> Iterator[bytes]:
-    yield from blocks
-
-
-def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
     member = zlib.decompressobj(_ZLIB_GZIP)
     for block in blocks:
         if not block:
@@ -63,6 +109,7 @@ def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
                 block = block.lstrip(b"\0")  # padding of tapes, which gzip allows
                 if not block:
                     break
+                tape.begin(len(block))
                 member = zlib.decompressobj(_ZLIB_GZIP)
             try:
                 expanded = member.decompress(block, BLOCK_BYTES)
@@ -79,7 +126,7 @@ def _gunzip(blocks: Iterable[bytes]) -> Iterator[bytes]:
         yield expanded
 
 
-def _unzstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
+def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
     context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     frame = context.decompressobj()
     parts: list[bytes] = []
@@ -89,6 +136,7 @@ def _unzstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
             piece = block[at : at + _ZSTD_INPUT_BYTES]
             while piece:
                 if frame.eof:
+                    tape.begin(len(piece) + max(0, len(block) - at - _ZSTD_INPUT_BYTES))
                     frame = context.decompressobj()
                 try:
                     parts.append(frame.decompress(piece))
@@ -110,7 +158,7 @@ def _unzstd(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 # The first bytes of a content -> its decompressor.
-CODECS: dict[bytes, Callable[[Iterable[bytes]], Iterator[bytes]]] = {
+CODECS: dict[bytes, Callable[[Iterable[bytes], Tape], Iterator[bytes]]] = {
     b"\x1f\x8b": _gunzip,
     b"\x28\xb5\x2f\xfd": _unzstd,
 }

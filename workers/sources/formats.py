@@ -7,6 +7,7 @@ line, the settings and every command that reads documents follow from the table.
 from __future__ import annotations
 
 import functools
+import importlib.util
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -30,8 +31,9 @@ from workers.sources.compression import plain_name
 from workers.sources.csv_rows import table_lines
 from workers.sources.json_array import array_lines
 from workers.sources.lines import BOM, IDLE, Line, split_lines
-from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import MAIL_REASONS, mail_document
+from workers.sources.mail.limits import MAIL_REASONS
+from workers.sources.warc import WARC_REASONS, warc_lines
+from workers.web.pages import Page, page_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
@@ -60,15 +62,19 @@ class Format(NamedTuple):
     one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of documents in this format
     (keys of ``stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this format; the
     name does not matter. It receives the first block, the required field (``""`` for any) and whether the file was
-    found in a folder, where other files are likely.
+    found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the extra of the
+    package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next member, and gets
+    ``None`` in between.
     """
 
     endings: tuple[str, ...]
     read: Callable[[Blocks, Fields, int], Iterator[Line]] | None
     kinds: tuple[str, ...]
     sniff: Callable[[bytes, str, bool], bool]
-    document: Callable[[bytes, str], Document | str] = _text_document
+    document: Callable[[bytes, str], Document | Page | str] = _text_document
     batches: Callable[[Content], Iterator[Any]] | None = None
+    needs: tuple[str, str] | None = None
+    resumes: bool = False
 
 
 class Unsupported(NamedTuple):
@@ -85,6 +91,10 @@ def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line
 
 def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
     return array_lines(blocks, bytes_max)
+
+
+def _read_warc(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    return warc_lines(blocks, bytes_max)
 
 
 def _read_table(blocks: Blocks, fields: Fields, bytes_max: int, delimiter: str) -> Iterator[Line]:
@@ -107,12 +117,22 @@ def _read_rows(
                 yield Line(number, raw)
     except Damaged:
         yield Line(number + 1, b"", reason="table_damaged")
-    except ImportError:
-        yield Line(number + 1, b"", reason="no_pyarrow")
 
 
 def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[bytes, ...]) -> bool:
     return head.startswith(magic)
+
+
+def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
+    from workers.sources.mail.mbox import mbox_lines
+
+    return mbox_lines(blocks, fields, bytes_max)
+
+
+def _mail_document(content: bytes, name: str) -> Document | str:
+    from workers.sources.mail.message import mail_document
+
+    return mail_document(content, name)
 
 
 def _is_lines(head: bytes, needed: str, in_folder: bool) -> bool:
@@ -148,6 +168,14 @@ def _names(text: bytes, field: str) -> bool:
     return not field or re.search(b'"' + re.escape(field.encode()) + rb'"\s*:', text) is not None
 
 
+def _is_warc(head: bytes, needed: str, in_folder: bool) -> bool:
+    return re.match(rb"WARC/\d", head) is not None
+
+
+def _is_page(head: bytes, needed: str, in_folder: bool) -> bool:
+    return _HTML.match(head.removeprefix(BOM)) is not None
+
+
 def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:
     """Whether the content begins with a field that only a delivered message has."""
     return _DELIVERED.match(head) is not None
@@ -163,6 +191,8 @@ def _never(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 _ALL = tuple(KINDS)
+_WEB = ("fastwarc", "web")
+_ARROW = ("pyarrow", "arrow")
 # The value of ``input_format`` -> the format. The content decides first, then the name. The last row is the default.
 FORMATS: dict[str, Format] = {
     LINES: Format((".jsonl", ".ndjson"), _read_lines, _ALL, _is_lines),
@@ -171,28 +201,22 @@ FORMATS: dict[str, Format] = {
     "tsv": Format((".tsv",), functools.partial(_read_table, delimiter="\t"), _ALL, _never),
     "parquet": Format(
         (".parquet", ".pq"), functools.partial(_read_rows, batches=parquet_batches), _ALL,
-        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches,
+        functools.partial(_begins, magic=PARQUET_MAGIC), batches=parquet_batches, needs=_ARROW,
     ),
     "arrow": Format(
         (".arrow", ".arrows", ".feather", ".ipc"), functools.partial(_read_rows, batches=arrow_batches), _ALL,
-        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches,
+        functools.partial(_begins, magic=(FILE_MAGIC, STREAM_MAGIC)), batches=arrow_batches, needs=_ARROW,
     ),
-    "mail": Format((".eml",), None, ("text",), _is_mail, mail_document),
-    "mbox": Format((".mbox", ".mbx"), mbox_lines, ("text",), _is_mbox),
+    "mail": Format((".eml",), None, ("text",), _is_mail, _mail_document),
+    "mbox": Format((".mbox", ".mbx"), _read_mbox, ("text",), _is_mbox),
+    "warc": Format((".warc", ".wet"), _read_warc, ("text",), _is_warc, needs=_WEB, resumes=True),
+    "html": Format((".html", ".htm", ".xhtml"), None, ("text",), _is_page, page_document, needs=_WEB),
     DOCUMENTS: Format((), None, ("text",), _never),
 }  # fmt: skip
 
 # The name of a format -> how it is recognised, and the remedy.
 UNSUPPORTED: dict[str, Unsupported] = {
-    "html": Unsupported(
-        (".html", ".htm", ".xhtml"), _HTML,
-        "extract the text first and give it as JSON Lines, or compare the markup as it is with "
-        "--input-format documents",
-    ),
-    "warc": Unsupported(
-        (".warc", ".arc"), re.compile(rb"WARC/\d"),
-        "extract the text of its responses first and give it as JSON Lines",
-    ),
+    "arc": Unsupported((".arc",), re.compile(rb"filedesc://"), "convert it to WARC first"),
     "pdf": Unsupported((".pdf",), re.compile(rb"%PDF-"), "extract the text first and give it as JSON Lines"),
     "zip": Unsupported(
         (".zip", ".docx", ".xlsx", ".odt"), re.compile(rb"PK\x03\x04"), "unpack it first and name what was in it"
@@ -203,10 +227,15 @@ UNSUPPORTED: dict[str, Unsupported] = {
 # The reasons of refused formats, and of the readers of formats -> their sentences.
 FORMAT_REASONS: dict[str, str] = {
     **{
+        f"needs_{extra}": f"reading it needs packages that are not installed: pip install 'neardup[{extra}]'"
+        for extra in {row.needs[1] for row in FORMATS.values() if row.needs is not None}
+    },
+    **{
         f"format_{name}": f"the file is {name.upper()}, which is not supported: {row.remedy}"
         for name, row in UNSUPPORTED.items()
     },
     **MAIL_REASONS,
+    **WARC_REASONS,
 }
 
 
@@ -229,18 +258,31 @@ def choose(
     ``is_stream``: standard input, a pipe or a device, which is JSON Lines unless its first block says otherwise.
     """
     if input_format != AUTO:
-        return _of_kind(FORMATS[input_format], fields)
+        return _usable(FORMATS[input_format], fields)
     name = plain_name(path)
     for unsupported, row in UNSUPPORTED.items():
         if row.begins.match(head) or (not is_stream and name.endswith(row.endings)):
             return f"format_{unsupported}"
     for known in FORMATS.values():
         if known.sniff(head, needed_field(fields), in_folder):
-            return _of_kind(known, fields)
-    default = FORMATS[LINES if is_stream else DOCUMENTS]
-    by_name = (known for known in FORMATS.values() if known.endings and name.endswith(known.endings))
-    return _of_kind(next(by_name, default), fields)
+            return _usable(known, fields)
+    return _usable(_by_name(name) or FORMATS[LINES if is_stream else DOCUMENTS], fields)
 
 
-def _of_kind(chosen: Format, fields: Fields) -> Format | str:
-    return chosen if fields.kind in chosen.kinds else "file_not_lines"
+def resumes(path: str, input_format: str) -> bool:
+    """Whether the format of a path, as far as its name tells, is read on after damaged compressed data."""
+    known = _by_name(plain_name(path)) if input_format == AUTO else FORMATS[input_format]
+    return known is not None and known.resumes
+
+
+def _by_name(name: str) -> Format | None:
+    return next((known for known in FORMATS.values() if known.endings and name.endswith(known.endings)), None)
+
+
+def _usable(chosen: Format, fields: Fields) -> Format | str:
+    """Return the format, or the reason why it cannot be read here."""
+    if fields.kind not in chosen.kinds:
+        return "file_not_lines"
+    if chosen.needs is not None and importlib.util.find_spec(chosen.needs[0]) is None:
+        return f"needs_{chosen.needs[1]}"
+    return chosen

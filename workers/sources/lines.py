@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from workers.web.pages import Page
+
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"
 # A value of ``reason`` that marks the header of a table.
 HEADER = "header"
+# A value of ``reason`` that marks a record of an archive that belongs to others: a request, metadata.
+RECORD = "record"
 
 
 class Header(NamedTuple):
@@ -24,7 +28,8 @@ class Line(NamedTuple):
 
     ``reason`` says why the line cannot be a document, if that is known already. ``end`` is the line feed, or empty if
     the content ends without one. If ``raw`` was made from a row of a table, ``row`` is the row as it is in the input,
-    and ``header`` is the header of the table.
+    and ``header`` is the header of the table. A record of an archive has its bytes in ``record``, and the page in it in
+    ``page``; ``raw`` is empty.
     """
 
     number: int
@@ -35,6 +40,8 @@ class Line(NamedTuple):
     end: bytes = b"\n"
     row: bytes | None = None
     header: Header | None = None
+    page: Page | None = None
+    record: bytes | None = None
 
 
 # A marker between lines: no input is available now.

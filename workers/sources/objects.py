@@ -32,7 +32,7 @@ def json_objects(path: str, left_out: Counter[str], others: str = "lines that ar
     try:
         with opened(path) as descriptor:
             blocks = decompressed(iter(lambda: os.read(descriptor, BLOCK_BYTES), b""))
-            head = next(blocks, b"")
+            head = next(blocks, b"") or b""
             chosen = choose(path, head, _FIELDS)
             if chosen in FORMAT_REASONS:
                 raise Failure(Exit.INPUT, f"cannot read {display(path)}: {FORMAT_REASONS[chosen]}")

@@ -20,6 +20,7 @@ from stream.json_lines import Fields, decode_document
 from stream.partitions import route
 from stream.pipeline import Signer, chunks
 from stream.schemes import SCHEMES
+from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
@@ -49,6 +50,7 @@ class SignPlan(NamedTuple):
     step_bytes_max: int = STEP_BYTES_MAX
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # write arrivals
+    representative: str = FIRST  # what ranks the members of a cluster
 
 
 class SignReport(NamedTuple):
@@ -131,7 +133,8 @@ def _sign_segments(
                 _refuse(records[segment.rows[first + refusal.place]], refusal.reason, plan, messages, refused)
             accepted = np.ones(len(chunk), np.bool_)
             accepted[[refusal.place for refusal in signed.refusals]] = False
-            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch))
+            ranks = ranks_of(chunk, plan.representative)[accepted]
+            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch, ranks))
             first += len(chunk)
             shingles += signed.shingles
             documents += signed.batch.size

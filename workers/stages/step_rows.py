@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from stream.batches import CONTENT_HALF, Batch, id_columns
 from stream.table import NO_TIME
+from stream.verdicts.representatives import NO_RANK
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.places import places_of
@@ -31,13 +32,15 @@ class StepRows:
         self._times = np.full(n, NO_TIME)
         self._contents = np.zeros(n, np.uint64)
         self._ids: list[bytes] = [b""] * n
+        self._ranks = np.full(n, NO_RANK)
         self._batches: list[tuple[npt.NDArray[np.int64], Batch]] = []
         self.stream_time = int(NO_TIME)
         self.progress = _progress(records, partitions, offsets, starts)
 
-    def add(self, rows: npt.NDArray[np.int64], batch: Batch) -> npt.NDArray[np.int64]:
-        """Mark these records as the documents of a batch; returns their places."""
+    def add(self, rows: npt.NDArray[np.int64], batch: Batch, ranks: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Mark these records as the documents of a batch, with their ranks; returns their places."""
         self._batches.append((rows, batch))
+        self._ranks[rows] = ranks
         self.stream_time = int(batch.times.max(initial=self.stream_time))
         return self._places[rows]
 
@@ -54,7 +57,7 @@ class StepRows:
             data, starts = batch.ids.tobytes(), batch.id_starts.tolist()
             for row, first, end in zip(rows.tolist(), starts[:-1], starts[1:], strict=True):
                 self._ids[row] = data[first:end]
-        made = ArrivalRows(self._places, self._kinds, self._times, self._contents, *id_columns(self._ids))
+        made = ArrivalRows(self._places, self._kinds, self._times, self._contents, *id_columns(self._ids), self._ranks)
         batches = [(i, record) for i, record in enumerate(self._records) if record.refused is not None]
         if not batches:
             return made

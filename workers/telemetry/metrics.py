@@ -43,6 +43,14 @@ _SIMILARITY_BOUNDS = (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 0.99, 1.0)
 _BUCKET_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 1024.0)
 
 
+# Seconds of an answer over HTTP: from an idle service on a fast disk to a client that has given up.
+_ANSWER_BOUNDS = (0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5, 1.0, 5.0)
+# Documents of a step of the service: 64 at most.
+_STEP_BOUNDS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+ANSWERS = ("original", "duplicate", "repeated", "refused")
+HTTP_STATUSES = (200, 202, 400, 404, 405, 408, 413, 415, 422, 429, 501, 503, 507)
+
+
 # Documents of a cluster: from a copy to a template that half of a stream shares.
 _CLUSTER_BOUNDS = (2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1_000.0, 10_000.0, 100_000.0)
 
@@ -65,9 +73,13 @@ class Row(NamedTuple):
         return f"{PREFIX}{self.name}_total" if self.kind == "counter" else f"{PREFIX}{self.name}"
 
 
+# The service is a process without a group.
+SERVE = "serve"
+PROCESSES = (*ROLES, SERVE)
 _ONE = (SIGN,)
 _OTHER = (MATCH,)
 _LINK = (LINK,)
+_SERVE = (SERVE,)
 _RESTORING = (MATCH, LINK)
 _ROWS = (
     # Throughput.
@@ -121,6 +133,20 @@ _ROWS = (
         "Members of the largest cluster that has grown since the last report."),
     Row("cluster_size", "histogram", "documents", _LINK, "Members of the clusters that a step changed.",
         bounds=_CLUSTER_BOUNDS),
+    # The service.
+    Row("service_answers", "counter", "documents", _SERVE,
+        "Documents answered, by status; repeated: the stored status of an earlier version.", "status", ANSWERS),
+    Row("service_requests", "counter", "requests", _SERVE, "Requests answered, by HTTP status.", "status",
+        tuple(map(str, HTTP_STATUSES))),
+    Row("service_check_seconds", "histogram", "seconds", _SERVE, "Seconds to answer POST /v1/check.",
+        bounds=_ANSWER_BOUNDS),
+    Row("service_step_documents", "histogram", "documents", _SERVE, "Documents of a step.", bounds=_STEP_BOUNDS),
+    Row("service_full", "counter", "steps", _SERVE, "Steps that were undone because the disk was full."),
+    Row("service_waiting_documents", "gauge", "documents", _SERVE, "Documents that wait for the writer."),
+    Row("service_window_documents", "gauge", "documents", _SERVE, "Documents in the window."),
+    Row("service_event_readers", "gauge", "clients", _SERVE, "Clients that read /v1/events."),
+    Row("service_event_readers_slow", "counter", "clients", _SERVE,
+        "Clients that read /v1/events and were disconnected because they were slow."),
     # Time.
     Row("stage_seconds", "counter", "seconds", ROLES,
         "Seconds spent in each stage; poll is the time without work, match includes the decoding of columns.",
@@ -139,18 +165,19 @@ _ROWS = (
     Row("transactions", "counter", "transactions", ROLES,
         "Transactions, by how they ended; renewed: a signer that signs nothing has committed its claims again.",
         "outcome", OUTCOMES),
-    Row("lag_records", "gauge", "records", ROLES, "Records between the position in a partition and its end.",
+    Row("lag_records", "gauge", "records", PROCESSES, "Records between the position in a partition and its end.",
         _PARTITION),
     Row("assigned_partitions", "gauge", "partitions", ROLES, "Partitions that the group has assigned to this worker."),
     Row("connected", "gauge", "boolean", ROLES, "1 while the worker is joined to its group and the broker answers."),
-    Row("ready", "gauge", "boolean", ROLES, "1 while every assigned partition is restored and running."),
+    Row("ready", "gauge", "boolean", PROCESSES,
+        "1 while every assigned partition is restored and running; of the service: while it answers."),
     Row("restarts", "counter", "restarts", ROLES,
         "Restarts of the worker from the committed offsets, by cause.", "cause", CAUSES),
     # Restoring.
     Row("restore_progress_ratio", "gauge", "ratio", _OTHER, "How much of the window of a partition is restored.",
         _PARTITION),
     Row("restored_documents", "counter", "documents", _RESTORING, "Documents read from the log to restore windows."),
-    Row("worker", "info", "", ROLES, "Which worker this is."),
+    Row("worker", "info", "", PROCESSES, "Which worker this is."),
 )  # fmt: skip
 METRICS: dict[str, Row] = {row.name: row for row in _ROWS}
 

@@ -6,7 +6,8 @@ offset after the last. Readers join by offset: control records leave gaps betwee
 Fields of a line: ``offset``; ``id`` (absent where a refused record has none); ``status``; ``duplicate_of`` and
 ``original`` (id and place of the original, if it is in the window); ``similarity`` to the original; ``cluster`` (the
 place of the original); ``related`` (a cluster), ``previous`` (the place of the version before); ``timestamp``
-(seconds); ``content`` (a hash of what was compared); ``arrival`` (the number of the verdict over all partitions);
+(seconds); ``content`` (a hash of what was compared); ``rank`` (the number by which its cluster ranks
+it); ``arrival`` (the number of the verdict over all partitions);
 ``incomplete`` (true if the decision was made without all pairs, by ``--allow-gap``). A field without a value is absent.
 """
 
@@ -22,6 +23,7 @@ import orjson
 from stream.bands_message import WireError
 from stream.json_lines import SIMILARITY_DIGITS
 from stream.verdicts.decisions import Verdicts
+from stream.verdicts.representatives import NO_RANK
 from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.places import offsets_of, parse_place, partitions_of, place_name
@@ -37,7 +39,7 @@ class Decision(NamedTuple):
 
     ``first`` is the number of the first one over all partitions. ``originals`` (``int64[n]``) are the places of the
     originals, -1 for none, ``original_ids`` their ids, ``original_times`` (``int64[n]``) their event times, ``NO_TIME``
-    for none. ``incomplete`` (``bool[n]``): decided without all pairs.
+    for none, ``original_ranks`` (``float64[n]``) their ranks. ``incomplete`` (``bool[n]``): decided without all pairs.
     """
 
     first: int
@@ -46,6 +48,7 @@ class Decision(NamedTuple):
     originals: npt.NDArray[np.int64]
     original_ids: Sequence[bytes | None]
     original_times: npt.NDArray[np.int64]
+    original_ranks: npt.NDArray[np.float64]
     incomplete: npt.NDArray[np.bool_]
 
 
@@ -77,6 +80,7 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         rows.kinds.tolist(),
         rows.times.tolist(),
         rows.contents.tolist(),
+        rows.ranks.tolist(),
         verdicts.statuses.tolist(),
         verdicts.clusters.tolist(),
         decision.originals.tolist(),
@@ -92,6 +96,7 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
         kind,
         time,
         content,
+        rank,
         status,
         cluster,
         original,
@@ -116,6 +121,8 @@ def _fields(decision: Decision) -> Iterator[dict[str, Any]]:
             if previous >= 0:
                 out["previous"] = place_name(previous)
             out["timestamp"], out["content"] = time / _MICROSECONDS, f"{content:016x}"
+            if rank == rank:  # else it is not a number: none
+                out["rank"] = rank
         out["arrival"] = decision.first + i
         if gap:
             out["incomplete"] = True
@@ -169,6 +176,7 @@ def decided_rows(partition: int, lines: Sequence[dict[str, Any]], no_time: int) 
         np.array([int(line.get("content", "0"), 16) for line in lines], np.uint64),
         np.frombuffer(b"".join(ids), np.uint8),
         starts,
+        np.array([line.get("rank", NO_RANK) for line in lines], np.float64),
     )
     return DecidedRows(
         np.array([line["arrival"] for line in lines], np.int64),
@@ -190,12 +198,13 @@ def join_decided(parts: Sequence[DecidedRows]) -> DecidedRows:
     places, kinds, times, contents = (
         np.concatenate([part.rows[column] for part in parts]) for column in range(4)
     )  # fmt: skip
+    ranks = np.concatenate([part.rows.ranks for part in parts])
     numbers, statuses, clusters, originals, similarities = (
         np.concatenate([part[column] for part in parts]) for column in (0, 2, 3, 4, 5)
     )  # fmt: skip
     joined = DecidedRows(
-        numbers, ArrivalRows(places, kinds, times, contents, ids, starts), statuses, clusters, originals, similarities,
-        [id_ for part in parts for id_ in part.original_ids],
+        numbers, ArrivalRows(places, kinds, times, contents, ids, starts, ranks), statuses, clusters, originals,
+        similarities, [id_ for part in parts for id_ in part.original_ids],
     )  # fmt: skip
     return joined.select(np.argsort(numbers, kind="stable"))
 

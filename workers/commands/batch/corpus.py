@@ -32,6 +32,7 @@ from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
 from stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from stream.verdicts.decisions import VerdictLimits, Verdicts
+from stream.verdicts.rule import REFUSED
 from workers.commands import window_file
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.learn_order import with_order
@@ -45,6 +46,7 @@ try:
 
     from workers.commands.batch import join as batch_join
     from workers.commands.batch import verdicts
+    from workers.commands.batch.kept import check_twice, write_kept
     from workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
@@ -71,6 +73,12 @@ class BatchOptions(SessionOptions):
     top: int | None = None
     verdicts: str | None = None
     prefer: str | None = None
+    output: str | None = None
+
+    @property
+    def decides(self) -> bool:
+        """Whether documents are decided."""
+        return self.verdicts is not None or self.output is not None
 
 
 def run(options: BatchOptions, settings: Settings) -> Exit:
@@ -80,7 +88,9 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
     with Session(settings, options) as session:
         output = standard_output()
         if options.top is not None:
-            check_top(options.top, settings, candidates=options.candidates, verdicts=options.verdicts)
+            check_top(
+                options.top, settings, candidates=options.candidates, verdicts=options.verdicts, output=options.output
+            )
         settings = with_order(session, options.paths, settings, window_files=options.keep is not None)
         try:
             with (
@@ -90,17 +100,17 @@ def run(options: BatchOptions, settings: Settings) -> Exit:
                 places, preference = verdicts.Places(), verdicts.Preference(options.prefer or verdicts.FIRST)
                 for chunk, signed in session.signed_chunks(options.paths, Signer(settings)):
                     corpus.add(signed.batch)
-                    if options.verdicts is not None:
+                    if options.decides:
                         places.add(chunk, signed, preference)
                 if not session.stop.signal:
                     counts = corpus.find()
                     if options.keep is not None:
                         corpus.keep(options.keep)
-                    if options.verdicts is not None:
+                    if options.decides:
                         corpus.link()
                     _write(_answers(corpus, options.top), output, session)
-                    if options.verdicts is not None and not session.stop.signal:
-                        found = _decide(corpus, places, preference, options.verdicts)
+                    if options.decides and not session.stop.signal:
+                        found = _decide(corpus, places, preference, options, session)
         except duckdb.Error as error:
             raise _failure(error, options) from None
     if found is None:
@@ -268,18 +278,30 @@ def _write(answers: Iterator[tuple[int, bytes]], output: IO[bytes], session: Ses
 
 def _check_verdicts(options: BatchOptions) -> None:
     """Raise ``Failure`` for options that verdicts exclude."""
-    if options.verdicts is None and options.prefer is not None:
-        raise Failure(Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE")
-    if options.verdicts is not None and (options.top is not None or options.candidates):
-        raise Failure(Exit.USAGE, "--verdicts are decided by the pairs: leave out --top and --candidates")
+    if not options.decides and options.prefer is not None:
+        raise Failure(
+            Exit.USAGE, f"--prefer {options.prefer} says which documents are kept: add --verdicts FILE or --output FILE"
+        )
+    if options.decides and (options.top is not None or options.candidates):
+        name = "verdicts" if options.verdicts is not None else "output"
+        raise Failure(Exit.USAGE, f"--{name} is decided by the pairs: leave out --top and --candidates")
+    if options.output is not None:
+        check_twice(options.output, options.paths)
 
 
-def _decide(corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, path: str) -> dict[str, Any]:
-    """Decide and write the verdicts; returns their part of the summary."""
+def _decide(
+    corpus: Corpus, places: verdicts.Places, preference: verdicts.Preference, options: BatchOptions, session: Session
+) -> dict[str, Any]:
+    """Decide, and write the verdicts and the kept documents; returns their part of the summary."""
     order, at = preference.order(), np.array(places.rows, np.int64)
-    with output_file(path, "the verdicts") as file:
-        decided = corpus.decide(order, at)
-        verdicts.write(file, f"the verdicts to {path}", corpus.rows, places, decided)
+    decided = corpus.decide(order, at)
+    if options.verdicts is not None:
+        with output_file(options.verdicts, "the verdicts") as file:
+            verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided)
+    if options.output is not None:
+        statuses = np.full(len(places), REFUSED, np.uint8)
+        statuses[at] = decided.statuses
+        write_kept(options.output, session, statuses)
     return verdicts.summary_of(corpus.rows, at, decided)
 
 

@@ -31,8 +31,8 @@ from workers.commands.dedup.verdict_lines import Decision, verdict_line
 from workers.commands.output import write_pairs
 from workers.commands.session import Chunk
 from workers.process.exits import Exit, Failure
+from workers.sources.entries import Entry
 from workers.sources.lines import BOM
-from workers.sources.reader import Entry
 
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from stream.json_lines import SIMILARITY_DIGITS
 from stream.verdicts.decider import Decided
+from stream.verdicts.representatives import NO_RANK, Member, join
 from stream.verdicts.rule import DUPLICATE, UNCHANGED
 from workers.commands.dedup.verdict_lines import encoded
 
@@ -22,6 +23,7 @@ from workers.commands.dedup.verdict_lines import encoded
 LARGEST = 10
 # Maximum number of duplicates in the line of a cluster, the first ones; ``size`` counts all.
 MEMBERS_MAX = 10_000
+_PAGE_ROWS = 4096
 
 
 @dataclass
@@ -34,6 +36,7 @@ class _Cluster:
     size: int = 1
     similarity_min: float = 1.0
     members: list[tuple[int, str, float]] = field(default_factory=list)
+    best: tuple[Member, ...] = ()  # without ranks, the original is the representative
 
     def line(self) -> bytes:
         """The cluster as a line of JSON."""
@@ -41,14 +44,41 @@ class _Cluster:
             {"place": place, "id": id_, "similarity": round(similarity, SIMILARITY_DIGITS)}
             for place, id_, similarity in self.members
         ]
+        shown = self.best[0] if self.best else Member(self.place, self.id)
         value = {
             "cluster": self.place,
             "id": self.id,
             "size": self.size,
             "similarity_min": round(self.similarity_min, SIMILARITY_DIGITS),
+            "representative": {"place": shown.place, "id": shown.id},
             "members": members,
         }
         return encoded(value) + b"\n"
+
+
+class _Ranks:
+    """The ranks of the documents of the window by row, in pages; documents from before this run have none."""
+
+    def __init__(self) -> None:
+        self._pages: dict[int, npt.NDArray[np.float64]] = {}
+
+    def put(self, first: int, ranks: npt.NDArray[np.float64]) -> None:
+        """Add the ranks of rows from ``first`` on."""
+        for row, rank in enumerate(ranks.tolist(), first):
+            page = self._pages.get(row // _PAGE_ROWS)
+            if page is None:
+                page = self._pages[row // _PAGE_ROWS] = np.full(_PAGE_ROWS, NO_RANK)
+            page[row % _PAGE_ROWS] = rank
+
+    def at(self, row: int) -> float:
+        """Return the rank of a row."""
+        page = self._pages.get(row // _PAGE_ROWS)
+        return NO_RANK if page is None else float(page[row % _PAGE_ROWS])
+
+    def release(self, first: int | None) -> None:
+        """Free the pages with rows before ``first`` alone."""
+        for page in [page for page in self._pages if first is not None and (page + 1) * _PAGE_ROWS <= first]:
+            del self._pages[page]
 
 
 class Clusters:
@@ -57,36 +87,56 @@ class Clusters:
     def __init__(self, write: Callable[[bytes], None] | None) -> None:
         self._write = write
         self._open: dict[int, _Cluster] = {}
+        self._ranks = _Ranks()
         self._rows: list[tuple[int, int]] = []  # a heap of the rows that represented clusters, and their clusters
         self._largest: list[tuple[int, int, str]] = []  # a heap of sizes, places negated, ids
 
-    def add(self, decided: Decided, accepted: npt.NDArray[np.bool_], ids: Callable[[int], str]) -> None:
-        """Count verdicts; ``ids`` returns the id of an arrival by its index."""
+    def add(
+        self,
+        decided: Decided,
+        accepted: npt.NDArray[np.bool_],
+        ids: Callable[[int], str],
+        ranks: npt.NDArray[np.float64] | None = None,
+    ) -> None:
+        """Count verdicts.
+
+        Args:
+            decided: the verdicts of n arrivals.
+            accepted: ``bool[n]``, of each arrival whether it is a document or refused.
+            ids: returns the id of an arrival by its index.
+            ranks: of the accepted documents, ``float64[m]``; ``None`` if originals are the representatives.
+        """
         verdicts = decided.verdicts
-        for n in np.flatnonzero(verdicts.statuses == UNCHANGED).tolist():
-            cluster = self._open.get(int(verdicts.clusters[n]))
-            if cluster is not None and not verdicts.similarities[n]:  # it represents the cluster
-                cluster.row = decided.first_row + int(np.count_nonzero(accepted[:n]))
-        named = np.flatnonzero(verdicts.originals >= 0)
-        dropped = verdicts.statuses[named] == DUPLICATE
-        originals = [id_ for id_, is_dropped in zip(decided.ids, dropped.tolist(), strict=True) if is_dropped]
-        at = named[dropped]
-        columns = (verdicts.clusters[at], verdicts.originals[at], verdicts.similarities[at])
-        for n, original, place, row, similarity in zip(
-            at.tolist(), originals, *(column.tolist() for column in columns), strict=True
+        if ranks is not None:
+            self._ranks.put(decided.first_row, ranks)
+        names = iter(decided.ids)
+        at = np.flatnonzero((verdicts.statuses == DUPLICATE) | (verdicts.statuses == UNCHANGED))
+        rows = decided.first_row - 1 + np.cumsum(accepted)[at]
+        columns = (verdicts.statuses, verdicts.clusters, verdicts.originals, verdicts.similarities)
+        for n, row, status, place, original, similarity in zip(
+            at.tolist(), rows.tolist(), *(column[at].tolist() for column in columns), strict=True
         ):
+            name = next(names) if original >= 0 else ""
             cluster = self._open.get(place)
-            if cluster is None:
-                cluster = self._open[place] = _Cluster(place, original, row)
-                heapq.heappush(self._rows, (row, place))
-            cluster.size += 1
-            cluster.similarity_min = min(cluster.similarity_min, similarity)
-            if self._write is not None and len(cluster.members) < MEMBERS_MAX:
-                cluster.members.append((decided.first_place + n, ids(n), similarity))
+            if status == DUPLICATE:
+                if cluster is None:
+                    cluster = self._open[place] = _Cluster(place, name, original)
+                    heapq.heappush(self._rows, (original, place))
+                    if ranks is not None:
+                        cluster.best = (Member(place, name, self._ranks.at(original)),)
+                cluster.size += 1
+                cluster.similarity_min = min(cluster.similarity_min, similarity)
+                if self._write is not None and len(cluster.members) < MEMBERS_MAX:
+                    cluster.members.append((decided.first_place + n, ids(n), similarity))
+            elif cluster is not None and not similarity:  # it stands for the original
+                cluster.row = row
+            if cluster is not None and ranks is not None:
+                cluster.best = join(cluster.best, Member(decided.first_place + n, ids(n), self._ranks.at(row)))
 
     def close(self, first_row: int | None = None) -> None:
         """Write the clusters whose rows are before ``first_row``, the oldest row in use; without it, write all
         clusters."""
+        self._ranks.release(first_row)
         done = []
         while self._rows and (first_row is None or self._rows[0][0] < first_row):
             _, place = heapq.heappop(self._rows)

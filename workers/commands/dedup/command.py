@@ -21,8 +21,11 @@ import numpy as np
 from stream.documents import Document
 from stream.pipeline import Matcher, Signed, Signer
 from stream.verdicts.decider import Decided, Decider
-from stream.verdicts.rule import DUPLICATE, ORIGINAL, STATUSES, UNCHANGED
+from stream.verdicts.representatives import FIRST, ranks_of
+from stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from workers.commands.dedup.archive import Archive
 from workers.commands.dedup.clusters import Clusters
+from workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
 from workers.commands.run import SWITCH_SECONDS, check_follow
@@ -30,12 +33,15 @@ from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
 from workers.process.table_compiler import TableCompiler
+from workers.settings import option_name
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
+from workers.sources.entries import PASSED, Entry, TableRows
 from workers.sources.paths import display
-from workers.sources.reader import PASSED, Entry
 
 Write = Callable[[bytes], None]
+# The options that name outputs.
+_OUTPUTS = ("output", "removed", "verdicts", "clusters", "rejects", "keep", "warc_out")
 
 
 @dataclass(frozen=True)
@@ -50,14 +56,21 @@ class DedupOptions(SessionOptions):
     output: str | None = None
     window_from: str | None = None
     keep: str | None = None
+    warc_out: str | None = None
+    warc_drop: bool = False
 
 
 def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     _check_outputs(options)
-    with Session(settings, options, sized=not options.follow, every_line=True) as session, ExitStack() as stack:
+    archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
+    spill_record = None if archive is None else archive.add_part
+    with (
+        Session(settings, options, sized=not options.follow, every_line=True, spill_record=spill_record) as session,
+        ExitStack() as stack,
+    ):
         check_follow(options.paths, settings, follow=options.follow)
-        outputs = _Outputs(options, stack)
+        outputs = _Outputs(options, settings, archive, stack)
         sys.setswitchinterval(SWITCH_SECONDS)
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
@@ -72,6 +85,11 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         outputs.clusters.close()
     if options.keep is not None:
         keep(options.keep, matcher, decider)
+    if archive is not None:
+        near = "left out" if options.warc_drop else "with their verdicts"
+        session.notes.append(
+            f"archive: {archive.revisits:,} copies as revisits, {archive.near:,} near-duplicates {near}"
+        )
     found = outputs.found()
     ended = session.end(matcher.table.counts(), found)
     if found["largest_clusters"]:
@@ -83,17 +101,35 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
 class _Outputs:
     """The outputs of lines, verdicts and clusters. ``statuses`` counts the verdicts."""
 
-    def __init__(self, options: DedupOptions, stack: ExitStack) -> None:
+    def __init__(self, options: DedupOptions, settings: Settings, archive: Archive | None, stack: ExitStack) -> None:
         def opened(path: str | None, what: str) -> Write | None:
-            return None if path is None else _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
+            if path is None or is_table(path):
+                return None
+            return _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
+
+        def table(path: str | None, option: str, what: str, adds: tuple[str, ...]) -> TableFile | None:
+            if path is None or not is_table(path):
+                return None
+            file = TableFile(path, option, what, adds)
+            stack.callback(file.close)
+            return file
 
         kept = "the kept documents"
-        self._write_kept = opened(options.output, kept) or _writer(standard_output(kept), f"{kept} to standard output")
+        adds = VERDICT_COLUMNS if options.annotate else ()
+        self._kept_table = table(options.output, "--output", kept, adds)
+        self._removed_table = table(options.removed, "--removed", "the removed documents", VERDICT_COLUMNS)
+        self._write_kept = opened(options.output, kept)
+        if options.output is None and archive is None:
+            self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
+        self._archive = archive
+        if archive is not None and options.warc_out is not None:
+            archive.open(stack.enter_context(output_file(options.warc_out, "the records")))
         self._write_removed = opened(options.removed, "the removed documents")
         self._write_verdicts = opened(options.verdicts, "the verdicts")
         self._annotate = options.annotate
         self._kept = Lines(VERDICT_KEY if options.annotate else "")
         self._removed = Lines(VERDICT_KEY)
+        self._representative = settings.representative if options.clusters is not None else FIRST
         self.clusters = Clusters(opened(options.clusters, "the clusters"))
         self.statuses: Counter[int] = Counter()
 
@@ -106,8 +142,14 @@ class _Outputs:
         statuses = decided.verdicts.statuses
         for status, count in enumerate(np.bincount(statuses, minlength=len(STATUSES)).tolist()):
             self.statuses[status] += count
+        if isinstance(entries, TableRows):
+            self._write_rows(entries, decided)
         self._write_lines(chunk.entries, entries, reasons, decided)
-        self.clusters.add(decided, accepted, lambda n: _id(entries[n]))
+        ranks = None
+        if self._representative != FIRST:
+            found = [entry.found for entry, is_accepted in zip(entries, accepted.tolist(), strict=True) if is_accepted]
+            ranks = ranks_of([one for one in found if isinstance(one, Document)], self._representative)
+        self.clusters.add(decided, accepted, _ids(entries), ranks)
         self.clusters.close(decider.decisions.first)
 
     def found(self) -> dict[str, Any]:
@@ -121,35 +163,74 @@ class _Outputs:
             "largest_clusters": self.clusters.largest(),
         }
 
+    def _write_rows(self, rows: TableRows, decided: Decided) -> None:
+        """Write the rows that go to Parquet files."""
+        statuses = decided.verdicts.statuses
+        columns = verdict_columns(rows, decided) if self._annotate or self._removed_table is not None else {}
+        if self._kept_table is not None:
+            chosen = statuses != REFUSED if self._annotate else statuses == ORIGINAL
+            self._kept_table.add(rows, chosen, columns if self._annotate else None)
+        if self._removed_table is not None and not self._annotate:
+            self._removed_table.add(rows, (statuses == DUPLICATE) | (statuses == UNCHANGED), columns)
+
     def _write_lines(
         self, lines: Sequence[Entry], entries: Sequence[Entry], reasons: dict[int, str], decided: Decided
     ) -> None:
+        in_table, writes_kept = isinstance(entries, TableRows), self._kept_table is None
+        if not in_table:
+            self._check_no_table(lines)
+        elif not (writes_kept or self._archive or self._write_removed or self._write_verdicts):
+            return
         statuses = decided.verdicts.statuses.tolist()
         verdicts: list[bytes] = []
-        if self._annotate or self._write_verdicts is not None or self._write_removed is not None:
+        if self._annotate or self._archive or self._write_verdicts is not None or self._write_removed is not None:
             verdicts = list(verdict_lines(entries, reasons, decided))
         n = 0
         for entry in lines:
             if isinstance(entry.found, str) and entry.found in PASSED:
-                self._kept.add(entry)
+                if entry.record is None:
+                    self._kept.add(entry)
+                elif self._archive is not None:
+                    self._archive.add(entry.record)
                 continue
             status, n = statuses[n], n + 1
-            if status == ORIGINAL:
+            if self._archive is not None:
+                _archive(self._archive, entry, verdicts[n - 1] if status in (DUPLICATE, UNCHANGED) else None)
+            if writes_kept and (status == ORIGINAL or (self._annotate and status in (DUPLICATE, UNCHANGED))):
                 self._kept.add(entry, annotated(entry, verdicts[n - 1]) if self._annotate else None)
-            elif status in (DUPLICATE, UNCHANGED):
-                if self._annotate:
-                    self._kept.add(entry, annotated(entry, verdicts[n - 1]))
-                elif self._write_removed is not None:
-                    self._removed.add(entry, annotated(entry, verdicts[n - 1]))
-        self._write_kept(self._kept.taken())
+            elif status in (DUPLICATE, UNCHANGED) and self._write_removed is not None and not self._annotate:
+                self._removed.add(entry, annotated(entry, verdicts[n - 1]))
+        kept = self._kept.taken()
+        if self._write_kept is not None:
+            self._write_kept(kept)
         if self._write_removed is not None:
             self._write_removed(self._removed.taken())
         if self._write_verdicts is not None:
             self._write_verdicts(b"".join(chain.from_iterable((verdict, b"\n") for verdict in verdicts)))
 
+    def _check_no_table(self, lines: Sequence[Entry]) -> None:
+        """Raise ``Failure`` if a Parquet file is to receive an entry that is no row of a table."""
+        for table in (self._kept_table, self._removed_table):
+            for entry in lines if table is not None else ():
+                if table is not None and isinstance(entry.found, Document):
+                    table.refuse(entry.source)
+
+
+def _archive(archive: Archive, entry: Entry, verdict: bytes | None) -> None:
+    """Write the record of an entry. Raises ``Failure`` for a document that comes from no archive."""
+    if entry.record is not None:
+        archive.add(entry.record, verdict)
+    elif isinstance(entry.found, Document):
+        raise Failure(
+            Exit.USAGE,
+            f"--warc-out writes records, and {entry.source} is no WARC archive: name archives only, or use --output",
+        )
+
 
 def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, str]]:
     """Return the entries of a chunk that get a verdict, and the reasons of refused ones, by their index."""
+    if isinstance(chunk.entries, TableRows):
+        return chunk.entries, chunk.entries.refused({place: reason for place, _, reason in signed.refusals})
     if len(chunk.documents) == len(chunk.entries):
         return chunk.entries, {place: reason for place, _, reason in signed.refusals}
     refused = {place: reason for place, _, reason in signed.refusals}
@@ -169,8 +250,16 @@ def _judged(chunk: Chunk, signed: Signed) -> tuple[Sequence[Entry], dict[int, st
     return entries, reasons
 
 
-def _id(entry: Entry) -> str:
-    return entry.found.id if isinstance(entry.found, Document) else ""
+def _ids(entries: Sequence[Entry]) -> Callable[[int], str]:
+    """Return the function that gives the id of an entry by its index."""
+    if isinstance(entries, TableRows):
+        return entries.id
+
+    def id_of(n: int) -> str:
+        found = entries[n].found
+        return found.id if isinstance(found, Document) else ""
+
+    return id_of
 
 
 def _writer(file: IO[bytes], what: str) -> Write:
@@ -182,12 +271,12 @@ def _writer(file: IO[bytes], what: str) -> Write:
 
 def _check_outputs(options: DedupOptions) -> None:
     """Raise ``Failure`` if an output is also an input, or two outputs are the same file: writing would destroy data."""
-    named = {name: getattr(options, name) for name in ("output", "removed", "verdicts", "clusters", "rejects", "keep")}
+    named = {name: getattr(options, name) for name in _OUTPUTS}
     seen: dict[str, str] = {os.path.realpath(path): "an input" for path in options.paths if path != STDIN}
     for name, path in named.items():
         if path is None:
             continue
-        option = f"--{name}"
+        option = option_name(name)
         real = os.path.realpath(path)
         if real in seen and not os.path.isdir(real) and real != os.devnull:
             raise Failure(Exit.USAGE, f"{option} {display(path)} is also {seen[real]}: name another file")

@@ -12,7 +12,7 @@ from stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
 from stream.verdicts.decider import Decided
 from stream.verdicts.rule import REFUSED, STATUSES
 from workers.commands.output import with_cell
-from workers.sources.reader import Entry
+from workers.sources.entries import Entry
 
 # The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"

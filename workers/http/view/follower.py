@@ -84,6 +84,7 @@ class Follower:
         window_seconds: documents older than this, behind the newest, leave the view; ``None`` keeps all.
         on_step: called with the answers of each step, on this thread.
         on_broken: called once when the thread ends by an error, which is then in ``error``.
+        on_removed: called with each id that was removed, on this thread.
         clock: seconds that only grow.
     """
 
@@ -96,21 +97,25 @@ class Follower:
         window_seconds: float | None,
         on_step: Callable[[list[Answer]], None] = lambda answers: None,
         on_broken: Callable[[], None] = lambda: None,
+        on_removed: Callable[[str], None] = lambda id_: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._transport, self._topics, self._view, self._reader = transport, topics, view, reader
         self._window = None if window_seconds is None else int(window_seconds * MICROSECONDS)
-        self._on_step, self._on_broken, self._clock = on_step, on_broken, clock
+        self._on_step, self._on_broken, self._on_removed = on_step, on_broken, on_removed
+        self._clock = clock
         self._lock = threading.Lock()
         self._awaited: dict[int, Future[Decided]] = {}
         self._heap: list[_Line] = []
         self._next: int | None = view.meta()["places"] if view.positions(topics.verdicts) else None
         self._stopping = threading.Event()
+        self._ends: dict[int, int] = {}
         self._dropped = self._looked = -math.inf
         self.error: BaseException | None = None
-        self.reachable = True
+        self.reachable, self.ready = True, False
+        self._positions: dict[int, int] = {}
         self._verdicts, self._pairs = transport.reader(topics.verdicts), transport.reader(topics.candidates)
-        self._follow(self._verdicts, topics.verdicts)
+        self._goal = self._follow(self._verdicts, topics.verdicts)
         self._follow(self._pairs, topics.candidates)
         self._thread = threading.Thread(target=self._run, name="follower")
 
@@ -144,11 +149,12 @@ class Follower:
             for place in places:
                 self._awaited.pop(place, None)
 
-    def _follow(self, reader: Reader, topic: str) -> None:
-        """Begin where the view ends, in new partitions at the beginning."""
+    def _follow(self, reader: Reader, topic: str) -> dict[int, int]:
+        """Begin where the view ends, in new partitions at the beginning; returns the present end of each partition."""
         stored = self._view.positions(topic)
         bounds = self._transport.bounds(topic)
         reader.follow({partition: max(first, stored.get(partition, 0)) for partition, (first, _) in bounds.items()})
+        return {partition: end for partition, (_, end) in bounds.items()}
 
     def _run(self) -> None:
         try:
@@ -180,14 +186,22 @@ class Follower:
                 pairs = self._pairs.poll(_POLL_SECONDS, _RECORDS_MAX, _BYTES_MAX)
         if ready or pairs:
             self._commit(ready, pairs)
+        self._positions = self._verdicts.positions()
+        if not self.ready and not self._heap:
+            self.ready = all(self._positions.get(partition, 0) >= end for partition, end in self._goal.items())
         return len(ready)
+
+    def lag(self) -> dict[int, int]:
+        """Return records of verdicts that were not read, by partition, as of the last look at the ends."""
+        return {partition: max(0, end - self._positions.get(partition, 0)) for partition, end in self._ends.items()}
 
     def _look(self) -> None:
         """Follow partitions that were added."""
-        for reader, topic in ((self._verdicts, self._topics.verdicts), (self._pairs, self._topics.candidates)):
+        for reader, topic in ((self._pairs, self._topics.candidates), (self._verdicts, self._topics.verdicts)):
             positions = reader.positions()
-            new = self._transport.bounds(topic).items()
-            added = {partition: first for partition, (first, _) in new if partition not in positions}
+            bounds = self._transport.bounds(topic)
+            self._ends = {partition: end for partition, (_, end) in bounds.items()}
+            added = {partition: first for partition, (first, _) in bounds.items() if partition not in positions}
             if added:
                 reader.follow({**positions, **added})
         self._looked = self._clock()
@@ -252,6 +266,8 @@ class Follower:
             decided = self._decided(line, row, with_pairs=future is not None)
             if isinstance(row, Row):
                 answers.append(decided.answer)
+            elif row:
+                self._on_removed(decided.answer.id)
             if future is not None and future.set_running_or_notify_cancel():
                 future.set_result(decided)
         self._on_step(answers)

@@ -41,11 +41,22 @@ def _values(array: Any, is_plain: bool) -> list[Any]:
         array = array.cast(pa.timestamp("us", kind.tz), safe=False)
     try:
         values = array.to_pylist(maps_as_pydicts="lossy")
+    except KeyError:  # an unknown time zone: the time is written in UTC
+        values = _values(_zoneless(array), is_plain)
     except (ValueError, OverflowError, pa.ArrowException):  # a time beyond the year 9999, bytes that are no UTF-8
         values = [_one(array, i) for i in range(len(array))]
     if is_plain:
         values = [value.decode(errors="replace") if isinstance(value, bytes) else value for value in values]
     return list(values)
+
+
+def _zoneless(array: Any) -> Any:
+    """Return timestamps without their zone; values of another type that hold such timestamps become null."""
+    import pyarrow as pa
+
+    if not pa.types.is_timestamp(array.type):
+        return pa.nulls(len(array))
+    return array.cast(pa.int64()).cast(pa.timestamp(array.type.unit))
 
 
 def _one(array: Any, i: int) -> Any:

@@ -25,24 +25,9 @@ import orjson
 
 from stream.documents import Document
 from stream.json_lines import Fields, decode_document
-from workers.sources.mail.markup import text_of_markup
+from workers.sources.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from workers.sources.markup import text_of_markup
 
-# Bytes of the headers of a message or a part: twice what large providers accept.
-HEADER_BYTES_MAX = 1 << 20
-# Characters of a Content-Type. The standard library reads parameters in a time that grows with their square.
-CONTENT_TYPE_CHARACTERS_MAX = 4_000
-# Levels of parts in parts, and parts of all levels. Real messages have fewer than 10 levels.
-LEVELS_MAX = 20
-PARTS_MAX = 1_000
-# Reason -> sentence.
-MAIL_REASONS: dict[str, str] = {
-    "mail_no_header": "the message has no header: it is no mail",
-    "mail_header_too_long": f"the header of the message, or of a part, is longer than {HEADER_BYTES_MAX:,} bytes, or "
-    f"its Content-Type is longer than {CONTENT_TYPE_CHARACTERS_MAX:,} characters",
-    "mail_nested": f"the message has parts in more than {LEVELS_MAX} levels, or more than {PARTS_MAX:,} parts",
-    "mail_no_text": "the message has no part of type text/plain or text/html that is not an attachment",
-    "mail_charset": "the text is neither UTF-8 nor in a charset that is known here",
-}
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")
 _MESSAGE_ID = re.compile(r"<([^<>]*)>")
@@ -75,7 +60,7 @@ class _Refused(Exception):
 
 
 def read_mail(raw: bytes) -> Mail | str:
-    """Read a message; returns the reason if it cannot be read (a key of ``MAIL_REASONS``). Never raises.
+    """Read a message; returns the reason if it cannot be read (a key of ``MAIL_REASONS`` of ``limits``). Never raises.
 
     >>> read_mail(b"Message-ID: <a@b.example>\\nDate: Tue, 14 Nov 2023 22:13:20 GMT\\n\\nHello\\n")
     Mail(id='a@b.example', date='2023-11-14T22:13:20+00:00', text='Hello\\n')

@@ -1,16 +1,21 @@
 """The clusters with at least two members, as records of ``clusters``, a compacted topic keyed by the cluster.
 
 A value has the fields ``cluster`` (the place of the original), ``id`` (of the original), ``members`` (the original and
-its duplicates), ``earliest`` (the id of the first duplicate), ``original_removed``, ``timestamp`` (the newest of its
-members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it last).
+its duplicates), ``earliest`` (the id of the first duplicate), ``original_removed``, ``representatives`` (the best
+members that are not removed, at most four: place, id, rank; a page shows the first one), ``timestamp`` (the newest of
+its members and of their unchanged versions, in seconds) and ``arrival`` (the number of the verdict that changed it
+last).
 
 Theory of operation. ``change`` computes the changes of a step without applying them; ``commit`` applies them. A cluster
-ends when stream time exceeds its timestamp by window and lateness: no document can join it then. A record without a
-value marks the end. A restart reads the topic, and applies the verdicts of the window that are newer than a record.
+ends with the step in which stream time exceeds its timestamp by window and lateness: no document can join it then. A
+record without a value marks the end. A restart reads the topic, and applies the verdicts of the window that are newer
+than a record.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -20,6 +25,7 @@ import orjson
 
 from stream.table import NO_TIME
 from stream.verdicts.decisions import VerdictLimits
+from stream.verdicts.representatives import NO_RANK, Member, join, without
 from stream.verdicts.rule import DUPLICATE, REMOVED, UNCHANGED
 from workers.topics.arrivals import ArrivalRows
 from workers.topics.places import parse_place, place_name
@@ -30,12 +36,25 @@ _MICROSECONDS = 1e6
 
 
 class _Cluster(NamedTuple):
-    id: bytes
+    id: str
     members: int
-    earliest: bytes
+    earliest: str
     removed: bool
     time: int
     arrival: int
+    best: tuple[Member, ...]
+
+    def names(self) -> set[str]:
+        """Return the ids whose removal changes the cluster."""
+        return {self.id, *(member.id for member in self.best)}
+
+    def has(self, id_: str) -> bool:
+        """Whether the removal of an id changes the cluster."""
+        return (id_ == self.id and not self.removed) or any(member.id == id_ for member in self.best)
+
+    def after_removal(self, id_: str, arrival: int) -> _Cluster:
+        """Return the cluster after the removal of an id."""
+        return self._replace(removed=self.removed or id_ == self.id, best=without(self.best, id_), arrival=arrival)
 
 
 class _Members(NamedTuple):
@@ -45,8 +64,10 @@ class _Members(NamedTuple):
     statuses: npt.NDArray[np.uint8]
     clusters: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
+    originals: npt.NDArray[np.int64]
     original_ids: Sequence[bytes | None]
     original_times: npt.NDArray[np.int64]
+    original_ranks: npt.NDArray[np.float64]
 
 
 class Changed(NamedTuple):
@@ -70,20 +91,26 @@ class Clusters:
 
     def __init__(self, limits: VerdictLimits) -> None:
         self._limits = limits
-        self._clusters: dict[int, _Cluster] = {}  # the least recently changed first
-        self._by_id: dict[bytes, list[int]] = {}
+        self._clusters: dict[int, _Cluster] = {}
+        self._by_id: dict[str, tuple[int, ...]] = {}  # id -> the clusters that its removal changes
+        self._times: list[tuple[int, int]] = []  # a heap: a time of each cluster, not after its own, and its place
+        self._popped: list[tuple[int, int]] = []  # by the last ``change``, until ``commit``
 
     def change(self, decision: Decision, stream_time: int) -> Changed:
         """Return what a step of decisions changes."""
         numbers = np.arange(decision.first, decision.first + len(decision.rows.places))
         changed = self._join(
-            _Members(decision.rows, decision.verdicts.statuses, decision.verdicts.clusters, numbers,
-                     decision.original_ids, decision.original_times)
+            _Members(decision.rows, decision.verdicts.statuses, decision.verdicts.clusters, numbers, decision.originals,
+                     decision.original_ids, decision.original_times, decision.original_ranks)
         )  # fmt: skip
-        for place, cluster in self._clusters.items():
-            if stream_time == NO_TIME or cluster.time >= stream_time - self._limits.window - self._limits.lateness:
-                break
-            if place not in changed:
+        for entry in self._popped:  # by a step that was undone
+            heapq.heappush(self._times, entry)
+        self._popped = []
+        horizon = self._horizon(stream_time)
+        while self._times and self._times[0][0] < horizon:
+            self._popped.append(heapq.heappop(self._times))
+        for place in (*changed, *(place for _, place in self._popped)):
+            if (changed.get(place) or self._clusters[place]).time < horizon:
                 changed[place] = None
         return Changed(changed)
 
@@ -94,15 +121,22 @@ class Clusters:
             if cluster is not None:
                 self._clusters[place] = cluster
                 if before is None:
-                    self._by_id.setdefault(cluster.id, []).append(place)
-            elif before is not None:
-                places = self._by_id[before.id]
-                places.remove(place)
-                if not places:
-                    del self._by_id[before.id]
+                    heapq.heappush(self._times, (cluster.time, place))
+            old, new = (set() if one is None else one.names() for one in (before, cluster))
+            for name in new - old:
+                self._by_id[name] = (*self._by_id.get(name, ()), place)
+            for name in old - new:
+                left = tuple(other for other in self._by_id.pop(name) if other != place)
+                if left:
+                    self._by_id[name] = left
+        for _, place in self._popped:
+            if place in self._clusters:
+                heapq.heappush(self._times, (self._clusters[place].time, place))
+        self._popped = []
 
-    def restore(self, records: Iterable[Record], decided: DecidedRows) -> None:
-        """Start from the records of the topic, and apply the verdicts that are newer than a record."""
+    def restore(self, records: Iterable[Record], decided: DecidedRows, stream_time: int) -> None:
+        """Start from the records of the topic, and apply the verdicts that are newer than a record. ``stream_time`` is
+        that of the last step: every cluster before its horizon has ended, whether its record is visible or not."""
         found: dict[bytes, bytes | None] = {}
         for record in records:
             if record.key is not None:
@@ -111,50 +145,82 @@ class Clusters:
         self.commit(Changed({
             parse_place(key.decode()): _decode(orjson.loads(value)) for key, value in found.items() if value is not None
         }))  # fmt: skip
-        places, times = decided.rows.places.tolist(), decided.rows.times.tolist()
-        time_of = dict(zip(places, times, strict=True))
-        originals = np.array([time_of.get(place, NO_TIME) for place in decided.originals.tolist()], np.int64)
-        members = _Members(
-            decided.rows, decided.statuses, decided.clusters, decided.numbers, decided.original_ids, originals
+        number_of = {place: n for n, place in enumerate(decided.rows.places.tolist())}
+        at = np.array([number_of.get(place, -1) for place in decided.originals.tolist()], np.int64)
+        known = at >= 0
+        times, ranks = (
+            np.where(known, decided.rows.times[at], NO_TIME),
+            np.where(known, decided.rows.ranks[at], NO_RANK),
         )
+        members = _Members(
+            decided.rows, decided.statuses, decided.clusters, decided.numbers, decided.originals, decided.original_ids,
+            times, ranks,
+        )  # fmt: skip
         self.commit(Changed(self._join(members)))
+        horizon = self._horizon(stream_time)
+        self._clusters = {place: cluster for place, cluster in self._clusters.items() if cluster.time >= horizon}
+        self._times = sorted((cluster.time, place) for place, cluster in self._clusters.items())
+        self._by_id = {}
+        for place, cluster in self._clusters.items():
+            for name in cluster.names():
+                self._by_id[name] = (*self._by_id.get(name, ()), place)
+
+    def _horizon(self, stream_time: int) -> int:
+        """Return the time from which on a cluster may get another member."""
+        return int(NO_TIME) if stream_time == NO_TIME else stream_time - self._limits.window - self._limits.lateness
 
     def _join(self, members: _Members) -> dict[int, _Cluster | None]:
         """Return the clusters with new members or removed originals. Members that a cluster already counts change
         nothing."""
         changed: dict[int, _Cluster | None] = {}
-        rows, statuses, clusters, numbers, original_ids, original_times = members
+        named: dict[str, set[int]] = {}  # as ``_by_id``, of the changed clusters
+
+        def put(place: int, cluster: _Cluster) -> None:
+            changed[place] = cluster
+            for name in cluster.names():
+                named.setdefault(name, set()).add(place)
+
+        rows, statuses, clusters, numbers, originals, original_ids, original_times, original_ranks = members
         for i in np.flatnonzero((statuses == DUPLICATE) | (statuses == UNCHANGED) | (statuses == REMOVED)).tolist():
-            id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes(), int(numbers[i])
+            id_, arrival = rows.ids[rows.id_starts[i] : rows.id_starts[i + 1]].tobytes().decode(), int(numbers[i])
             if statuses[i] == REMOVED:
-                for place in self._by_id.get(id_, ()):
+                for place in sorted({*self._by_id.get(id_, ()), *named.get(id_, ())}):
                     known = changed.get(place) or self._clusters[place]
-                    if known.arrival < arrival and not known.removed:
-                        changed[place] = known._replace(removed=True, arrival=arrival)
-                for place, cluster in list(changed.items()):
-                    if cluster is not None and cluster.id == id_ and not cluster.removed:
-                        changed[place] = cluster._replace(removed=True, arrival=arrival)
+                    if known.arrival < arrival and known.has(id_):
+                        put(place, known.after_removal(id_, arrival))
                 continue
             place, time = int(clusters[i]), max(int(rows.times[i]), int(original_times[i]))
             cluster = changed.get(place) or self._clusters.get(place)
+            member = _member(rows.places[i], id_, rows.ranks[i])
             joins = int(statuses[i] == DUPLICATE)
             if cluster is None and joins:
-                changed[place] = _Cluster(original_ids[i] or b"", 2, id_, False, time, arrival)
+                name = (original_ids[i] or b"").decode()
+                original = _member(originals[i], name, original_ranks[i])
+                put(place, _Cluster(name, 2, id_, False, time, arrival, join((original,), member)))
             elif cluster is not None and cluster.arrival < arrival:
-                changed[place] = cluster._replace(
-                    members=cluster.members + joins, time=max(cluster.time, time), arrival=arrival
-                )
+                put(place, cluster._replace(
+                    members=cluster.members + joins, time=max(cluster.time, time), arrival=arrival,
+                    best=join(cluster.best, member),
+                ))  # fmt: skip
         return changed
+
+
+def _member(place: np.int64, id_: str, rank: np.float64) -> Member:
+    return Member(int(place), id_, NO_RANK if np.isnan(rank) else float(rank))
 
 
 def _encode(name: str, cluster: _Cluster) -> bytes:
     return orjson.dumps(
         {
             "cluster": name,
-            "id": cluster.id.decode(),
+            "id": cluster.id,
             "members": cluster.members,
-            "earliest": cluster.earliest.decode(),
+            "earliest": cluster.earliest,
             "original_removed": cluster.removed,
+            "representatives": [
+                {"place": place_name(place), "id": id_, **({} if math.isnan(rank) else {"rank": rank})}
+                for place, id_, rank in cluster.best
+            ],
             "timestamp": cluster.time / _MICROSECONDS,
             "arrival": cluster.arrival,
         }
@@ -163,10 +229,13 @@ def _encode(name: str, cluster: _Cluster) -> bytes:
 
 def _decode(fields: dict[str, Any]) -> _Cluster:
     return _Cluster(
-        fields["id"].encode(),
+        fields["id"],
         fields["members"],
-        fields["earliest"].encode(),
+        fields["earliest"],
         fields["original_removed"],
         round(fields["timestamp"] * _MICROSECONDS),
         fields["arrival"],
+        tuple(
+            Member(parse_place(one["place"]), one["id"], one.get("rank", NO_RANK)) for one in fields["representatives"]
+        ),
     )

@@ -1,4 +1,4 @@
-"""Columns of the decided documents that ``stream.verdicts.decisions`` does not hold: rows by place, and ids.
+"""Columns of the decided documents that ``stream.verdicts.decisions`` does not hold: rows by place, ids and ranks.
 
 Rows are numbered in order of arrival, as in ``stream.verdicts.decisions``. Both structures append at the new end,
 release the old end with the window, and truncate the new end when a step is undone.
@@ -11,6 +11,7 @@ from bisect import bisect_right
 import numpy as np
 import numpy.typing as npt
 
+from stream.verdicts.representatives import NO_RANK
 from workers.topics.places import offsets_of, partitions_of
 
 # Ids are kept in chunks of at least this many rows: a smaller chunk would cost more than its ids.
@@ -83,46 +84,56 @@ class RowsByPlace:
 
 
 class _Chunk:
-    """Ids of consecutive rows."""
+    """Ids of consecutive rows, and their ranks if one of the rows has a rank."""
 
-    def __init__(self, first: int, ids: npt.NDArray[np.uint8], starts: _Longs) -> None:
-        self.first, self.ids, self.starts = first, ids, starts
+    def __init__(
+        self, first: int, ids: npt.NDArray[np.uint8], starts: _Longs, ranks: npt.NDArray[np.float64] | None
+    ) -> None:
+        self.first, self.ids, self.starts, self.ranks = first, ids, starts, ranks
 
     @property
     def end(self) -> int:
         return self.first + len(self.starts) - 1
 
 
-class IdsByRow:
-    """Number of the row -> id; the memory is the bytes of the id and eight more for each document."""
+class NamesByRow:
+    """Number of the row -> id and rank; the memory is the bytes of the id, eight more for each document, and eight for
+    each rank."""
 
     def __init__(self) -> None:
         self._chunks: list[_Chunk] = []
 
-    def add(self, first: int, ids: npt.NDArray[np.uint8], starts: _Longs) -> None:
-        """Add the ids of rows from number ``first`` on."""
+    def add(self, first: int, ids: npt.NDArray[np.uint8], starts: _Longs, ranks: npt.NDArray[np.float64]) -> None:
+        """Add the ids and ranks of rows from number ``first`` on."""
+        known = None if np.isnan(ranks).all() else ranks
         if self._chunks and len(self._chunks[-1].starts) < _CHUNK_ROWS:
             last = self._chunks[-1]
             assert last.end == first, "rows are added in order"
+            if last.ranks is not None or known is not None:
+                before = np.full(last.end - last.first, NO_RANK) if last.ranks is None else last.ranks
+                last.ranks = np.concatenate([before, ranks])
             last.ids, last.starts = (
                 np.concatenate([last.ids, ids]),
                 np.concatenate([last.starts, last.starts[-1] + starts[1:]]),
             )
         else:
-            self._chunks.append(_Chunk(first, ids, starts))
+            self._chunks.append(_Chunk(first, ids, starts, known))
 
-    def get(self, numbers: list[int]) -> list[bytes | None]:
-        """Return the ids of rows in the window, ``None`` for a number below 0."""
+    def get(self, numbers: list[int]) -> tuple[list[bytes | None], npt.NDArray[np.float64]]:
+        """Return the ids and the ranks of rows in the window: ``None`` and ``NO_RANK`` for a number below 0."""
         firsts = [chunk.first for chunk in self._chunks]
-        out: list[bytes | None] = []
-        for number in numbers:
+        ids: list[bytes | None] = []
+        ranks = np.full(len(numbers), NO_RANK)
+        for n, number in enumerate(numbers):
             if number < 0:
-                out.append(None)
+                ids.append(None)
                 continue
             chunk = self._chunks[bisect_right(firsts, number) - 1]
             at = number - chunk.first
-            out.append(chunk.ids[chunk.starts[at] : chunk.starts[at + 1]].tobytes())
-        return out
+            ids.append(chunk.ids[chunk.starts[at] : chunk.starts[at + 1]].tobytes())
+            if chunk.ranks is not None:
+                ranks[n] = chunk.ranks[at]
+        return ids, ranks
 
     def cut(self, end: int) -> None:
         """Remove the rows from number ``end`` on."""
@@ -132,6 +143,7 @@ class IdsByRow:
             last = self._chunks[-1]
             last.starts = last.starts[: end - last.first + 1]
             last.ids = last.ids[: last.starts[-1]]
+            last.ranks = None if last.ranks is None else last.ranks[: end - last.first]
 
     def release(self, first: int) -> None:
         """Release the rows below number ``first``."""

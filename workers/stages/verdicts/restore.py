@@ -55,7 +55,7 @@ def restored(
         for stretch in transport.read(topics.clusters, partition, first, end):
             records += stretch
             yield None
-    clusters.restore(records, found)
+    clusters.restore(records, found, stream_time)
     yield Restored(state, clusters)
 
 

@@ -28,7 +28,7 @@ from stream.table import NO_TIME
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
 from stream.verdicts.restoring import Decided
 from stream.verdicts.rule import DOCUMENT
-from workers.stages.verdicts.columns import IdsByRow, RowsByPlace
+from workers.stages.verdicts.columns import NamesByRow, RowsByPlace
 from workers.stages.verdicts.copies import Pool, found_by_copies, join_found, join_pools
 from workers.stages.verdicts.watermarks import Hole, Watermarks
 from workers.topics.arrivals import ArrivalRows, join_arrivals
@@ -82,7 +82,7 @@ class LinkState:
         self._pool = Pool(NO_LINKS, np.empty(0, np.int64), np.empty(0, np.int64))
         self._new_pairs: list[Pool] = []
         self._by_content = limits.by_content
-        self._rows, self._ids = RowsByPlace(), IdsByRow()
+        self._rows, self._names = RowsByPlace(), NamesByRow()
         self._step: _Step | None = None
 
     def restore(self, found: DecidedRows, stream_time: int, decided: dict[int, int]) -> None:
@@ -172,8 +172,9 @@ class LinkState:
         originals, times = np.full(len(kept), -1), np.full(len(kept), NO_TIME)
         originals[kept] = self.decisions.places(verdicts.originals[kept])
         times[kept] = self.decisions.times(verdicts.originals[kept])
-        ids = self._ids.get(verdicts.originals.tolist())
-        return Decision(self.arrivals, rows, verdicts, originals, ids, times, _inside(rows.places, watermarks.gaps))
+        ids, ranks = self._names.get(verdicts.originals.tolist())
+        gaps = _inside(rows.places, watermarks.gaps)
+        return Decision(self.arrivals, rows, verdicts, originals, ids, times, ranks, gaps)
 
     def commit(self) -> None:
         """Close the step and remove the decided arrivals from the queue."""
@@ -186,7 +187,7 @@ class LinkState:
         self._step = None
         self.decisions.commit()
         self._rows.release(self.decisions.first)
-        self._ids.release(self.decisions.first)
+        self._names.release(self.decisions.first)
 
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
@@ -194,7 +195,7 @@ class LinkState:
             return
         self.decisions.undo()
         self._rows.cut(self.decisions.end)
-        self._ids.cut(self.decisions.end)
+        self._names.cut(self.decisions.end)
         self.decided, self._pool = self._step.decided, self._step.pool
         self._step = None
 
@@ -231,7 +232,8 @@ class LinkState:
         documents = np.flatnonzero(numbers >= 0)
         if len(documents):
             self._rows.add(rows.places[documents], numbers[documents])
-            self._ids.add(int(numbers[documents[0]]), *select_ragged(rows.ids, rows.id_starts, documents))
+            ids, starts = select_ragged(rows.ids, rows.id_starts, documents)
+            self._names.add(int(numbers[documents[0]]), ids, starts, rows.ranks[documents])
 
     def _know(self, partitions: int) -> None:
         missing = partitions - len(self.decided)

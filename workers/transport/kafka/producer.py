@@ -132,7 +132,8 @@ class KafkaTransactionalProducer:
         try:
             count = self._counts.get(topic) or self._learn(topic)
             if not 0 <= partition < count:
-                raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
+                self._check_added(topic, partition)
+                return
             self._futures.append(
                 self._client.send(
                     topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
@@ -274,6 +275,17 @@ class KafkaTransactionalProducer:
         self._client.partitions_for(topic)
         self._counts[topic] = count
         return count
+
+    def _check_added(self, topic: str, partition: int) -> None:
+        """Fail the transaction if the partition was added after the client learned the topic: the next client knows it.
+
+        Raises ``UnknownTopicError`` for any other partition.
+        """
+        count = self._partitions(topic)
+        if not 0 <= partition < count:
+            raise UnknownTopicError(f"{topic!r} has no partition {partition}: it has {count}, from 0")
+        added = client_errors.UnknownTopicOrPartitionError(f"the topic had {self._counts[topic]} partitions before")
+        self._fail(f"send to {topic}-{partition}", added)
 
     def _abandon(self) -> None:
         self._stale = self._is_abandoned = True

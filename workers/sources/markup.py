@@ -1,4 +1,4 @@
-"""The text of HTML in a message, in one pass over it: tags are dropped, elements of blocks become line feeds.
+"""The text of HTML in messages and feeds, in one pass over it: tags are dropped, elements of blocks become line feeds.
 
 Comments, and the content of script, style and title, are dropped; one that does not end drops the rest. The parser of
 the standard library needs time that grows with the square of such content.

@@ -1,0 +1,279 @@
+"""K6: seconds from the last matcher's report of a document until a reader has its verdict, at half load. K7: a filter
+and a bare loop that consumes and produces.
+
+K6. Full load is the rate at which one signer, one matcher and one linker, each in a process, work off a backlog. Then
+documents arrive at half of this rate. A matcher reports what it has processed in ``links``; the broker stamps each of
+these records. The latest of the stamps that cover a document is the moment from which its verdict can be decided. The
+reader notes when it has the verdict. So the result includes the matcher's commit, the linker, and the reader's wait.
+
+K7. Every verdict is ``original``, so the filter forwards each document. The bare loop polls the same documents and
+sends them to another topic, without transactions, verdicts and offsets.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import numpy as np
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from benchmarks.kafka_deploy import (
+    Bench,
+    Process,
+    Tally,
+    deployment,
+    load,
+    processor_seconds,
+    wait_until,
+    with_group,
+)
+from benchmarks.report import Result, Size, Target
+from stream.verdicts.decisions import Verdicts
+from stream.verdicts.representatives import NO_RANK
+from stream.verdicts.rule import DOCUMENT
+from workers.service.roles import ROLES
+from workers.settings.kafka import StreamSettings
+from workers.topics.arrivals import ArrivalRows
+from workers.topics.links import decode_links
+from workers.topics.names import Topics, names_of
+from workers.topics.places import places_of
+from workers.topics.verdicts import Decision, encode_runs, parse_run
+from workers.transport.kafka.connect import connect, kafka_settings
+
+SEED = 47
+VERDICT_ID, FILTER_ID = "K6-verdict-latency", "K7-filter"
+SECONDS_MAX, RATIO_MIN, LOAD_FRACTION = 0.5, 0.5, 0.5
+_BACKLOG: dict[Size, int] = {"smoke": 400, "default": 40_000, "large": 200_000}
+_LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.0}
+# The first seconds are not counted: the load changes there.
+_SETTLE_SECONDS: dict[Size, float] = {"smoke": 0.0, "default": 2.0, "large": 2.0}
+_FILTERED: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
+_REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 5}
+_READ_RECORDS_MAX = 10_000
+_RUN_DOCUMENTS = 1_000
+
+
+class _Reader:
+    """Reads verdicts on a thread: for each record the arrival time in seconds, the partition, and the offsets."""
+
+    def __init__(self, settings: StreamSettings) -> None:
+        self.seen: list[tuple[float, int, list[int]]] = []
+        self.count = 0
+        self._stopped = threading.Event()
+        topic = names_of(settings).topics.verdicts
+        self._client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
+        places = [TopicPartition(topic, partition) for partition in range(settings.documents_partitions)]
+        self._client.assign(places)
+        self._client.seek_to_beginning(*places)
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._stopped.set()
+        self._thread.join(10)
+        self._client.close(autocommit=False)
+
+    def _read(self) -> None:
+        while not self._stopped.is_set():
+            found = self._client.poll(timeout_ms=100, max_records=_READ_RECORDS_MAX)
+            now = time.time()
+            for records in found.values():
+                for record in records:
+                    offsets = [line["offset"] for line in parse_run(record.value)]
+                    self.seen.append((now, record.partition, offsets))
+                    self.count += len(offsets)
+
+
+def latency(bench: Bench) -> Iterator[Result]:
+    """K6: full load, half load, percentiles."""
+    settings = deployment(bench, "verdicts", verdicts=True)
+    backlog = _BACKLOG[bench.size]
+    load(settings, backlog, SEED)
+    reader = _Reader(settings)
+    try:
+        details, begun = _run(settings, bench, reader)
+    finally:
+        reader.close()
+    waits = _waits(settings, reader, begun + _SETTLE_SECONDS[bench.size])
+    name = "99th percentile from the last matcher's report to a readable verdict"
+    if not len(waits):
+        yield Result(VERDICT_ID, name, None, "s", details={**details, "note": "no verdicts"})
+        return
+    details |= {"verdicts": len(waits), **{f"p{p}": float(np.percentile(waits, p)) for p in (50, 90, 99.9)}}
+    details["max"] = float(waits.max())
+    target = Target("at most", SECONDS_MAX) if bench.size != "smoke" else None
+    yield Result(VERDICT_ID, name, float(np.percentile(waits, 99)), "s", target, details)
+
+
+def _run(settings: StreamSettings, bench: Bench, reader: _Reader) -> tuple[dict[str, object], float]:
+    """Work off the backlog, then run at half load: what was measured on the way, and when half load began."""
+    backlog = _BACKLOG[bench.size]
+    taken = {"sign": settings.documents_partitions, "match": settings.bands_partitions, "link": 1}
+    signer, matcher, linker = (Process(role, settings, str(partitions)) for role, partitions in taken.items())
+    every = [signer, matcher, linker]
+    with signer, matcher, linker:
+        wait_until(lambda: all(each.ready.is_set() for each in every), "ready", every)
+        for each in every:
+            each.start()
+        wait_until(lambda: linker.documents >= backlog, "the backlog is decided", every)
+        first = signer.turns[0]
+        capacity = (backlog - first.documents) / (linker.turns[-1].at - first.at)
+        rate = max(LOAD_FRACTION * capacity, 1.0)
+        count = int(rate * _LOAD_SECONDS[bench.size])
+        with Process("produce", settings, str(count), str(SEED + 1), str(rate)) as source:
+            source.wait(source.ready.is_set, "ready")
+            pids = {"broker": bench.broker_pid, "signer": signer.pid, "matcher": matcher.pid, "linker": linker.pid}
+            begun, began = time.time(), time.monotonic()
+            used = {who: processor_seconds(pid) for who, pid in pids.items()}
+            source.start()
+            wait_until(lambda: source.ended, "the source", every)
+            span = time.monotonic() - began
+            cores = {f"{who} cores": (processor_seconds(pid) - used[who]) / span for who, pid in pids.items()}
+            behind = source.stop()["behind"]
+        wait_until(lambda: reader.count >= backlog + count, "all verdicts are read", every)
+        for each in every:
+            each.stop()
+    details: dict[str, object] = {"full load documents/s": round(capacity), "load documents/s": round(rate)}
+    return {**details, "source behind s": behind, **{name: used for name, used in cores.items() if used > 0}}, begun
+
+
+def _waits(settings: StreamSettings, reader: _Reader, since: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Seconds from the last report of each document to its verdict, of documents that were reported after ``since``."""
+    reported = _reports(settings, names_of(settings).topics)
+    waits = []
+    for now, partition, offsets in reader.seen:
+        stamps = np.max([at[np.searchsorted(ends, offsets, "right")] for ends, at in reported[partition]], axis=0)
+        waits.append(now - stamps[stamps >= since])
+    return np.concatenate(waits) if waits else np.empty(0)
+
+
+def _reports(settings: StreamSettings, topics: Topics) -> dict[int, list[tuple[np.ndarray, np.ndarray]]]:
+    """By partition of documents, for each partition of bands: the ends of its progress, and the stamps in seconds."""
+    transport = connect(settings)
+    found: dict[tuple[int, int], list[tuple[int, float]]] = {}
+    for bands, (first, end) in transport.bounds(topics.links).items():
+        for records in transport.read(topics.links, bands, first, end):
+            for record in records:
+                progress = decode_links(record.value or b"", settings.signing_fingerprint).progress
+                for partition, _, to in progress.tolist():
+                    found.setdefault((partition, bands), []).append((to, record.timestamp_ms / 1e3))
+    transport.close()
+    out: dict[int, list[tuple[np.ndarray, np.ndarray]]] = {}
+    for (partition, _), rows in found.items():
+        ends, stamps = zip(*rows, strict=True)
+        out.setdefault(partition, []).append((np.array(ends), np.array(stamps)))
+    return out
+
+
+def filters(bench: Bench) -> Iterator[Result]:
+    """K7: the throughput of a filter over that of a bare loop."""
+    count = _FILTERED[bench.size]
+    settings = deployment(bench, "filter", verdicts=True)
+    size = load(settings, count, SEED + 2)
+    decided = _decide_all(settings)
+    assert decided == count
+    best: dict[str, tuple[float, float]] = {}
+    stages: dict[str, float] = {}
+    for turn in range(_REPEATS[bench.size]):
+        wall, own, tally = filtered(with_group(settings, f"filter{turn}"), count)
+        for name, times in (("bare", bare(settings, count)), ("filter", (wall, own))):
+            known = best.get(name, times)
+            best[name] = min(known[0], times[0]), min(known[1], times[1])
+        stages = tally.stages()
+    details: dict[str, object] = {"documents": count, "bytes a document": round(size / count)}
+    for name, (wall, own) in best.items():
+        details |= {f"{name} documents/s": round(count / wall), f"{name} own us/document": 1e6 * own / count}
+    details |= {f"{name} us/document": 1e6 * seconds / count for name, seconds in stages.items()}
+    details["by own processor time"] = best["bare"][1] / best["filter"][1]
+    target = Target("at least", RATIO_MIN) if bench.size != "smoke" else None
+    ratio = best["bare"][0] / best["filter"][0]
+    yield Result(FILTER_ID, "throughput of a filter over a bare loop's", ratio, "times", target, details)
+
+
+def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
+    """Poll every document and send it on, with the options of the workers: wall and own seconds."""
+    client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
+    options = kafka_settings(settings)
+    producer = KafkaProducer(
+        bootstrap_servers=settings.bootstrap_servers, linger_ms=options.linger_milliseconds,
+        batch_size=options.batch_bytes, compression_type=options.compression,
+        max_request_size=settings.request_bytes_max,
+    )  # fmt: skip
+    topics = names_of(settings).topics
+    places = [TopicPartition(topics.documents, partition) for partition in range(settings.documents_partitions)]
+    client.assign(places)
+    client.seek_to_beginning(*places)
+    producer.partitions_for(topics.candidates)
+    started, own = time.perf_counter(), time.process_time()
+    found = 0
+    while found < count:
+        for records in client.poll(timeout_ms=200, max_records=settings.step_documents_max).values():
+            for record in records:
+                producer.send(
+                    topics.candidates, record.value, key=record.key, partition=record.partition,
+                    timestamp_ms=record.timestamp,
+                )  # fmt: skip
+            found += len(records)
+        producer.flush()
+    seconds = time.perf_counter() - started, time.process_time() - own
+    producer.close()
+    client.close(autocommit=False)
+    return seconds
+
+
+def filtered(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
+    """Measure a filter from its assignment of partitions to the commit of the last document."""
+    role, names, tally = ROLES["filter"], names_of(settings), Tally()
+    role.warm(settings)
+    transport = connect(settings)
+    name = names.worker(role.name, settings.instance)
+    producer = transport.producer(name)
+    consumer = transport.consumer(names.topics.verdicts, names.group(role.name), name)
+    worker = role.make(transport, consumer, producer, settings, tally).worker
+    while len(worker.running) < settings.documents_partitions:
+        worker.turn(0.0, 1)
+    before = tally.sums.get("documents", 0)
+    started, own = time.perf_counter(), time.process_time()
+    while tally.sums.get("documents", 0) < count:
+        worker.turn(settings.commit_interval_ms / 4_000, role.records_max(settings))
+    scale = count / (count - before)
+    seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
+    for each in (producer, consumer, transport):
+        each.close()
+    return *seconds, tally
+
+
+def _decide_all(settings: StreamSettings) -> int:
+    """Write a verdict for each document, ``original``, in runs as a linker writes them; returns their number."""
+    transport, topics = connect(settings), names_of(settings).topics
+    producer = transport.producer(f"{settings.topic_prefix}decide")
+    count = 0
+    for partition, (first, end) in transport.bounds(topics.documents).items():
+        offsets = [r.offset for records in transport.read(topics.documents, partition, first, end) for r in records]
+        for at in range(0, len(offsets), _RUN_DOCUMENTS):
+            part = np.array(offsets[at : at + _RUN_DOCUMENTS], np.int64)
+            producer.begin()
+            for run in encode_runs(_originals(count, places_of(np.full(len(part), partition), part))):
+                producer.send(topics.verdicts, run.partition, run.value, run.key)
+            producer.commit()
+            count += len(part)
+    producer.close()
+    transport.close()
+    return count
+
+
+def _originals(first: int, places: np.ndarray[tuple[int], np.dtype[np.int64]]) -> Decision:
+    """Documents with ids of 20 bytes, all of them originals."""
+    n = len(places)
+    none = np.full(n, -1)
+    rows = ArrivalRows(
+        places, np.full(n, DOCUMENT, np.uint8), np.zeros(n, np.int64), np.arange(n, dtype=np.uint64),
+        np.full(20 * n, ord("d"), np.uint8), np.arange(0, 20 * n + 1, 20), np.full(n, NO_RANK),
+    )  # fmt: skip
+    verdicts = Verdicts(np.zeros(n, np.uint8), places, none, np.zeros(n, np.float32), none, none)
+    return Decision(
+        first, rows, verdicts, none, [None] * n, np.zeros(n, np.int64), np.full(n, NO_RANK), np.zeros(n, np.bool_)
+    )

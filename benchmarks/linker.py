@@ -1,0 +1,223 @@
+"""S14: a linker without a broker: documents a second, its restore, and its memory while a matcher is down.
+
+Arrivals and links are made beforehand, as signers and matchers write them: steps of 5,000 documents from 8 partitions,
+links in 8 partitions of bands, and a pair with an earlier document for three documents in ten. The topics are in
+memory, so the linker alone is measured: it decodes, decides, and encodes the verdicts. One thread does all of it.
+
+A matcher that is down is a partition of ``links`` without records, while everything else goes on at ``RATE`` documents
+a second for an hour. The memory is what the linker itself holds, with the messages that its arrays are views of.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.report import Result, Size, Target, checksum
+from stream import Config
+from stream.verdicts.decisions import VerdictLimits
+from stream.verdicts.representatives import NO_RANK
+from stream.verdicts.rule import DOCUMENT
+from workers.service.roles import warm_decisions
+from workers.settings.kafka import UNDECIDED_MAX
+from workers.stages.verdicts.intake import LinkPlan
+from workers.stages.verdicts.linker import LinkWorker
+from workers.telemetry.metrics import Metrics
+from workers.topics.arrivals import ArrivalRows, encode_arrivals
+from workers.topics.links import LinkMessage, Links, encode_links
+from workers.topics.names import LINK, topic_names
+from workers.topics.places import places_of
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+
+SEED = 14
+ID = "S14-linker"
+RATE_MIN, RESTORE_SECONDS_MAX, RATE = 50_000, 20.0, 5_000
+_DOCUMENTS: dict[Size, int] = {"smoke": 10_000, "default": 1_000_000, "large": 4_000_000}
+_UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": UNDECIDED_MAX, "large": UNDECIDED_MAX}
+_STEP, _PARTITIONS, _BANDS, _PAIRED = 5_000, 8, 8, 0.3
+_ID_BYTES = 20
+_RECORDS_MAX = 128
+_CONFIG = Config(window_seconds=1e9, lateness_seconds=3_600.0)
+_FINGERPRINT = _CONFIG.signing_fingerprint
+_MICROSECONDS = 1_000_000
+_HOUR_SECONDS = 3_600
+
+
+class Step(NamedTuple):
+    """The messages of a step: one of arrivals, and one of links for each partition of bands."""
+
+    arrivals: list[bytes]
+    links: list[list[bytes]]
+
+
+def steps(count: int, seed: int = SEED) -> Iterator[Step]:
+    """The messages of ``count`` documents, a step at a time."""
+    rng = np.random.default_rng(seed)
+    for first in range(0, count, _STEP):
+        numbers = np.arange(first, min(first + _STEP, count))
+        places = _places(numbers)
+        ids = rng.integers(97, 123, len(numbers) * _ID_BYTES, np.uint8)
+        rows = ArrivalRows(
+            places, np.full(len(numbers), DOCUMENT, np.uint8), numbers * _MICROSECONDS // RATE, _contents(numbers),
+            ids, np.arange(0, len(ids) + 1, _ID_BYTES), np.full(len(numbers), NO_RANK),
+        )  # fmt: skip
+        paired = numbers[(rng.random(len(numbers)) < _PAIRED) & (numbers > 0)]
+        others = paired - 1 - rng.integers(0, np.minimum(paired, 10_000))
+        similarities = rng.integers(8_000, 10_000, len(paired)).astype(np.uint16)
+        owners = rng.integers(0, _BANDS, len(paired))
+        progress = _progress(first, int(numbers[-1]) + 1)
+        links = []
+        for bands in range(_BANDS):
+            own = owners == bands
+            pairs = Links(
+                _places(paired[own]), _places(others[own]), _contents(paired[own]), _contents(others[own]),
+                similarities[own],
+            )  # fmt: skip
+            links.append(list(encode_links(LinkMessage(pairs, progress), _FINGERPRINT)))
+        yield Step(list(encode_arrivals(rows, _FINGERPRINT)), links)
+
+
+def _places(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """The places of documents, which go to the partitions in turn."""
+    return places_of(numbers % _PARTITIONS, numbers // _PARTITIONS)
+
+
+def _contents(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return numbers.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+
+
+def _progress(first: int, end: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Partition, first offset and end for the documents of a step."""
+    partitions = np.arange(_PARTITIONS)
+    return np.stack([partitions, *(-(-(bound - partitions) // _PARTITIONS) for bound in (first, end))], axis=1)
+
+
+class World:
+    """The topics of a linker in memory, and the linker."""
+
+    def __init__(self, undecided_max: int = UNDECIDED_MAX) -> None:
+        self.topics = topic_names("", _FINGERPRINT, _BANDS)
+        self.cluster = MemoryCluster()
+        topics = self.topics
+        for topic, count in (
+            (topics.arrivals, 1), (topics.links, _BANDS), (topics.verdicts, _PARTITIONS), (topics.clusters, 1),
+        ):  # fmt: skip
+            self.cluster.create(topic, count)
+        limits = VerdictLimits(10**15, 3_600 * _MICROSECONDS, 1 << 30)
+        self.plan = LinkPlan(
+            _CONFIG, self.topics, _BANDS, 1, limits, "earliest", allow_gap=False, undecided_max=undecided_max
+        )
+        self.metrics = Metrics(LINK)
+        self.linker = self.start("one")
+
+    def start(self, name: str) -> LinkWorker:
+        """Start a linker that takes the place of the one before."""
+        self.cluster.advance(60.0)
+        transport = MemoryTransport(self.cluster)
+        consumer, producer = transport.consumer(self.topics.arrivals, "linkers", name), transport.producer(name)
+        self.linker = LinkWorker(transport, consumer, producer, self.plan, self.metrics)
+        return self.linker
+
+    def write(self, step: Step, down: int | None = None) -> None:
+        """Append the messages of a step; those of partition ``down`` of bands are missing."""
+        for value in step.arrivals:
+            self.cluster.append(self.topics.arrivals, 0, value)
+        for bands, values in enumerate(step.links):
+            for value in values if bands != down else []:
+                self.cluster.append(self.topics.links, bands, value)
+
+    def decided(self) -> int:
+        """How many documents have a verdict."""
+        return self.linker.state.arrivals
+
+
+def run(size: Size) -> Iterator[Result]:
+    """The rate, the restore, and the memory with a matcher down."""
+    warm_decisions()
+    count = _DOCUMENTS[size]
+    world, seconds = World(), 0.0
+    for step in steps(count):
+        world.write(step)
+        before, own = world.decided(), time.process_time()
+        while world.decided() < before + _STEP and world.decided() < count:
+            world.linker.turn(0.0, _RECORDS_MAX)
+        seconds += time.process_time() - own
+    answers = checksum(record.value for record in world.cluster.records(world.topics.verdicts))
+    details: dict[str, object] = {
+        "documents": count, "us/document": 1e6 * seconds / count, "bytes a document": _held(world) / count,
+        "duplicates": int(world.metrics.value("verdicts", "duplicate")), "checksum": answers,
+    }  # fmt: skip
+    rate = Target("at least", RATE_MIN) if size != "smoke" else None
+    yield Result(ID, "documents decided a second of one core", count / seconds, "/s", rate, details)
+    own = time.process_time()
+    world.start("two")
+    while not world.linker.running:
+        world.linker.turn(0.0, _RECORDS_MAX)
+    seconds = (time.process_time() - own) * 1_000_000 / count
+    bound = Target("at most", RESTORE_SECONDS_MAX) if size != "smoke" else None
+    yield Result(ID, "restore of a million documents", seconds, "s", bound, {"documents": count})
+    yield _down(size)
+
+
+def _down(size: Size) -> Result:
+    """A matcher is down for an hour at full load."""
+    limit = _UNDECIDED[size]
+    world = World(limit)
+    for _ in range(3):
+        world.linker.turn(0.0, _RECORDS_MAX)
+    held: dict[str, int] = {}
+    documents = _HOUR_SECONDS * RATE if size != "smoke" else 4 * limit
+    marks = {"a tenth": documents // 10, "half": documents // 2, "all": documents}
+    written, last = 0, None
+    made = steps(2 * limit + 20 * _STEP)
+    while written < documents:
+        last = next(made, last)  # what the linker no longer reads has any content
+        assert last is not None
+        world.write(last, down=_BANDS - 1)
+        written += _STEP
+        world.linker.turn(0.0, _RECORDS_MAX)
+        for name, mark in marks.items():
+            if written >= mark and name not in held:
+                held[name] = _held(world)
+    assert not world.decided()
+    state = world.linker.state
+    details: dict[str, object] = {
+        "documents that arrived": written, "documents read": state.undecided, "undecided_max": limit,
+        **{f"MB after {name} of the hour": round(amount / 1e6, 1) for name, amount in held.items()},
+        "bytes a waiting document": held["all"] / max(1, state.undecided),
+    }  # fmt: skip
+    growth = held["all"] / held["half"]
+    return Result(
+        ID, "memory of a linker after an hour with a matcher down, over that after half an hour", growth, "times",
+        Target("at most", 1.01), details,
+    )  # fmt: skip
+
+
+def _held(world: World) -> int:
+    """Bytes of everything that the state of the linker refers to: objects, arrays, and the messages below them."""
+    gc.collect()
+    linker = world.linker
+    seen: set[int] = set()
+    total = 0
+    todo: list[object] = [linker.state, linker.clusters, linker._intake.watermarks, linker._marks]
+    while todo:
+        one = todo.pop()
+        if id(one) in seen or isinstance(one, type) or callable(one):
+            continue
+        seen.add(id(one))
+        total += sys.getsizeof(one)
+        if isinstance(one, np.ndarray):
+            todo += [one.base] if one.base is not None else []
+        elif isinstance(one, memoryview):
+            todo.append(one.obj)
+        elif not isinstance(one, str | bytes | int | float | None):
+            todo += gc.get_referents(one)
+    return total
+
+
+SCENARIOS = {ID: run}

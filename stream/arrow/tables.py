@@ -1,0 +1,135 @@
+"""Tables in and out: documents from anything with the Arrow C stream interface, verdicts and pairs as tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from stream.arrow.columns import Rows, fault_of, read_rows
+from stream.documents import Refusal
+from stream.errors import ConfigError
+from stream.json_lines import UNITS, Fields
+from stream.pair_rule import Matches
+from stream.pipeline import Signed, Signer
+from stream.verdicts.decider import Decided
+from stream.verdicts.rule import REFUSED, STATUSES
+
+
+class ArrowStream(Protocol):
+    """A table of any library with the Arrow C stream interface: pyarrow, Polars, pandas, DuckDB and others."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Return a capsule that holds the stream."""
+
+
+class ArrowTable(ArrowStream, Protocol):
+    """A ``pyarrow.Table``: the methods of it that need no types of pyarrow."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, in order."""
+
+    def to_pylist(self) -> list[dict[str, object]]:
+        """Return the rows as dicts."""
+
+
+class Documents:
+    """The rows of a table, to be read once.
+
+    Args:
+        table: to read; a stream of record batches is read as it comes.
+        fields: the names of its columns.
+
+    Raises:
+        ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
+    """
+
+    def __init__(self, table: ArrowStream, fields: Fields) -> None:
+        if fields.timestamp_unit not in UNITS:
+            raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
+        if not hasattr(table, "__arrow_c_stream__"):
+            raise ConfigError(
+                f"a {type(table).__name__} is no table of Arrow: give a table of pyarrow, Polars, pandas or DuckDB, or "
+                "anything else with __arrow_c_stream__"
+            )
+        self._fields = fields
+        self._reader = _pyarrow().RecordBatchReader.from_stream(table)
+        fault = fault_of(self._reader.schema, fields)
+        if fault is not None:
+            raise ConfigError(fault.sentence)
+
+    def __iter__(self) -> Iterator[Rows]:
+        for batch in self._reader:
+            yield from read_rows(batch, self._fields)
+
+    def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
+        """Return the parts of ``verdict_part`` as one table."""
+        pa = _pyarrow()
+        places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous")]
+        schema = pa.schema([
+            self._reader.schema.field(self._fields.id).remove_metadata(),
+            pa.field("status", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("duplicate_of", pa.string()),
+            pa.field("similarity", pa.float64()),
+            *places,
+            pa.field("reason", pa.string()),
+        ])  # fmt: skip
+        table: ArrowTable = pa.Table.from_batches([pa.record_batch(part, schema) for part in parts], schema)
+        return table
+
+
+def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
+    """Return the function that signs the documents among rows; its refusals have the rows as places."""
+
+    def sign(rows: Rows) -> Signed:
+        signed = signer.sign(rows.documents)
+        refused = [refusal._replace(place=int(rows.places[refusal.place])) for refusal in signed.refusals]
+        return signed._replace(refusals=sorted([*rows.refusals, *refused]))
+
+    return sign
+
+
+def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
+    """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
+    pa = _pyarrow()
+    statuses, clusters, originals, similarities, related, previous = decided.verdicts
+    duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
+    duplicate_of[originals >= 0] = decided.ids
+    for refusal in refusals:
+        reasons[refusal.place] = refusal.reason
+    return [
+        rows.ids,
+        pa.DictionaryArray.from_arrays(statuses.astype(np.int8), list(STATUSES)),
+        pa.array(duplicate_of, pa.string()),
+        pa.array(similarities.astype(np.float64), mask=similarities == 0),
+        pa.array(clusters, mask=statuses == REFUSED),
+        pa.array(related, mask=related < 0),
+        pa.array(previous, mask=previous < 0),
+        pa.array(reasons, pa.string()),
+    ]
+
+
+def pair_table(parts: Sequence[Matches]) -> ArrowTable:
+    """Return pairs as a table: older, newer, similarity, buckets."""
+    pa = _pyarrow()
+    kinds = {"older": pa.string(), "newer": pa.string(), "similarity": pa.float64(), "buckets": pa.int32()}
+    schema = pa.schema(kinds.items())
+    columns = [[part.older, part.newer, part.similarity, part.buckets] for part in parts]
+    table: ArrowTable = pa.Table.from_batches(
+        [pa.record_batch(list(map(pa.array, part, schema.types)), schema) for part in columns], schema
+    )
+    return table
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ImportError:
+        raise ConfigError("tables need pyarrow, which is not installed: pip install 'neardup[arrow]'") from None
+    return pyarrow

@@ -1,0 +1,240 @@
+"""Requests to servers of strangers: to which addresses they go, and that no answer exceeds its limits."""
+
+import gzip
+import socket
+import tracemalloc
+
+import pytest
+
+from workers.feeds.addresses import addresses_of, is_public
+from workers.feeds.fetch import Fetched, FetchError, Limits, fetch
+from workers.feeds.reasons import FEED_REASONS
+
+LIMITS = Limits(100_000, 60.0, 3, lambda number: True)
+
+
+def resolving(**numbers):
+    """A resolver that knows these names (underscores are dots); each name has a list of lists, one for each lookup."""
+    lookups = {name.replace("_", "."): iter(found) for name, found in numbers.items()}
+
+    def resolve(host, port, **_):
+        if host not in lookups:
+            raise socket.gaierror(host)
+        return [
+            (socket.AF_INET6 if ":" in number else socket.AF_INET, None, 0, "", (number, port))
+            for number in next(lookups[host])
+        ]
+
+    return resolve
+
+
+def refused(url, limits=LIMITS, **options):
+    with pytest.raises(FetchError) as caught:
+        fetch(url, {}, limits, **options)
+    assert caught.value.reason in FEED_REASONS
+    return caught.value.reason
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        "0.0.0.0", "10.0.0.1", "100.64.0.1", "127.0.0.1", "127.255.255.254", "169.254.169.254", "172.16.0.1",
+        "192.0.0.1", "192.0.2.1", "192.168.0.1", "198.18.0.1", "198.51.100.1", "203.0.113.1", "224.0.0.1", "240.0.0.1",
+        "255.255.255.255", "::", "::1", "::127.0.0.1", "::ffff:127.0.0.1", "::ffff:169.254.169.254", "64:ff9b::7f00:1",
+        "64:ff9b::a00:1", "64:ff9b:1::1", "100::1", "2001::1", "2001:db8::1", "2002:7f00:1::", "2002:a00:1::",
+        "fc00::1", "fd12::1", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1", "2a00:1450::1%eth0", "", "localhost",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_not_public_is_known(number):
+    """Private, local, reserved and group addresses; and those of IPv4 in IPv6."""
+    assert not is_public(number)
+
+
+@pytest.mark.parametrize(
+    "number", ["93.184.216.34", "8.8.8.8", "::ffff:8.8.8.8", "64:ff9b::808:808", "2a00:1450::1", "2002:808:808::1"]
+)
+def test_a_public_address_is_known(number):
+    """Of IPv4, of IPv6, and of IPv4 in IPv6."""
+    assert is_public(number)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1", "2130706433", "[::ffff:127.0.0.1]", "0"])
+def test_no_spelling_of_this_machine_is_fetched(web, host):
+    """The address that the system makes of it is checked."""
+    web.give("/", b"secret")
+    assert refused(web.url("/", host), LIMITS._replace(is_allowed=is_public)) in ("fetch_private", "fetch_unknown_host")
+    assert web.requests == []
+
+
+def test_an_answer_has_its_status_header_body_and_address(web):
+    """The request names the server, and carries the fields of the caller."""
+    web.give("/a?b=c", b"body", X_Field="value")
+    answer = fetch(web.url("/a?b=c#d"), {"User-Agent": "test/1"}, LIMITS)
+    assert answer == Fetched(200, answer.header, b"body", web.url("/a?b=c#d"))
+    assert answer.header["x-field"] == "value"
+    ((path, header),) = web.requests
+    assert (path, header["Host"], header["User-Agent"]) == ("/a?b=c", f"127.0.0.1:{web.port}", "test/1")
+
+
+def test_the_connection_goes_to_the_address_that_was_checked(web):
+    """A name whose next lookup gives another address leads nowhere else: there is no next lookup."""
+    web.give("/", b"body")
+    resolve = resolving(feeds_example=[["127.0.0.1"]])  # a second lookup would fail the test
+    assert fetch(web.url("/", "feeds.example"), {}, LIMITS, resolve=resolve).body == b"body"
+    assert web.requests[0][1]["Host"] == f"feeds.example:{web.port}"
+
+
+def test_of_several_addresses_only_the_allowed_ones_are_used(web):
+    """A name with a public and a private address is fetched from the public one, or not at all."""
+    web.give("/", b"body")
+    limits = LIMITS._replace(is_allowed=lambda number: number == "127.0.0.2")
+    resolve = resolving(feeds_example=[["127.0.0.1", "127.0.0.2"]])
+    assert refused(web.url("/", "feeds.example"), limits, resolve=resolve) == "fetch_connection"
+    assert web.requests == []  # the server listens on 127.0.0.1 alone
+    limits = LIMITS._replace(is_allowed=lambda number: number == "127.0.0.1")
+    resolve = resolving(feeds_example=[["127.0.0.2", "127.0.0.1"]])
+    assert fetch(web.url("/", "feeds.example"), {}, limits, resolve=resolve).body == b"body"
+
+
+def test_the_next_address_is_tried_if_one_does_not_answer(web):
+    """As browsers do."""
+    web.give("/", b"body")
+    resolve = resolving(feeds_example=[["127.0.0.2", "127.0.0.1"]])
+    assert fetch(web.url("/", "feeds.example"), {}, LIMITS, resolve=resolve).body == b"body"
+
+
+def test_a_redirect_is_checked_like_the_first_address(web):
+    """A public server cannot send a request to a private one: each hop has its own lookup and check."""
+    web.give("/secret", b"secret")
+    limits = LIMITS._replace(is_allowed=lambda number: number == "127.0.0.1")
+    for target in (web.url("/secret", "inner.example"), f"//inner.example:{web.port}/secret"):
+        web.give("/", status=302, Location=target)
+        resolve = resolving(feeds_example=[["127.0.0.1"]], inner_example=[["127.0.0.2"]])
+        assert refused(web.url("/", "feeds.example"), limits, resolve=resolve) == "fetch_private"
+    rebound = resolving(feeds_example=[["127.0.0.1"], ["127.0.0.2"]])
+    web.give("/", status=302, Location="/secret")
+    assert refused(web.url("/", "feeds.example"), limits, resolve=rebound) == "fetch_private"
+    assert {path for path, _ in web.requests} == {"/"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_followed(web, status):
+    """To the address relative to its own."""
+    web.give("/a/b", status=status, Location="../c")
+    web.give("/c", b"body")
+    assert fetch(web.url("/a/b"), {}, LIMITS)[2:] == (b"body", web.url("/c"))
+
+
+def test_redirects_have_a_limit(web):
+    """A loop ends, and a redirect to nowhere too."""
+    web.give("/", status=302, Location="/")
+    assert refused(web.url("/")) == "fetch_redirects"
+    assert len(web.requests) == LIMITS.redirects_max + 1
+    web.give("/none", status=302)
+    web.give("/wrong", status=302, Location="http://[::1")
+    assert refused(web.url("/none")) == "fetch_redirects"
+    assert refused(web.url("/wrong")) in ("fetch_redirects", "fetch_url")
+    for target in ("file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "javascript:alert(1)"):
+        web.give("/other", status=302, Location=target)
+        assert refused(web.url("/other")) == "fetch_url"
+
+
+@pytest.mark.parametrize(
+    "url", ["", "feed", "file:///etc/passwd", "ftp://a/", "http://", "http://user:word@127.0.0.1/", "http://[::1",
+            "http://a:99999999/", "http://a\nb/"],
+)  # fmt: skip
+def test_only_addresses_of_http_are_fetched(url):
+    """Without user and password, which a message or a log could show."""
+    assert refused(url, resolve=resolving()) in ("fetch_url", "fetch_unknown_host")
+
+
+def test_a_name_without_an_address_is_a_reason_of_its_own():
+    """A typing error, or no network."""
+    assert refused("http://feeds.example/", resolve=resolving()) == "fetch_unknown_host"
+    assert addresses_of("127.0.0.1", 80)[0].number == "127.0.0.1"
+
+
+def endless(handler):
+    handler.send_response(200)
+    handler.end_headers()
+    while True:
+        handler.wfile.write(b"x" * 65_536)
+
+
+def test_an_answer_without_an_end_is_given_up_at_its_limit(web):
+    """A body of any size, with or without a length, costs no more than the limit."""
+    web.answers["/"] = endless
+    assert refused(web.url("/")) == "fetch_too_large"
+    web.give("/whole", b"x" * LIMITS.bytes_max)
+    assert len(fetch(web.url("/whole"), {}, LIMITS).body) == LIMITS.bytes_max
+
+
+def test_a_bomb_of_gzip_is_given_up_at_its_limit(web):
+    """It is unpacked in blocks: memory holds the limit and one block."""
+    bomb = gzip.compress(b"\0" * (100 << 20))
+    web.give("/", bomb, Content_Encoding="gzip")
+    web.give("/small", gzip.compress(b"body"), Content_Encoding="gzip")
+    web.give("/damaged", bomb[:100], Content_Encoding="gzip")
+    tracemalloc.start()
+    try:
+        assert refused(web.url("/")) == "fetch_too_large"
+        assert tracemalloc.get_traced_memory()[1] < 5 << 20
+    finally:
+        tracemalloc.stop()
+    assert fetch(web.url("/small"), {}, LIMITS).body == b"body"
+    assert refused(web.url("/damaged")) == "fetch_damaged"
+
+
+def late(web, before, each):
+    """An answer that sends ``before``, then ``each`` again and again until the client has gone, or the test ends."""
+
+    def answer(handler):
+        handler.wfile.write(before)
+        while not web.ended.wait(0.01):
+            handler.wfile.write(each)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("before", "each"),
+    [
+        (b"", b""),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"y"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b"z"),
+        (b"HTTP/1.1 200 OK\r\n\r\n", b""),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"z"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1", b"0"),
+    ],
+)
+def test_an_answer_that_never_ends_is_given_up_after_its_time(web, before, each):
+    """Also if a byte comes now and then, in the header or in the body."""
+    web.answers["/"] = late(web, before, each)
+    assert refused(web.url("/"), LIMITS._replace(seconds_max=0.5)) == "fetch_time"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"", b"nonsense\r\n\r\n", b"HTTP/1.1 999999 x\r\n\r\n", b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 1_000 + b"\r\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"y" * 100_000 + b"\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nshort",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", b"\x16\x03\x01\x02\x00",
+    ],
+)  # fmt: skip
+def test_an_answer_that_is_not_http_is_a_refusal(web, answer):
+    """Also a header of a thousand fields, and a body that ends early."""
+
+    def send(handler):
+        handler.wfile.write(answer)
+
+    web.answers["/"] = send
+    assert refused(web.url("/")) == "fetch_connection"
+
+
+def test_a_status_is_given_without_its_body(web):
+    """The caller decides what a status means."""
+    web.give("/", b"<p>not found", status=404)
+    web.give("/same", status=304)
+    assert fetch(web.url("/"), {}, LIMITS)[:1] == (404,)
+    assert fetch(web.url("/"), {}, LIMITS).body == b""
+    assert fetch(web.url("/same"), {}, LIMITS).status == 304

@@ -1,0 +1,208 @@
+"""Requests on a view of a deployment: topics in memory, and a test that plays the linker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from workers.http.view.server import started_view
+from workers.settings.serve import ViewSettings
+from workers.store.view import View
+from workers.topics.names import names_of
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import Record
+
+WAIT_SECONDS_MAX = 60.0
+JSON_LINES = {"Content-Type": "application/x-ndjson"}
+
+
+class Deployment:
+    """A view that follows topics in memory; ``decide`` publishes verdicts as a linker does."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.settings = ViewSettings(window_seconds=1e9, **settings)
+        self.topics = names_of(self.settings).topics
+        self.cluster = MemoryCluster()
+        for topic in (self.topics.documents, self.topics.verdicts, self.topics.candidates):
+            self.cluster.create(topic, 2)
+        self.view = View(folder, {"verdicts": self.topics.verdicts}, "normal")
+        transport = MemoryTransport(self.cluster, time.sleep)
+        self.ended: list[int] = []
+        self.running = started_view(self.settings, transport, self.view, lambda: self.ended.append(1))
+        self.pool = ThreadPoolExecutor(4)
+        self.decided = 0
+
+    def close(self) -> None:
+        self.pool.shutdown()
+        self.running.stop()
+        self.view.close()
+
+    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The response to a request."""
+
+        async def run() -> httpx.Response:
+            transport = httpx.ASGITransport(app=self.running.app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
+                return await client.request(method, path, **options)
+
+        return asyncio.run(run())
+
+    def asking(self, method: str, path: str, **options: Any) -> Future[httpx.Response]:
+        """The future response to a request that waits for its verdict."""
+        return self.pool.submit(self.ask, method, path, **options)
+
+    def documents(self, count: int) -> list[Record]:
+        """The documents, when there are so many."""
+        until(lambda: len(self.cluster.records(self.topics.documents)) >= count)
+        return self.cluster.records(self.topics.documents)
+
+    def decide(self, record: Record, status: str, **fields: Any) -> None:
+        """Publish the verdict about a record."""
+        place = f"{record.partition}-{record.offset}"
+        line = {"offset": record.offset, "id": (record.key or b"").decode(), "status": status, "arrival": self.decided}
+        if status in ("original", "duplicate"):
+            line |= {"cluster": place, "timestamp": 5.0, "content": "00"}
+        self.decided += 1
+        self.cluster.append(self.topics.verdicts, record.partition, json.dumps(line | fields).encode(), b"")
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition holds."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while not is_so():
+        assert time.monotonic() < deadline, "it never was so"
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=WAIT_SECONDS_MAX)
+    yield deployment
+    deployment.close()
+
+
+def test_a_check_is_answered_when_its_verdict_is_committed(deployment: Deployment) -> None:
+    """The topic has the body as it came, keyed by id; the answer has the pairs that the deployment has found."""
+    body = b'{"id": "a", "text": "some words", "source": "kept as it is"}'
+    first = deployment.asking("POST", "/v1/check", content=body, headers={"Content-Type": "application/json"})
+    [record] = deployment.documents(1)
+    assert (record.key, record.value) == (b"a", body)
+    assert not first.done()
+    deployment.decide(record, "original")
+    answer = first.result(WAIT_SECONDS_MAX).json()
+    assert (answer["id"], answer["status"], answer["place"], answer["pairs"]) == ("a", "original", 0, [])
+    second = deployment.asking("POST", "/v1/check", json={"id": "b", "text": "some words more"})
+    [newer] = [each for each in deployment.documents(2) if each.key == b"b"]
+    pair = {"older": "a", "newer": "b", "similarity": 0.91, "buckets": 7, "newer_timestamp": 5.0}
+    deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), b"b")
+    place = f"{record.partition}-{record.offset}"
+    deployment.decide(newer, "duplicate", duplicate_of="a", original=place, cluster=place, similarity=0.91)
+    answer = second.result(WAIT_SECONDS_MAX).json()
+    assert (answer["status"], answer["duplicate_of"], answer["cluster"]) == ("duplicate", "a", 0)
+    assert answer["pairs"] == [{"id": "a", "similarity": 0.91, "buckets": 7}]
+    assert deployment.ask("GET", "/v1/documents/b").json()["status"] == "duplicate"
+    assert [pair["id"] for pair in deployment.ask("GET", "/v1/documents/a/near").json()["pairs"]] == ["b"]
+    assert deployment.ask("GET", "/v1/clusters/0").json()["size"] == 2
+    metrics = deployment.ask("GET", "/metrics").text
+    assert 'neardup_service_answers_total{status="duplicate"} 1.0' in metrics
+    assert "neardup_ready 1.0" in metrics
+
+
+def test_a_verdict_that_takes_too_long_is_answered_by_202(tmp_path: Path) -> None:
+    """The answer has the place in the topic; the verdict can be read when it is there."""
+    deployment = Deployment(tmp_path / "view", verdict_seconds_max=0.05)
+    response = deployment.ask("POST", "/v1/check", json={"id": "a", "text": "some words"})
+    [record] = deployment.documents(1)
+    place = f"{record.partition}-{record.offset}"
+    assert (response.status_code, response.json()) == (202, {"id": "a", "decided": False, "place": place})
+    assert deployment.ask("GET", "/v1/documents/a").status_code == 404
+    lines = deployment.ask("POST", "/v1/check:batch", content=b'{"id": "b", "text": "x y z"}', headers=JSON_LINES)
+    assert [json.loads(line).get("decided") for line in lines.content.splitlines()] == [False, None]
+    deployment.decide(record, "original")
+    until(lambda: deployment.ask("GET", "/v1/documents/a").status_code == 200)
+    deployment.close()
+
+
+def test_a_batch_is_sent_in_order_and_each_line_is_answered(deployment: Deployment) -> None:
+    """Bad lines and documents that a signer refuses get error lines."""
+    lines = [b'{"id": "a", "text": "some words"}', b"{", b'{"id": "b", "text": " "}', b'{"id": "c", "text": "other"}']
+    response = deployment.asking("POST", "/v1/check:batch", content=b"\n".join(lines), headers=JSON_LINES)
+    records = {record.key: record for record in deployment.documents(3)}
+    deployment.decide(records[b"a"], "original")
+    deployment.decide(records[b"b"], "refused")
+    deployment.decide(records[b"c"], "original")
+    found = [json.loads(line) for line in response.result(WAIT_SECONDS_MAX).content.splitlines()]
+    assert [line.get("status") or line.get("error", {}).get("reason") for line in found] == [
+        "original", "not_json", "refused", "original", None,
+    ]  # fmt: skip
+    assert found[-1] == {"done": 4}
+
+
+def test_a_removal_is_answered_when_it_is_committed(deployment: Deployment) -> None:
+    """The topic gets a tombstone. An id without versions is unknown."""
+    sent = deployment.asking("POST", "/v1/check", json={"id": "a", "text": "some words"})
+    deployment.decide(deployment.documents(1)[0], "original")
+    sent.result(WAIT_SECONDS_MAX)
+    for status in (200, 404):
+        count = len(deployment.documents(0))
+        removed = deployment.asking("DELETE", "/v1/documents/a")
+        tombstone = max(deployment.documents(count + 1), key=lambda record: record.offset)
+        assert (tombstone.key, tombstone.value) == (b"a", None)
+        deployment.decide(tombstone, "removed")
+        assert removed.result(WAIT_SECONDS_MAX).status_code == status
+    assert deployment.ask("GET", "/v1/documents/a").status_code == 404
+
+
+def test_what_needs_signatures_is_not_implemented(deployment: Deployment) -> None:
+    """Looks and reasons get 501, and nothing is sent."""
+    look = deployment.ask("POST", "/v1/check?add=false", json={"id": "a", "text": "some words"})
+    assert (look.status_code, look.json()["reason"]) == (501, "needs_window")
+    assert deployment.ask("GET", "/v1/why?a=a&b=b").status_code == 501
+    assert deployment.documents(0) == []
+
+
+def test_an_aborted_transaction_is_sent_again_and_a_lost_one_is_reported(deployment: Deployment) -> None:
+    """After a lost response the client gets 503: the document is there or not, and may be sent again."""
+    deployment.cluster.fail_next("flush")
+    first = deployment.asking("POST", "/v1/check", json={"id": "a", "text": "some words"})
+    [record] = deployment.documents(1)
+    deployment.decide(record, "original")
+    assert first.result(WAIT_SECONDS_MAX).status_code == 200
+    deployment.cluster.fail_next("commit_after")
+    lost = deployment.ask("POST", "/v1/check", json={"id": "b", "text": "some words"})
+    assert (lost.status_code, lost.json()["reason"], lost.headers["retry-after"]) == (503, "unsent", "1")
+    assert len(deployment.documents(2)) == 2
+    again = deployment.asking("POST", "/v1/check", json={"id": "b", "text": "some words"})
+    for record in sorted(deployment.documents(3), key=lambda each: each.offset):
+        if record.key == b"b":
+            deployment.decide(record, "original")
+    assert again.result(WAIT_SECONDS_MAX).json()["status"] == "original"
+
+
+def test_an_id_that_no_message_can_hold_is_refused(deployment: Deployment) -> None:
+    """So is a document that is larger than a message may be."""
+    large = {"id": "a", "text": "x" * 1_000_000}
+    response = deployment.ask("POST", "/v1/check", json=large)
+    assert (response.status_code, response.json()["reason"]) == (413, "message_too_large")
+    body = b'{"id": "\\ud800", "text": "x"}'
+    response = deployment.ask("POST", "/v1/check", content=body, headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.json()["reason"]) == (422, "id_surrogate")
+
+
+def test_the_view_is_ready_when_it_has_what_was_committed_before_it_began(tmp_path: Path) -> None:
+    """A broken topic ends it."""
+    deployment = Deployment(tmp_path / "view")
+    until(lambda: deployment.ask("GET", "/readyz").status_code == 200)
+    deployment.cluster.append(deployment.topics.verdicts, 0, b"no verdict", b"")
+    until(lambda: bool(deployment.ended))
+    assert deployment.ask("GET", "/readyz").status_code == 503
+    assert "no linker wrote it" in str(deployment.running.error())
+    deployment.close()

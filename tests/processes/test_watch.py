@@ -1,0 +1,231 @@
+"""Watching feeds: what is new, what a request carries, when the next one is sent, and how the watching ends."""
+
+import json
+import os
+import signal
+import threading
+
+import pytest
+
+from stream.json_lines import Fields
+from workers.feeds.fetch import Fetched, FetchError
+from workers.feeds.items import Item
+from workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
+from workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
+from workers.process.stop import Stop
+from workers.web.extraction import Refused
+
+URL = "http://feeds.example/news"
+NOW = 1_700_000_000.0
+TIME = "2023-11-14T22:13:20+00:00"
+WATCHING = Watching(Fields(), 600.0, 3, follow=True)
+
+
+def item(name, text="text", time=TIME):
+    return Item(f"urn:{name}", time, f"title {name}", f"http://a.example/{name}", text)
+
+
+class Outside:
+    """A world whose answers are a list: items, a status, or the reason of a failure."""
+
+    def __init__(self, *answers, header=None):
+        self.answers = list(answers)
+        self.header = header or {}
+        self.sent = []
+        self.waits = []
+        self.ended = threading.Event()
+        self.world = World(self.fetch, self.parse, lambda: NOW, lambda: 0.5, self.wait)
+
+    def fetch(self, url, header):
+        self.sent.append(header)
+        answer = self.answers.pop(0)
+        if isinstance(answer, str):
+            raise FetchError(answer)
+        if isinstance(answer, int):
+            return Fetched(answer, self.header, b"", url)
+        self.found = answer
+        return Fetched(200, self.header, b"content", url)
+
+    def parse(self, content, url, content_type):
+        assert (content, url) == (b"content", URL)
+        return self.found[0] if self.found and isinstance(self.found[0], str) else self.found
+
+    def wait(self, seconds):
+        self.waits.append(seconds)
+        return not self.answers
+
+
+def polls(outside, watching=WATCHING):
+    """The ids, or the reason, of each request until there are no more answers."""
+    feed, results = Feed(URL, watching), []
+    while outside.answers:
+        polled = feed.poll(outside.world)
+        results.append(polled.reason or [entry.found.id for entry in polled.entries])
+        outside.waits.append(feed.wait_seconds(0.5))
+    return results
+
+
+def test_an_item_is_a_line_of_json_and_a_document():
+    """Its fields have the names that the settings give."""
+    polled = Feed(URL, WATCHING).poll(Outside([item("a")]).world)
+    (entry,) = polled.entries
+    assert json.loads(entry.raw) == {
+        "id": "urn:a", "timestamp": TIME, "text": "text", "title": "title a", "url": "http://a.example/a", "feed": URL,
+    }  # fmt: skip
+    assert (entry.found.id, entry.found.text, entry.found.timestamp, entry.source) == ("urn:a", "text", NOW, URL)
+    named = WATCHING._replace(fields=Fields(id="key", text="body", timestamp="at", timestamp_unit="ms"))
+    (entry,) = Feed(URL, named).poll(Outside([item("a")]).world).entries
+    assert json.loads(entry.raw).keys() == {"key", "body", "at", "title", "url", "feed"}
+    assert entry.found.timestamp == NOW
+
+
+def test_each_item_comes_once_from_the_oldest_on_and_again_when_it_changes():
+    """A feed lists the newest first."""
+    outside = Outside([item("b"), item("a")], [item("c"), item("b"), item("a")], [item("c"), item("b", "changed")], [])
+    assert polls(outside) == [["urn:a", "urn:b"], ["urn:c"], ["urn:b"], []]
+
+
+def test_the_remembered_items_are_bounded():
+    """The items that were longest away are forgotten, and would come again; a feed of more items is remembered."""
+    four = [item(name) for name in "dcba"]
+    outside = Outside(four, four, four[:3], four)
+    assert polls(outside) == [["urn:a", "urn:b", "urn:c", "urn:d"], [], [], ["urn:a"]]
+
+
+def test_an_item_without_an_id_is_refused_once():
+    """There is nothing that could name it."""
+    outside = Outside([Item(None, None, "t", None, "x")], [Item(None, None, "t", None, "x")])
+    feed = Feed(URL, WATCHING)
+    assert [entry.found for entry in feed.poll(outside.world).entries] == ["no_id"]
+    assert feed.poll(outside.world).entries == []
+
+
+def test_a_time_far_ahead_of_the_clock_is_not_used():
+    """One wrong date must not end the window of a stream; a time of long ago stays."""
+    ahead = f"{2023 + 2}-01-01T00:00:00+00:00"
+    outside = Outside([item("c", time="0102-01-01T00:00:00+00:00"), item("b"), item("a", time=ahead)])
+    times = [entry.found.timestamp for entry in Feed(URL, WATCHING).poll(outside.world).entries]
+    assert times[:2] == [None, NOW]
+    assert times[2] < -5e10
+    assert AHEAD_SECONDS < 400 * 86_400
+
+
+def test_the_text_of_an_item_is_that_of_its_page_if_pages_are_read():
+    """Each page is asked for once; an item whose page has no text is refused with the reason."""
+    pages = {"http://a.example/a": "the page", "http://a.example/b": Refused("fetch_status")}
+    asked = []
+
+    def page(url):
+        asked.append(url)
+        return pages[url]
+
+    outside = Outside([item("b"), item("a")], [item("b"), item("a")])
+    world = outside.world._replace(page=page)
+    feed = Feed(URL, WATCHING)
+    one, other = feed.poll(world).entries
+    assert (one.found.text, json.loads(one.raw)["text"], one.found.id) == ("the page", "the page", "urn:a")
+    assert other.found == "fetch_status"
+    assert feed.poll(world).entries == []
+    assert asked == ["http://a.example/a", "http://a.example/b"]
+
+
+def test_a_request_carries_the_validators_of_the_last_feed_that_was_read():
+    """A feed that has not changed answers 304; validators of an answer that was no feed are not kept."""
+    outside = Outside([item("a")], 304, ["feed_format"], 304, header={"etag": '"x"', "last-modified": "yesterday"})
+    feed = Feed(URL, WATCHING)
+    assert len(feed.poll(outside.world).entries) == 1
+    outside.header = {"etag": '"y"'}
+    assert feed.poll(outside.world) == (URL, [], "")
+    assert feed.poll(outside.world).reason == "feed_format"
+    feed.poll(outside.world)
+    validators = [{name: value for name, value in sent.items() if name.startswith("If")} for sent in outside.sent]
+    assert validators == [{}, *[{"If-None-Match": '"x"', "If-Modified-Since": "yesterday"}] * 3]
+
+
+def test_a_validator_that_is_too_long_is_not_sent_back():
+    """The server could make every request large."""
+    outside = Outside([item("a")], 304, header={"etag": "x" * 5_000})
+    polls(outside)
+    assert "If-None-Match" not in outside.sent[1]
+
+
+def test_failures_double_the_wait_and_a_success_ends_it():
+    """No wait is longer than a day, and each varies."""
+    outside = Outside("fetch_time", 500, ["feed_damaged"], 304, "fetch_time")
+    assert polls(outside) == ["fetch_time", "fetch_status", "feed_damaged", [], "fetch_time"]
+    assert outside.waits == [900.0, 1800.0, 3600.0, 600.0, 900.0]
+    assert {wait_seconds(600, n, 0, random) for n in (0, 3) for random in (0.0, 0.9)} == {540.0, 648.0, 2400.0, 4560.0}
+    assert wait_seconds(600, 10_000, 0, 0.99) <= WAIT_SECONDS_MAX
+
+
+def test_the_server_may_ask_for_a_longer_wait():
+    """Retry-After is a number of seconds or a date, and a day at most."""
+    outside = Outside(503, 503, 304, header={"retry-after": "7000"})
+    polls(outside)
+    assert outside.waits == [7000.0, 7000.0, 7000.0]
+    assert retry_after("99999999999999999999", NOW) == WAIT_SECONDS_MAX
+    assert retry_after("Tue, 14 Nov 2023 22:14:20 GMT", NOW) == 60.0
+    for value in ("", "-5", "soon", "Tue, 14 Nov 0001 22:14:20 GMT", "1e400", "\u0663\u0663", "Tue, 99 Nov 2023"):
+        assert retry_after(value, NOW) in (0.0, 33.0)
+
+
+def test_a_feed_that_is_gone_is_not_asked_again():
+    """Status 410 says for good; other errors may pass."""
+    feed = Feed(URL, WATCHING)
+    assert feed.poll(Outside(404).world).reason == "fetch_status"
+    assert feed.wait_seconds(0.5) is not None
+    assert feed.poll(Outside(410).world).reason == "feed_gone"
+    assert feed.wait_seconds(0.5) is None
+
+
+def test_without_follow_each_feed_is_asked_once(web):
+    """The iterator ends when all feeds have answered; one that is named twice is asked once."""
+    outside = Outside([item("a")], [item("a")])
+    ended = threading.Event()
+    results = list(watch([URL, URL], WATCHING._replace(follow=False), outside.world, Stop(), ended))
+    assert [[entry.found.id for entry in polled.entries] for polled in results] == [["urn:a"]]
+    assert ended.is_set()
+    assert len(outside.answers) == 1
+
+
+def test_feeds_are_watched_until_the_caller_ends_it():
+    """Closing the iterator ends the waits and the threads."""
+    outside = Outside(*[[item(str(n))] for n in range(4)], *[304] * 4)
+    ended = threading.Event()
+    world = outside.world._replace(wait=ended.wait)
+    before = set(threading.enumerate())
+    results = watch([URL], WATCHING, world, Stop(), ended)
+    assert next(results).entries[0].found.id == "urn:0"
+    results.close()
+    assert set(threading.enumerate()) <= before
+    assert len(outside.answers) == 7
+
+
+def test_an_error_of_the_program_ends_the_watching():
+    """It is raised to the caller, not lost in a thread."""
+    outside = Outside()
+    ended = threading.Event()
+    with pytest.raises(IndexError):
+        list(watch([URL], WATCHING, outside.world, Stop(), ended))
+
+
+def test_a_signal_ends_the_wait_for_results():
+    """Also while a server does not answer."""
+    ended, asked = threading.Event(), threading.Event()
+
+    def fetch(url, header):
+        asked.set()
+        ended.wait()
+        raise FetchError("fetch_time")
+
+    stop = Stop()
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    stop.install()
+    try:
+        threading.Thread(target=lambda: (asked.wait(), os.kill(os.getpid(), signal.SIGTERM))).start()
+        world = Outside().world._replace(fetch=fetch, wait=ended.wait)
+        assert list(watch([URL], WATCHING, world, stop, ended)) == []
+        assert stop.signal == signal.SIGTERM
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

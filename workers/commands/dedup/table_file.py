@@ -1,0 +1,159 @@
+"""Rows of tables of Arrow on their way to a Parquet file: the columns of the input unchanged, and those of verdicts.
+
+The first rows decide the columns of the file. Rows wait until they fill a row group, and memory holds one row group.
+A file of Parquet begins at its end: before ``close`` it cannot be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.arrow.tables import verdict_part
+from stream.verdicts.decider import Decided
+from workers.commands.output import output_file
+from workers.process.exits import Exit, Failure, output_failure
+from workers.sources.entries import TableRows
+from workers.sources.formats import FORMATS
+from workers.sources.paths import display
+
+# Rows of a row group, and its bytes in memory; the first of the two ends it.
+_GROUP_ROWS = 1 << 17
+_GROUP_BYTES = 64 << 20
+# The columns of a verdict.
+VERDICT_COLUMNS = tuple(
+    f"neardup_{name}" for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous")
+)
+REASON_COLUMN = "neardup_reason"
+
+
+def is_table(path: str | None) -> bool:
+    """Whether a file to write is Parquet, by its name."""
+    return path is not None and path.lower().endswith(FORMATS["parquet"].endings)
+
+
+def reject_table(path: str | None) -> TableFile | None:
+    """Return the Parquet file of refused rows, ``None`` if the rejects are written as lines or not at all."""
+    if path is None or not is_table(path):
+        return None
+    return TableFile(path, "--rejects", "the rejects", (REASON_COLUMN,))
+
+
+def verdict_columns(rows: TableRows, decided: Decided) -> dict[str, Any]:
+    """Return the verdicts of rows as the columns ``VERDICT_COLUMNS``."""
+    return dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
+
+
+class TableFile:
+    """A Parquet file. Raises ``Failure`` if it cannot be written, or if rows do not fit.
+
+    ``option`` and ``what`` name the file in messages; ``adds`` are the names of the columns that ``add`` adds.
+    """
+
+    def __init__(self, path: str, option: str, what: str, adds: tuple[str, ...] = ()) -> None:
+        try:
+            import pyarrow
+        except ImportError:
+            raise Failure(
+                Exit.USAGE,
+                f"{option} {display(path)} is Parquet, which pyarrow writes; it is not installed: "
+                "pip install 'neardup[arrow]'",
+            ) from None
+        self._arrow: Any = pyarrow
+        self._path, self._option, self._what, self._adds = path, option, f"{what} to {path}", adds
+        self._file: IO[bytes] = output_file(path, what)
+        self._writer: Any = None
+        self._input: Any = None  # the schema of the input
+        self._rows: list[Any] = []
+        self._count = self._bytes = 0
+
+    def add(self, rows: TableRows, chosen: npt.NDArray[np.bool_], columns: dict[str, Any] | None = None) -> None:
+        """Add the chosen rows (``bool[n]``), with further columns of all rows."""
+        batch = rows.batch
+        if self._input is None:
+            self._begin(rows)
+        elif not batch.schema.equals(self._input):
+            raise Failure(
+                Exit.USAGE,
+                f"{self._option} {display(self._path)} has one list of columns, but {rows.source} has other "
+                "columns than the tables before it: write one file for each",
+            )
+        for name, column in (columns or {}).items():
+            batch = batch.append_column(name, column)
+        if not chosen.all():
+            batch = batch.filter(self._arrow.array(chosen))
+        self._rows.append(batch)
+        self._count += batch.num_rows
+        self._bytes += batch.nbytes
+        if self._count >= _GROUP_ROWS or self._bytes >= _GROUP_BYTES:
+            self._write()
+
+    def add_refused(self, rows: TableRows, reasons: Mapping[int, str]) -> None:
+        """Add the refused rows, each with its reason (by place)."""
+        column = [reasons.get(place) for place in range(len(rows))]
+        chosen = np.array([reason is not None for reason in column], np.bool_)
+        self.add(rows, chosen, {REASON_COLUMN: self._arrow.array(column, self._arrow.string())})
+
+    def refuse(self, source: str) -> None:
+        """Raise the ``Failure`` for a document that is no row of a table."""
+        raise Failure(
+            Exit.USAGE,
+            f"{self._option} {display(self._path)} is Parquet, which holds rows of Parquet or Arrow files, but "
+            f"{source} is neither: name a file with another ending",
+        )
+
+    def close(self) -> None:
+        """Write the remaining rows and the end of the file."""
+        if self._writer is None:
+            self._open(self._arrow.schema([]))
+        self._write()
+        self._try(self._writer.close)
+        self._try(self._file.close)
+
+    def _begin(self, rows: TableRows) -> None:
+        """Open the writer, with the columns of the first rows."""
+        schema = self._input = rows.batch.schema
+        for name in self._adds:
+            if name in schema.names:
+                raise Failure(
+                    Exit.USAGE,
+                    f"{rows.source} has a column {name!r}, which {self._option} {display(self._path)} adds: rename it",
+                )
+            text, count = self._arrow.string(), self._arrow.int64()
+            kinds = {
+                VERDICT_COLUMNS[0]: self._arrow.dictionary(self._arrow.int8(), text),
+                VERDICT_COLUMNS[1]: text,
+                VERDICT_COLUMNS[2]: self._arrow.float64(),
+                REASON_COLUMN: text,
+            }
+            schema = schema.append(self._arrow.field(name, kinds.get(name, count)))
+        self._open(schema)
+
+    def _open(self, schema: Any) -> None:
+        from pyarrow import parquet
+
+        self._schema = schema
+        try:
+            self._writer = parquet.ParquetWriter(self._file, schema)
+        except self._arrow.ArrowNotImplementedError as error:
+            raise Failure(
+                Exit.USAGE,
+                f"{self._option} {display(self._path)} cannot hold the columns of the input: {error}; name a file with "
+                "another ending",
+            ) from None
+
+    def _write(self) -> None:
+        """Write the rows so far as a row group."""
+        if self._count:
+            table = self._arrow.Table.from_batches(self._rows, self._schema)
+            self._try(lambda: self._writer.write_table(table, row_group_size=self._count))
+        self._rows, self._count, self._bytes = [], 0, 0
+
+    def _try(self, act: Any) -> None:
+        try:
+            act()
+        except OSError as error:
+            raise output_failure(self._what, error) from None

@@ -1,0 +1,1 @@
+"""Feeds as a source of documents."""

@@ -1,0 +1,136 @@
+"""``neardup feed``: the items of feeds as documents, to standard output or to the topic of documents."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import NamedTuple
+
+from workers.commands.load import Loader
+from workers.commands.output import standard_output, write_pairs
+from workers.commands.session import Session, SessionOptions
+from workers.feeds.addresses import is_public
+from workers.feeds.fetch import Fetched, Limits, fetch
+from workers.feeds.items import Item, items_of
+from workers.feeds.pages import page_text
+from workers.feeds.watch import Polled, Watching, World, watch
+from workers.process.exits import Exit, Failure
+from workers.settings.feed import FeedSettings
+from workers.settings.files import fields_of
+from workers.sources.entries import Entry
+from workers.transport.kafka.connect import connect
+from workers.web.canonical_ids import CanonicalIds
+from workers.web.extraction import Extraction
+
+# Feeds of one process at most: each has a thread.
+FEEDS_MAX = 500
+
+
+@dataclass(frozen=True)
+class FeedCommandOptions:
+    """The arguments of the command, in addition to its settings."""
+
+    urls: Sequence[str]
+    follow: bool = False
+    to_kafka: bool = False
+    pages: bool = False
+    quiet: bool = False
+    rejects: str | None = None
+
+
+class _Output(NamedTuple):
+    """Where documents go: ``add`` takes one, ``send`` ends a batch."""
+
+    add: Callable[[Entry], None]
+    send: Callable[[], None]
+
+
+def run(options: FeedCommandOptions, settings: FeedSettings) -> Exit:
+    """Write the items of the feeds; returns the exit code. Raises ``Failure``."""
+    if len(options.urls) > FEEDS_MAX:
+        raise Failure(
+            Exit.USAGE, f"{len(options.urls):,} feeds are named, {FEEDS_MAX} at most: divide them among processes"
+        )
+    with Session(settings, SessionOptions([], options.quiet, options.rejects)) as session:
+        ended = threading.Event()
+        ids, lock = CanonicalIds(), threading.Lock()
+
+        def canonical(id_: str) -> str:
+            with lock:  # each feed has a thread
+                return ids.name(id_)
+
+        name = canonical if settings.canonical_urls else str
+        watching = Watching(
+            fields_of(settings), settings.interval_seconds, settings.feed_items_max, options.follow, name
+        )
+        with _output(options, settings, session) as output, closing(Extraction(settings)) as extraction:
+            world = _world(settings, ended, extraction if options.pages else None)
+            for polled in watch(options.urls, watching, world, session.stop, ended):
+                _write(polled, session, output)
+        report = session.report
+        report.say(f"{report.documents:,} items of {len(options.urls):,} feeds, {report.refused.total():,} refused")
+        if settings.canonical_urls:
+            report.say(f"{ids.changed:,} ids changed to canonical URLs")
+    return session.ended
+
+
+def _write(polled: Polled, session: Session, output: _Output) -> None:
+    if polled.reason:
+        session.refuse_entry(Entry(polled.url, 0, None, polled.reason), polled.reason)
+    for entry in polled.entries:
+        if isinstance(entry.found, str):
+            session.refuse_entry(entry, entry.found)
+        else:
+            output.add(entry)
+    output.send()
+    session.rejects.flush()
+
+
+@contextmanager
+def _output(options: FeedCommandOptions, settings: FeedSettings, session: Session) -> Iterator[_Output]:
+    if not options.to_kafka:
+        written = standard_output("the items")
+        lines: list[bytes] = []
+
+        def send() -> None:
+            write_pairs(written, b"".join(lines), "the items to standard output")
+            session.report.documents += len(lines)
+            lines.clear()
+
+        yield _Output(lambda entry: lines.append((entry.raw or b"") + b"\n"), send)
+        return
+    transport = connect(settings)
+    try:
+        loader = Loader(transport, settings, session)
+        yield _Output(loader.add, loader.send)
+        loader.close()
+    finally:
+        transport.close()
+
+
+def _any_address(number: str) -> bool:
+    return True
+
+
+def _world(settings: FeedSettings, ended: threading.Event, extraction: Extraction | None) -> World:
+    limits = Limits(
+        settings.fetch_bytes_max,
+        settings.fetch_seconds_max,
+        settings.redirects_max,
+        _any_address if settings.allow_private else is_public,
+    )
+    agent = settings.user_agent or f"neardup/{version('neardup')}"
+
+    def get(url: str, header: Mapping[str, str]) -> Fetched:
+        return fetch(url, {"User-Agent": agent, **header}, limits)
+
+    def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
+        return items_of(content, url, content_type, settings.parse_seconds_max)
+
+    page = None if extraction is None else lambda url: page_text(url, get, extraction)
+    return World(get, parse, time.time, random.random, ended.wait, page)

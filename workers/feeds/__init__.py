@@ -1,0 +1,1 @@
+"""Feeds and the pages that they link, fetched with limits on address, size and time."""

@@ -1,0 +1,21 @@
+"""Why a feed, an item or a page has no text, and the sentence of each reason."""
+
+from __future__ import annotations
+
+# Reason -> sentence.
+FEED_REASONS: dict[str, str] = {
+    "fetch_url": "the address of the resource is not one of http or https without user and password",
+    "fetch_unknown_host": "the name of the server has no address",
+    "fetch_private": "the server has no public address: --allow-private fetches from it all the same",
+    "fetch_connection": "the server does not answer, or not as HTTP and TLS say",
+    "fetch_time": "the answer took longer than fetch_seconds_max",
+    "fetch_too_large": "the answer is larger than fetch_bytes_max",
+    "fetch_damaged": "the answer is not compressed as its first bytes say",
+    "fetch_redirects": "the answer is a redirect after redirects_max others, or one to no address",
+    "fetch_status": "the server answered with an error",
+    "feed_format": "it is neither RSS, Atom nor RDF",
+    "feed_damaged": "the feed cannot be read, or needs more than a gigabyte of memory",
+    "feed_slow": "the reading of the feed took longer than parse_seconds_max",
+    "page_type": "the page is neither HTML nor plain text",
+    "feed_gone": "the server says that the feed is gone for good, so it is not asked again",
+}

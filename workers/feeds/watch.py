@@ -1,0 +1,227 @@
+"""Feeds -> their new items, once or again and again.
+
+Each feed has a thread of its own, so a slow server delays its own feed only. A thread asks for the feed, reads it, and
+gives the caller the items that are new or have changed since the last time. Then it waits (``schedule``). A feed that
+has not changed costs an answer without a body: requests carry the ETag and the time of the last answer.
+
+State of a feed: ``etag`` and ``modified`` of the last feed that was read, the number of failures in a row, and the last
+``items_max`` items by id with a hash of each (all items of the last feed, if it has more). Only its thread changes it.
+Nothing of it is kept on disk: after a restart every item of a feed is new once.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import datetime
+from queue import Full, Queue
+from typing import NamedTuple
+
+import mmh3
+import orjson
+
+from stream.json_lines import Fields, decode_document
+from workers.feeds.fetch import Fetched, FetchError
+from workers.feeds.items import Item
+from workers.feeds.schedule import retry_after, wait_seconds
+from workers.process.stop import Stop
+from workers.sources.entries import Entry
+from workers.web.extraction import Extracted, Refused
+
+# A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
+AHEAD_SECONDS = 86_400.0
+_ACCEPT = "application/atom+xml, application/rss+xml, application/rdf+xml, application/xml;q=0.9, */*;q=0.1"
+# Seconds after which a thread whose results are not taken sees whether the watching ended.
+_FULL_SECONDS = 1.0
+# Characters of a validator that is sent back to the server.
+_VALIDATOR_CHARACTERS_MAX = 1_000
+
+
+class World(NamedTuple):
+    """What is outside of this module.
+
+    Attributes:
+        fetch: address and header fields -> the answer; raises ``FetchError``.
+        parse: content, address and content type -> items, or the reason why there are none.
+        now: the time in seconds since the epoch.
+        random: a number in [0, 1).
+        wait: waits some seconds; whether the watching ended meanwhile.
+        page: the address of an item -> the text of its page, or why it has none; ``None`` if texts come from feeds.
+    """
+
+    fetch: Callable[[str, Mapping[str, str]], Fetched]
+    parse: Callable[[bytes, str, str], list[Item] | str]
+    now: Callable[[], float]
+    random: Callable[[], float]
+    wait: Callable[[float], bool]
+    page: Callable[[str], Extracted] | None = None
+
+
+class Watching(NamedTuple):
+    """How feeds are watched: the names of fields, the interval, and the items that are remembered for each feed.
+
+    ``name`` makes the id of a document of the id of an item.
+    """
+
+    fields: Fields
+    interval_seconds: float
+    items_max: int
+    follow: bool
+    name: Callable[[str], str] = str
+
+
+class Polled(NamedTuple):
+    """The result of one request for a feed: its new items from the oldest on, or the reason why there are none."""
+
+    url: str
+    entries: Sequence[Entry]
+    reason: str = ""
+
+
+class Feed:
+    """A feed and its state, see the module."""
+
+    def __init__(self, url: str, watching: Watching) -> None:
+        self.url = url
+        self._watching = watching
+        self._etag = self._modified = ""
+        self._failures = 0
+        self._retry_after_seconds = 0.0
+        self._gone = False
+        self._seen: OrderedDict[str, bytes] = OrderedDict()
+
+    def poll(self, world: World) -> Polled:
+        """Ask for the feed once."""
+        found = self._items(world)
+        failed = isinstance(found, str)
+        self._failures = self._failures + 1 if failed else 0
+        if isinstance(found, str):
+            return Polled(self.url, (), found)
+        new = [self._with_page(entry, world) for entry in found if self._is_new(entry)]
+        while len(self._seen) > max(self._watching.items_max, len(found)):
+            self._seen.popitem(last=False)
+        return Polled(self.url, new)
+
+    def wait_seconds(self, random: float) -> float | None:
+        """Return the seconds until the next request; ``None`` if there is none."""
+        if self._gone or not self._watching.follow:
+            return None
+        return wait_seconds(self._watching.interval_seconds, self._failures, self._retry_after_seconds, random)
+
+    def _items(self, world: World) -> list[Entry] | str:
+        """Return the items of the feed from the oldest on, none if it has not changed; or the reason of a failure."""
+        header = {"Accept": _ACCEPT}
+        if self._etag:
+            header["If-None-Match"] = self._etag
+        if self._modified:
+            header["If-Modified-Since"] = self._modified
+        try:
+            answer = world.fetch(self.url, header)
+        except FetchError as error:
+            return error.reason
+        self._retry_after_seconds = retry_after(answer.header.get("retry-after", ""), world.now())
+        if answer.status == 304:
+            return []
+        if answer.status != 200:
+            self._gone = answer.status == 410
+            return "feed_gone" if self._gone else "fetch_status"
+        items = world.parse(answer.body, answer.url, answer.header.get("content-type", ""))
+        if isinstance(items, str):
+            return items
+        self._etag, self._modified = (
+            value if len(value) <= _VALIDATOR_CHARACTERS_MAX else ""
+            for value in (answer.header.get("etag", ""), answer.header.get("last-modified", ""))
+        )
+        return [self._entry(number, item, world.now()) for number, item in reversed(list(enumerate(items, 1)))]
+
+    def _entry(self, number: int, item: Item, now: float) -> Entry:
+        """An item as a line of JSON."""
+        fields, time = self._watching.fields, item.time
+        if time is not None and datetime.fromisoformat(time).timestamp() > now + AHEAD_SECONDS:
+            time = None
+        values = {
+            "title": item.title, "url": item.url, "feed": self.url,
+            fields.id: item.id and self._watching.name(item.id), fields.timestamp: time, fields.text: item.text,
+        }  # fmt: skip
+        raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
+        return Entry(self.url, number, raw, decode_document(raw, fields))
+
+    def _with_page(self, entry: Entry, world: World) -> Entry:
+        """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
+        value = orjson.loads(entry.raw or b"{}")
+        if world.page is None or isinstance(entry.found, str) or "url" not in value:
+            return entry
+        text = world.page(value["url"])
+        if isinstance(text, Refused):
+            return entry._replace(found=text.reason)
+        raw = orjson.dumps({**value, self._watching.fields.text: text})
+        return entry._replace(raw=raw, found=decode_document(raw, self._watching.fields))
+
+    def _is_new(self, entry: Entry) -> bool:
+        """Whether an item is new or has changed; remembers it."""
+        raw = entry.raw or b""
+        digest = mmh3.hash_bytes(raw)
+        key = digest.hex() if isinstance(entry.found, str) else entry.found.id
+        is_new = self._seen.get(key) != digest
+        self._seen[key] = digest
+        self._seen.move_to_end(key)
+        return is_new
+
+
+def watch(
+    urls: Sequence[str], watching: Watching, world: World, stop: Stop, ended: threading.Event
+) -> Iterator[Polled]:
+    """Yield the results of all feeds as they come, each feed once, or until a signal if the feeds are followed.
+
+    ``ended`` is set at the end, also if the caller closes the iterator: then no thread sends another request.
+    """
+    results: Queue[Polled | Exception | None] = Queue(len(urls))
+    read, write = os.pipe()  # a byte for each result, because a signal ends the wait for a byte
+
+    def put(result: Polled | Exception | None) -> None:
+        while not ended.is_set():
+            with suppress(Full):
+                results.put(result, timeout=_FULL_SECONDS)
+                os.write(write, b"\0")
+                return
+
+    feeds = [Feed(url, watching) for url in dict.fromkeys(urls)]
+    threads = [threading.Thread(target=_watch_feed, args=(feed, world, ended, put), daemon=True) for feed in feeds]
+    try:
+        for thread in threads:
+            thread.start()
+        left = len(threads)
+        while left and stop.read(read, 1):
+            result = results.get()
+            if isinstance(result, Exception):
+                raise result
+            if result is None:
+                left -= 1
+            else:
+                yield result
+    finally:
+        ended.set()
+        if not stop.signal:  # after a signal, no request is waited for
+            for thread in threads:
+                thread.join()
+            os.close(read)
+            os.close(write)
+
+
+def _watch_feed(
+    feed: Feed, world: World, ended: threading.Event, put: Callable[[Polled | Exception | None], None]
+) -> None:
+    """Watch one feed until the end. The last result is ``None``, or an exception that the caller raises."""
+    last: Exception | None = None
+    try:
+        while not ended.is_set():
+            put(feed.poll(world))
+            seconds = feed.wait_seconds(world.random())
+            if seconds is None or world.wait(seconds):
+                break
+    except Exception as error:
+        last = error
+    put(last)

@@ -1,0 +1,189 @@
+"""The requests on a view of a deployment: documents and removals go to a topic, and the answer is their verdict."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from stream.documents import Document, Pair
+from workers.http.app import Handlers, Service, answer_values, path_of, refused
+from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
+from workers.http.problems import field_of, json_line, json_response, problem_values, shown
+from workers.http.view.follower import Decided, Follower
+from workers.http.view.outbox import Outbox, Sent, Unsent
+from workers.http.writer import Broken, Busy
+from workers.store.view import ViewReader
+from workers.topics.places import place_name
+
+# Lines of a transaction, and transactions of a batch that wait at the same time.
+_GROUP, _AHEAD = 500, 4
+# The wait of a batch before it sends to a busy outbox again.
+_BUSY_SECONDS = 0.05
+# Bytes of a message in addition to its value and key.
+_OVERHEAD_BYTES = 1_000
+
+# A line of a batch: what was sent under an id, or an id, if the line has one, and the reason of its refusal.
+_Line = tuple[str, Sent] | tuple[str | None, str]
+
+
+class Sending(NamedTuple):
+    """What the requests use: where documents go, where verdicts come from, the longest wait, the largest message."""
+
+    outbox: Outbox
+    follower: Follower
+    seconds_max: float
+    message_bytes_max: int
+
+
+def view_requests(sending: Sending) -> Handlers:
+    """Return the requests that need a window, with the window of a deployment."""
+    return {
+        ("POST", "/v1/check"): partial(check, sending),
+        ("POST", "/v1/check:batch"): partial(check_batch, sending),
+        ("DELETE", "/v1/documents/{rest:path}"): partial(remove, sending),
+        ("GET", "/v1/why"): why,
+        ("POST", "/v1/why"): why,
+    }
+
+
+async def near(reader: ViewReader, id_: str) -> Sequence[Pair] | None:
+    """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
+    return await run_in_threadpool(reader.near, id_.encode())
+
+
+async def why(service: Service, request: Request) -> Response:
+    """``GET /v1/why``: a view has no signatures to compare."""
+    raise Refused("needs_window")
+
+
+async def check(sending: Sending, service: Service, request: Request) -> Response:
+    """``POST /v1/check``: the verdict about one document, when the deployment has committed it."""
+    started = time.perf_counter()
+    if not flag(request, "add", True):
+        raise Refused("needs_window", "add")
+    body = await read_body(request, service.settings, JSON)
+    decoded = _decoded(sending, service, body)
+    if isinstance(decoded, str):
+        return refused(service, decoded)
+    [sent] = await _sent(sending, [(decoded.id.encode(), body)])
+    decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
+    if decided is None:
+        return json_response(_undecided(decoded.id, sent), 202)
+    if decided.answer.refused:
+        return refused(service, decided.answer.refused)
+    service.observer.sample("service_check_seconds", [time.perf_counter() - started])
+    return json_response(answer_values(decided.answer))
+
+
+async def remove(sending: Sending, service: Service, request: Request) -> Response:
+    """``DELETE /v1/documents/{id}``: removes all versions, when the deployment has committed the removal."""
+    id_, *rest = path_of(request)
+    if rest or not id_:
+        raise Refused("not_found")
+    [sent] = await _sent(sending, [(id_.encode("utf-8", "surrogatepass"), None)])
+    decided = await _decided(sending, sent, time.monotonic() + sending.seconds_max)
+    if decided is None:
+        return json_response(_undecided(id_, sent), 202)
+    if not decided.removed:
+        raise Refused("unknown_id", "id")
+    return json_response({"id": id_, "removed": decided.removed})
+
+
+async def check_batch(sending: Sending, service: Service, request: Request) -> Response:
+    """``POST /v1/check:batch``: lines of documents, a line of answer for each, and ``{"done": n}`` at the end."""
+    body = await read_body(request, service.settings, JSON_LINES)
+    lines = lines_of(body, service.settings.batch_lines_max)
+    return StreamingResponse(_batch(sending, service, lines), media_type="application/x-ndjson")
+
+
+async def _batch(sending: Sending, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of the answer. Documents are sent in order, up to ``_AHEAD`` groups before the client reads."""
+    pending: deque[tuple[list[_Line], float]] = deque()
+    for first in range(0, len(lines), _GROUP):
+        while len(pending) >= _AHEAD:
+            yield await _answered(sending, service, *pending.popleft())
+        found = await _submitted(sending, service, lines[first : first + _GROUP])
+        pending.append((found, time.monotonic() + sending.seconds_max))
+    while pending:
+        yield await _answered(sending, service, *pending.popleft())
+    yield json_line({"done": len(lines)})
+
+
+async def _submitted(sending: Sending, service: Service, lines: list[bytes]) -> list[_Line]:
+    """Send the documents of some lines."""
+    decoded = [_decoded(sending, service, line) for line in lines]
+    accepted: list[tuple[bytes, bytes | None]] = [
+        (one.id.encode(), line) for one, line in zip(decoded, lines, strict=True) if isinstance(one, Document)
+    ]
+    try:
+        sent = iter(await _sent(sending, accepted, patient=True) if accepted else ())
+    except Refused as error:
+        return [(None, one) if isinstance(one, str) else (one.id, error.reason) for one in decoded]
+    return [(None, one) if isinstance(one, str) else (one.id, next(sent)) for one in decoded]
+
+
+async def _answered(sending: Sending, service: Service, lines: list[_Line], deadline: float) -> bytes:
+    """Return the answers of some lines."""
+    out = []
+    for id_, found in lines:
+        reason = found if isinstance(found, str) else None
+        if isinstance(found, Sent):
+            decided = await _decided(sending, found, deadline)
+            if decided is None:
+                out.append(json_line(_undecided(str(id_), found)))
+                continue
+            reason = decided.answer.refused
+            if reason is None:
+                out.append(json_line(answer_values(decided.answer)))
+                continue
+        problems = problem_values(str(reason), field=field_of(str(reason), service.decoding.fields))
+        out.append(json_line({**({} if id_ is None else {"id": shown(id_)}), "error": problems}))
+    return b"".join(out)
+
+
+def _decoded(sending: Sending, service: Service, line: bytes) -> Document | str:
+    """Return the document of a line, or the reason of its refusal: also of what no message can hold."""
+    decoded = service.decoding.document(line)
+    if isinstance(decoded, str):
+        return decoded
+    try:
+        key = decoded.id.encode()
+    except UnicodeEncodeError:
+        return "id_surrogate"
+    return decoded if len(key) + len(line) + _OVERHEAD_BYTES <= sending.message_bytes_max else "message_too_large"
+
+
+async def _sent(sending: Sending, messages: list[tuple[bytes, bytes | None]], *, patient: bool = False) -> list[Sent]:
+    """Send messages in one transaction; ``patient`` waits for a full queue. Raises ``Busy``, ``Refused``."""
+    while True:
+        try:
+            return await asyncio.wrap_future(sending.outbox.send(messages))
+        except Busy:
+            if not patient:
+                raise
+            await asyncio.sleep(_BUSY_SECONDS)
+        except Unsent:
+            raise Refused("unsent") from None
+        except Broken:
+            raise Refused("ended") from None
+
+
+async def _decided(sending: Sending, sent: Sent, deadline: float) -> Decided | None:
+    """Wait for a verdict; ``None`` if it is not there at the deadline (of ``time.monotonic``)."""
+    try:
+        return await asyncio.wait_for(asyncio.wrap_future(sent.decided), max(0.0, deadline - time.monotonic()))
+    except TimeoutError:
+        sending.follower.forget([sent.place])
+        return None
+
+
+def _undecided(id_: str, sent: Sent) -> dict[str, object]:
+    return {"id": id_, "decided": False, "place": place_name(sent.place)}

@@ -1,0 +1,93 @@
+"""Start and stop of the view of a deployment; the rest is as for a window of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from workers.http.app import Service, application, publisher
+from workers.http.bodies import decoding
+from workers.http.events import Events
+from workers.http.figures import Figures
+from workers.http.server import Running, bound, run
+from workers.http.view.follower import Follower
+from workers.http.view.outbox import Outbox
+from workers.http.view.requests import Sending, near, view_requests
+from workers.process.exits import Exit
+from workers.settings.serve import ViewSettings
+from workers.store.view import View, ViewReader
+from workers.telemetry.metrics import SERVE, Metrics
+from workers.topics.names import names_of
+from workers.transport.protocol import Transport
+
+
+def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
+    """Serve a view of a deployment until a signal; returns the exit code. Closes the transport.
+
+    ``state`` is the folder of the view; without one each start fills a new view.
+
+    Raises:
+        Failure: the folder, the address or the certificate cannot be used, or the view has ended by an error.
+        TransportError: a topic does not exist, or the broker does not answer.
+    """
+    token = settings.access_token()
+    address = bound(settings.host, settings.port)
+    topics = names_of(settings).topics
+    with tempfile.TemporaryDirectory() as folder:
+        view = View(Path(state or folder), {"verdicts": topics.verdicts}, "normal")
+        try:
+            start = partial(started_view, settings, transport, view)
+            return asyncio.run(run(settings, address, token, start))
+        finally:
+            view.close()
+            address.close()
+            transport.close()
+
+
+def started_view(
+    settings: ViewSettings,
+    transport: Transport,
+    view: View,
+    on_broken: Callable[[], None],
+    now: Callable[[], float] = time.time,
+) -> Running:
+    """Start the service of a view. ``now`` is the clock in seconds since the epoch."""
+    names = names_of(settings)
+    reader, observer = ViewReader(view.path), Metrics(SERVE, {"role": SERVE})
+    slow = partial(observer.count, "service_event_readers_slow")
+    figures = Figures(reader.size, lambda: outbox.waiting, now)
+    last = view.meta()["places"] - 1
+    events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
+    kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
+    follower = Follower(
+        transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget
+    )
+    name = f"{names.prefix}-serve-{socket.gethostname()}-{os.getpid()}"  # no two processes fence each other
+    outbox = Outbox(
+        lambda: transport.producer(name), names.topics.documents, transport.partitions(names.topics.documents),
+        follower.expect, follower.forget, settings.queue_documents_max,
+    )  # fmt: skip
+
+    def measure() -> None:
+        observer.set("service_waiting_documents", outbox.waiting)
+        observer.set("service_window_documents", reader.size())
+        for partition, lag in follower.lag().items():
+            observer.set("lag_records", lag, str(partition))
+
+    def stop() -> None:
+        outbox.stop()
+        follower.stop()
+
+    service = Service(
+        settings, reader, events, observer, decoding(settings, now), partial(near, reader), lambda: follower.alive,
+        lambda: follower.ready, measure,
+    )  # fmt: skip
+    sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.request_bytes_max)
+    follower.start()
+    return Running(application(service, view_requests(sending)), events, stop, lambda: follower.error)

@@ -1,0 +1,185 @@
+"""The requests on a window of this process: each waits for the writer, which owns the window."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from stream.documents import EXPLANATIONS, Document, Pair
+from stream.errors import ConfigError
+from stream.neighbours.nearest import check_ranks
+from workers.http.app import Handlers, Service, answer_values, path_of, refused
+from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
+from workers.http.problems import field_of, json_line, json_response, problem_values, shown
+from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
+from workers.store.keeper import Answer, Keeper
+from workers.store.log import StoreFull
+
+# Maximum steps of a batch that wait for the writer at the same time.
+_AHEAD = 4
+# The wait of a batch before it submits to a busy writer again.
+_BUSY_SECONDS = 0.05
+_NEAREST_MAX = 100
+
+
+def window_requests(writer: Writer) -> Handlers:
+    """Return the requests that need a window, with the window of a writer."""
+    return {
+        ("POST", "/v1/check"): partial(check, writer),
+        ("POST", "/v1/check:batch"): partial(check_batch, writer),
+        ("DELETE", "/v1/documents/{rest:path}"): partial(remove, writer),
+        ("GET", "/v1/why"): partial(why, writer),
+        ("POST", "/v1/why"): partial(why, writer),
+    }
+
+
+async def near(writer: Writer, id_: str) -> Sequence[Pair] | None:
+    """Return the pairs of an id, with earlier and later documents; ``None`` for an unknown id."""
+    found: Sequence[Pair] | None = await asyncio.wrap_future(writer.call(lambda keeper: keeper.near(id_)))
+    return found
+
+
+async def check(writer: Writer, service: Service, request: Request) -> Response:
+    """``POST /v1/check``: the verdict about one document, and its pairs."""
+    started = time.perf_counter()
+    add = flag(request, "add", True)
+    body = await read_body(request, service.settings, JSON)
+    decoded = service.decoding.document(body)
+    if isinstance(decoded, str):
+        return refused(service, decoded)
+    if nearest := number(request, "nearest", 0, _NEAREST_MAX, 0):
+        try:
+            check_ranks(service.settings, nearest)
+        except ConfigError:
+            raise Refused("cannot_rank", "nearest") from None
+    if add:
+        [answer] = await asyncio.wrap_future(writer.check([decoded]))
+    else:
+        [answer] = await asyncio.wrap_future(writer.call(lambda keeper: keeper.probe([decoded], nearest)))
+    if answer.refused:
+        return refused(service, answer.refused)
+    seconds = time.perf_counter() - started
+    service.observer.sample("service_check_seconds", [seconds])
+    service.events.figures.observe(seconds)
+    return json_response(answer_values(answer) | ({} if add or not nearest else {"nearest": _neighbours(answer)}))
+
+
+def _neighbours(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {"id": one.id, "similarity": round(one.similarity, 4), "probability": round(one.probability, 4)}
+        for one in answer.nearest
+    ]
+
+
+async def check_batch(writer: Writer, service: Service, request: Request) -> Response:
+    """``POST /v1/check:batch``: lines of documents, a line of answer for each, and ``{"done": n}`` at the end."""
+    body = await read_body(request, service.settings, JSON_LINES)
+    lines = lines_of(body, service.settings.batch_lines_max)
+    return StreamingResponse(_batch(writer, service, lines), media_type="application/x-ndjson")
+
+
+async def _batch(writer: Writer, service: Service, lines: list[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of the answer. Groups of documents are decided in order, up to ``_AHEAD`` groups before the
+    client reads."""
+    pending: deque[tuple[list[Document | str], Any]] = deque()
+    for group in _groups(service, lines):
+        while len(pending) >= _AHEAD:
+            yield await _answered(service, *pending.popleft())
+        documents = [one for one in group if isinstance(one, Document)]
+        pending.append((group, await _submitted(writer, documents) if documents else None))
+    while pending:
+        yield await _answered(service, *pending.popleft())
+    yield json_line({"done": len(lines)})
+
+
+def _groups(service: Service, lines: list[bytes]) -> list[list[Document | str]]:
+    """Decode lines and group them by the size of a step."""
+    groups: list[list[Document | str]] = [[]]
+    characters = 0
+    for line in lines:
+        decoded = service.decoding.document(line)
+        size = len(decoded.text) if isinstance(decoded, Document) else 0
+        if groups[-1] and (len(groups[-1]) == STEP_DOCUMENTS or characters + size > STEP_CHARACTERS):
+            groups.append([])
+            characters = 0
+        groups[-1].append(decoded)
+        characters += size
+    return groups if groups[0] else []
+
+
+async def _submitted(writer: Writer, documents: list[Document]) -> Any:
+    """Return the future of a group, or the reason of its refusal."""
+    while True:
+        try:
+            return asyncio.wrap_future(writer.check(documents, batch=True))
+        except Busy:
+            await asyncio.sleep(_BUSY_SECONDS)
+        except Broken:
+            return "ended"
+
+
+async def _answered(service: Service, group: list[Document | str], future: Any) -> bytes:
+    """Return the lines of a group. If the store fails, each document of the group gets a line with the error."""
+    answers: list[Answer] = []
+    failed = future if isinstance(future, str) else None
+    if failed is None and future is not None:
+        try:
+            answers = await future
+        except StoreFull:
+            failed = "store_full"
+        except Broken:
+            failed = "ended"
+    left = iter(answers)
+    out = []
+    for one in group:
+        answer = None if isinstance(one, str) or failed else next(left)
+        reason = one if isinstance(one, str) else failed if answer is None else answer.refused
+        if reason:
+            problems = problem_values(reason, field=field_of(reason, service.decoding.fields))
+            named = {} if isinstance(one, str) else {"id": shown(one.id)}
+            out.append(json_line({**named, "error": problems}))
+        elif answer is not None:
+            out.append(json_line(answer_values(answer)))
+    return b"".join(out)
+
+
+async def remove(writer: Writer, service: Service, request: Request) -> Response:
+    """``DELETE /v1/documents/{id}``: removes all versions."""
+    id_, *rest = path_of(request)
+    if rest:
+        raise Refused("not_found")
+
+    def removed(keeper: Keeper) -> int:
+        count = keeper.remove(id_)
+        service.events.forget(id_)
+        return count
+
+    count = await asyncio.wrap_future(writer.call(removed))
+    if not count:
+        raise Refused("unknown_id", "id")
+    return json_response({"id": id_, "removed": count})
+
+
+async def why(writer: Writer, service: Service, request: Request) -> Response:
+    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not. ``POST``: the same with a document in place of a."""
+    ids = {name: request.query_params.get(name, "") for name in ("b" if request.method == "POST" else "ab")}
+    for name, id_ in ids.items():
+        if not id_:
+            raise Refused("parameter", name, "name two ids as a and b; a request with a document names b alone")
+    a: str | Document = ids.get("a", "")
+    b = ids["b"]
+    if request.method == "POST":
+        decoded = service.decoding.document(await read_body(request, service.settings, JSON))
+        if isinstance(decoded, str):
+            return refused(service, decoded)
+        a = decoded
+    found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
+    values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
+    return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})

@@ -1,0 +1,115 @@
+"""What a reader yields: documents and the reasons of refusals, each with its position."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from stream.arrow.columns import Rows
+from stream.documents import Document
+from stream.json_lines import Fields
+from workers.sources.arrow.json_rows import json_rows
+from workers.sources.formats import FORMAT_REASONS
+from workers.sources.lines import HEADER, RECORD, Header
+from workers.web.extraction import HTML_REASONS
+
+# Reasons of refused files and lines, in addition to the reasons of the library.
+FILE_REASONS: dict[str, str] = {
+    "binary": "the file is binary: it holds a zero byte near its start",
+    "file_not_utf8": "the file is not UTF-8 text",
+    "file_not_lines": "a whole file, or a message, is one text, and the scheme compares none: give JSON Lines, a JSON "
+    "array or a table (.csv, .tsv), or set --input-format",
+    "row_not_csv": "the row is no CSV: a quote is not closed, or a carriage return stands outside of quotes",
+    "row_length": "the row does not have as many cells as the header",
+    "no_column": "the table has no column of the name that the scheme compares, so none of its rows is read: name the "
+    "column with --text-field, or read the file as one document with --input-format documents",
+    "table_damaged": "the file is damaged or cut off, or its format has a part that pyarrow does not read: the rest is "
+    "not read",
+    "array_damaged": "the JSON array is damaged or cut off here, so the rest is not read",
+    "hidden": "the name begins with a dot; --hidden reads such names too",
+    "link": "symbolic links inside a folder are not followed; name the target itself",
+    "special": "it is neither a file nor a folder",
+    "unreadable": "it cannot be read",
+    "corrupt": "the compressed data is damaged or cut off",
+    "message_too_large": "the document is larger than request_bytes_max",
+    "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
+    "it unread: raise retention.ms with the tools of Kafka, then load it again",
+    **FORMAT_REASONS,
+    **HTML_REASONS,
+}
+
+
+# Reasons of paths in a folder that are not input, and of records that every crawl holds.
+LEFT_OUT = frozenset(("hidden", "link", "special", "warc_not_text", "warc_status", "warc_revisit", "warc_truncated"))
+# A value of ``reason`` for a line that is neither a document nor a refusal.
+BLANK = "blank"
+PASSED = frozenset((BLANK, HEADER, RECORD))
+
+
+class Entry(NamedTuple):
+    """A document or a reason (``found``), and its position: ``line`` is 0 for a whole file.
+
+    ``raw`` is the line of the input; for a row of a table, it is the line of JSON made from the row. It is ``None`` if
+    there is no line or if it was spilled. ``walked`` marks a file that was found in a folder and not named. ``row``
+    represents the entry in outputs if it differs from ``raw``: a row of a table as it is in the input, or the path of a
+    file that is one document. ``end``, ``header`` and ``record`` are the fields of the ``Line``.
+    """
+
+    source: str
+    line: int
+    raw: bytes | None
+    found: Document | str
+    walked: bool = False
+    row: bytes | None = None
+    end: bytes = b"\n"
+    header: Header | None = None
+    record: bytes | None = None
+
+
+class TableRows(Sequence[Entry]):
+    """Consecutive rows of a table of Arrow as entries, each made when it is read.
+
+    ``first`` is the number of the first row, from 1; ``batch`` holds the rows as they are in the input, and ``rows``
+    the documents among them.
+    """
+
+    def __init__(self, source: str, first: int, batch: Any, rows: Rows, fields: Fields) -> None:
+        self.source, self.first, self.batch, self.rows = source, first, batch, rows
+        self._fields = fields
+        self._reasons = {refusal.place: refusal.reason for refusal in rows.refusals}
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, i: int) -> Entry: ...
+    @overload
+    def __getitem__(self, i: slice) -> list[Entry]: ...
+    def __getitem__(self, i: int | slice) -> Entry | list[Entry]:
+        """One entry, or a list of some."""
+        if isinstance(i, slice):
+            return [self[j] for j in range(len(self))[i]]
+        place = range(len(self))[i]
+        (line,) = json_rows(self.batch.slice(place, 1), self._fields)
+        return self._entry(place, line)
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in order."""
+        return map(self._entry, range(len(self)), json_rows(self.batch, self._fields))
+
+    def refused(self, documents: Mapping[int, str]) -> dict[int, str]:
+        """Return the reasons of refused rows by their place, in order; ``documents``: those of documents by index."""
+        places = self.rows.places
+        reasons = self._reasons | {int(places[index]): reason for index, reason in documents.items()}
+        return dict(sorted(reasons.items()))
+
+    def id(self, place: int) -> str:
+        """Return the id of a row that is a document."""
+        return self.rows.documents.ids.at(int(np.searchsorted(self.rows.places, place))).decode(errors="replace")
+
+    def _entry(self, place: int, line: bytes) -> Entry:
+        reason = self._reasons.get(place)
+        found = reason or self.rows.documents[int(np.searchsorted(self.rows.places, place))]
+        return Entry(self.source, self.first + place, line, found)

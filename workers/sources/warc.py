@@ -1,0 +1,244 @@
+"""WARC archives (ISO 28500) -> records; those of pages and texts are documents.
+
+Each record is split here by its header and its length, so that reading goes on after damage, and parsed by FastWARC. A
+record is damaged if its header does not say its length, if the next record does not follow it, or if the archive ends
+inside it. Damage is one refusal, however long it is: the next record begins at the next line that begins with
+``WARC/``, searched from just after the damaged header.
+
+Responses, resources and conversions (as in WET archives) are documents if they hold HTML or plain text. Requests,
+metadata and the like are passed over. Every other record is refused with its reason.
+
+Memory holds one record of at most ``bytes_max`` bytes and its payload, unpacked to at most ``bytes_max`` bytes.
+A longer record is passed on in parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from workers.sources.lines import IDLE, RECORD, Line
+from workers.web.content_encoding import decoded_content
+from workers.web.pages import Page
+
+# Bytes of a record's header at most: FastWARC's own bound on a header.
+_HEADER_BYTES_MAX = 1 << 16
+_MAGIC = b"WARC/"
+_END = b"\r\n\r\n"
+_LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
+_HTML = frozenset(("text/html", "application/xhtml+xml"))
+_PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
+_LOOKS_LIKE_HTML = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
+_SUCCESS = 200
+# Values that ``_Archive._end`` returns in place of a position.
+_UNKNOWN, _DAMAGED = -1, -2
+# Kind of a record -> why it is no document; empty if it can be one. Any other kind is passed over.
+_KINDS = {"response": "", "resource": "", "conversion": "", "revisit": "warc_revisit"}
+# A value of ``warc_id`` -> the id of a document.
+WARC_IDS: dict[str, Callable[[Page], str]] = {"uri": lambda page: page.id, "record-id": lambda page: page.record_id}
+# Reasons of records that are no documents.
+WARC_REASONS: dict[str, str] = {
+    "warc_damaged": "the WARC record is damaged or cut off; reading goes on at the next one",
+    "warc_too_large": "the WARC record is longer than line_bytes_max",
+    "warc_truncated": "the crawler cut the record off (WARC-Truncated)",
+    "warc_not_text": "the record holds neither HTML nor plain text",
+    "warc_status": "the server did not answer with success (its status is not 200)",
+    "warc_revisit": "a revisit record repeats an earlier payload and holds none",
+    "warc_encoding": "the payload cannot be unpacked as its Content-Encoding says, or unpacks to more than "
+    "line_bytes_max",
+}
+
+
+def warc_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
+    """Each record of an archive as a line with its ``record``, and with its ``page`` if it is a document.
+
+    Numbered from 1; damage has a number of its own. An empty block becomes ``IDLE``; ``None`` says that bytes are
+    missing here. A record that is no document has a reason.
+    """
+    archive = _Archive(bytes_max)
+    for block in blocks:
+        if block is None:
+            yield from archive.end(is_missing=True)
+        elif not block:
+            yield IDLE
+        else:
+            archive.held += block
+            yield from archive.lines(at_end=False)
+    yield from archive.end(is_missing=False)
+
+
+class _Archive:
+    """The state between two blocks: ``held`` are the bytes that are not used yet, from ``at`` on.
+
+    ``left`` bytes of a record that is too long to hold are still to come. ``is_searching``: the next record begins at a
+    line somewhere behind ``at``. ``has_gap``: bytes before it belong to no record. ``is_damaged``: they are refused.
+    """
+
+    def __init__(self, bytes_max: int) -> None:
+        self.bytes_max = bytes_max
+        self.held = bytearray()
+        self.at = 0
+        self.number = 0
+        self.left = 0
+        self.is_searching = self.is_damaged = self.has_gap = False
+
+    def lines(self, *, at_end: bool) -> Iterator[Line]:
+        """The records that are complete, and damage."""
+        while self.left or self._find():
+            yield from self._damage()
+            if self.left:
+                yield self._part()
+                if self.left:
+                    break
+                continue
+            end = self._end(at_end)
+            if end == _UNKNOWN:
+                break
+            if end == _DAMAGED:
+                self.at, self.is_searching, self.has_gap = self.at + len(_MAGIC), True, True
+            elif not self.left:
+                record = bytes(memoryview(self.held)[self.at : end])
+                self.at, self.number, self.is_damaged = end, self.number + 1, False
+                yield _line(self.number, record, self.bytes_max)
+        yield from self._damage()
+        del self.held[: self.at]
+        self.at = 0
+
+    def end(self, *, is_missing: bool) -> Iterator[Line]:
+        """The rest, before bytes that are missing or after the last ones."""
+        yield from self.lines(at_end=True)
+        if self.left:
+            self.left, self.is_damaged = 0, True
+            yield Line(self.number, b"", True, reason="warc_damaged", record=b"")
+        else:
+            self.has_gap = is_missing or bool(self.held.strip(b"\r\n"))
+            yield from self._damage()
+        self.held.clear()
+        self.is_searching = False
+
+    def _find(self) -> bool:
+        """Move to the beginning of the next record; returns whether it is there."""
+        held = self.held
+        if not self.is_searching:
+            while self.at < len(held) and held[self.at] in _END:
+                self.at += 1
+            begin = held[self.at : self.at + len(_MAGIC)]
+            if begin == _MAGIC or _MAGIC.startswith(begin):
+                return begin == _MAGIC
+            self.is_searching = self.has_gap = True
+        found = held.find(b"\n" + _MAGIC, self.at)
+        self.is_searching = found < 0
+        self.at = max(self.at, len(held) - len(_MAGIC)) if found < 0 else found + 1
+        return found >= 0
+
+    def _end(self, at_end: bool) -> int:
+        """Return where the present record ends, or one of the values below 0; a long record sets ``left``."""
+        head = self.held.find(_END, self.at, self.at + _HEADER_BYTES_MAX)
+        if head < 0:
+            return _UNKNOWN if len(self.held) - self.at < _HEADER_BYTES_MAX and not at_end else _DAMAGED
+        begin = head + len(_END)
+        length = _LENGTH.search(self.held, self.at, head + 2)
+        is_cut = self.held.find(b"\n" + _MAGIC, self.at, head) >= 0  # the header of the next record follows
+        if length is None or is_cut:
+            return _DAMAGED
+        size = int(length[1])
+        if size > self.bytes_max:
+            self.number, self.left, self.is_damaged = self.number + 1, begin - self.at + size, False
+            return begin
+        end = begin + size
+        if self.held.startswith(_END, end):
+            return end
+        after = bytes(self.held[end : end + len(_END) + len(_MAGIC)]).lstrip(_END)
+        if after.startswith(_MAGIC):
+            return end
+        if not _MAGIC.startswith(after) or (at_end and after):
+            return _DAMAGED
+        if not at_end:
+            return _UNKNOWN
+        return end if len(self.held) >= end else _DAMAGED
+
+    def _part(self) -> Line:
+        """Return what is there of a record that is too long to hold."""
+        part = bytes(memoryview(self.held)[self.at : self.at + self.left])
+        self.at, self.left = self.at + len(part), self.left - len(part)
+        return Line(self.number, b"", True, not self.left, "warc_too_large", record=part)
+
+    def _damage(self) -> Iterator[Line]:
+        """Refuse the bytes of a gap, unless they belong to damage that is refused already."""
+        is_new, self.has_gap = self.has_gap and not self.is_damaged, False
+        if is_new:
+            self.number, self.is_damaged = self.number + 1, True
+            yield Line(self.number, b"", reason="warc_damaged")
+
+
+def _line(number: int, raw: bytes, bytes_max: int) -> Line:
+    """Return a record as a line with its page, or with the reason why it is no document."""
+    from fastwarc.warc import WarcRecord
+
+    line = Line(number, b"", record=raw)
+    try:
+        record = WarcRecord.from_bytes(raw)
+        kind = _header(record, "WARC-Type").lower()
+        reason = _KINDS.get(kind, RECORD)
+        if not reason and _header(record, "WARC-Truncated"):
+            reason = "warc_truncated"
+        if reason:
+            return line._replace(reason=reason)
+        found = _page(record, kind, raw, bytes_max)
+    except OSError:  # FastWARC cannot parse the header of the record or of the response
+        return line._replace(reason="warc_damaged", record=None)
+    return line._replace(reason=found) if isinstance(found, str) else line._replace(page=found)
+
+
+def _page(record: Any, kind: str, raw: bytes, bytes_max: int) -> Page | str:
+    """Return the page in a record, or the reason why it holds none."""
+    content_type, charset, payload = _header(record, "Content-Type"), None, b""
+    if kind == "response" and content_type.partition(";")[0].strip().lower() != "application/http":
+        return "warc_not_text"  # for example the answer of a name server
+    if kind == "response":
+        answer = _answer(raw, record)
+        if answer.http_headers is None or answer.http_headers.status_code != _SUCCESS:
+            return "warc_status"
+        headers = answer.http_headers
+        content_type = _named(headers, "Content-Type") or _header(record, "WARC-Identified-Payload-Type")
+        packed = answer.reader.read()
+        unpacked = decoded_content(packed, _named(headers, "Content-Encoding"), bytes_max)
+        if unpacked is None:
+            return "warc_encoding"
+        payload = unpacked
+    else:
+        payload = record.reader.read()
+    media, _, parameters = content_type.partition(";")
+    media = media.strip().lower()
+    is_markup = media in _HTML or (not media and _LOOKS_LIKE_HTML.match(payload) is not None)
+    if not is_markup and media not in _PLAIN:
+        return "warc_not_text"
+    named = _CHARSET.search(parameters)
+    charset = named[1] if named else None
+    record_id = _header(record, "WARC-Record-ID")
+    id_ = _header(record, "WARC-Target-URI").strip("<>") or record_id
+    date = record.record_date
+    return Page(id_, payload, record_id, date.timestamp() if date else None, charset, is_markup) if id_ else "no_id"
+
+
+def _answer(raw: bytes, record: Any) -> Any:
+    """Return the record with its HTTP header parsed; many crawlers store bodies that are not chunked any more."""
+    from fastwarc.warc import WarcRecord
+
+    try:
+        record.parse_http(auto_decode="transfer")
+        return record
+    except OSError:
+        again = WarcRecord.from_bytes(raw)
+        again.parse_http()
+        return again
+
+
+def _header(record: Any, name: str) -> str:
+    return (record.headers.get(name) or "").strip()
+
+
+def _named(headers: Any, name: str) -> str:
+    return (headers.get(name) or "").strip()

@@ -1,0 +1,118 @@
+"""What a Content-Encoding packed, unpacked within a bound.
+
+The unpacker of a library may write all that a few bytes say, a gigabyte of a megabyte. Here each step has a limit, and
+a payload that is larger than the bound is given up.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+
+import zstandard
+
+_STEP_BYTES = 1 << 18
+# Bytes of packed input at a time for formats whose unpackers take no limit on the output: 4 bytes can say 128 KiB.
+_INPUT_BYTES = 1 << 10
+# Maximum window of a Zstandard frame in HTTP (RFC 9659).
+_ZSTD_WINDOW_BYTES_MAX = 8 << 20
+
+
+class _Damaged(Exception):
+    """The payload is not packed as its encoding says."""
+
+
+def decoded_content(payload: bytes, encodings: str, bytes_max: int) -> bytes | None:
+    """Return the payload without its encodings, the last one first; ``None`` if that fails or exceeds ``bytes_max``.
+
+    A payload that does not begin as its encoding does is returned as it is: many crawlers unpack and keep the header.
+    """
+    for name in reversed([one.strip().lower() for one in encodings.split(",")]):
+        if name in ("", "identity"):
+            continue
+        row = _ENCODINGS.get(name)
+        if row is None:
+            return None
+        begins, unpack = row
+        if not payload or not begins(payload):
+            continue
+        parts, size = [], 0
+        try:
+            for part in unpack(payload):
+                parts.append(part)
+                size += len(part)
+                if size > bytes_max:
+                    return None
+        except _Damaged:
+            return None
+        payload = b"".join(parts)
+    return payload
+
+
+def _inflate(payload: bytes, wbits: int) -> Iterator[bytes]:
+    member = zlib.decompressobj(wbits)
+    while not member.eof:
+        try:
+            part = member.decompress(payload, _STEP_BYTES)
+        except zlib.error as error:
+            raise _Damaged from error
+        payload = member.unconsumed_tail
+        yield part
+        if not part and not payload and not member.eof:
+            raise _Damaged
+
+
+def _gzip(payload: bytes) -> Iterator[bytes]:
+    return _inflate(payload, 16 + zlib.MAX_WBITS)
+
+
+def _deflate(payload: bytes) -> Iterator[bytes]:
+    """Zlib's format, as the standard says, or the bare stream, as some servers send."""
+    is_zlib = payload[0] & 0x0F == zlib.DEFLATED and int.from_bytes(payload[:2], "big") % 31 == 0
+    return _inflate(payload, zlib.MAX_WBITS if is_zlib else -zlib.MAX_WBITS)
+
+
+def _zstd(payload: bytes) -> Iterator[bytes]:
+    frame = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX).decompressobj()
+    try:
+        for at in range(0, len(payload), _INPUT_BYTES):
+            if not frame.eof:
+                yield frame.decompress(payload[at : at + _INPUT_BYTES])
+    except zstandard.ZstdError as error:
+        raise _Damaged from error
+    if not frame.eof:
+        raise _Damaged
+
+
+def _brotli(payload: bytes) -> Iterator[bytes]:
+    import brotli
+
+    decoder = brotli.Decompressor()
+    try:
+        yield decoder.process(payload, output_buffer_limit=_STEP_BYTES)
+        while not decoder.is_finished():
+            part = decoder.process(b"", output_buffer_limit=_STEP_BYTES)
+            if not part and decoder.can_accept_more_data():
+                raise _Damaged
+            yield part
+    except brotli.error as error:
+        raise _Damaged from error
+
+
+def _starts_with(magic: bytes) -> Callable[[bytes], bool]:
+    return lambda payload: payload.startswith(magic)
+
+
+def _looks_packed(payload: bytes) -> bool:
+    """Whether it can be a format without a magic number: markup begins with a bracket, a mark or white space."""
+    return payload[:1] not in (b"<", b"\xef", b" ", b"\n", b"\r", b"\t")
+
+
+# A Content-Encoding -> whether a payload begins like it, and its unpacker.
+_ENCODINGS: dict[str, tuple[Callable[[bytes], bool], Callable[[bytes], Iterator[bytes]]]] = {
+    "gzip": (_starts_with(b"\x1f\x8b"), _gzip),
+    "x-gzip": (_starts_with(b"\x1f\x8b"), _gzip),
+    "deflate": (_looks_packed, _deflate),
+    "br": (_looks_packed, _brotli),
+    "zstd": (_starts_with(b"\x28\xb5\x2f\xfd"), _zstd),
+}

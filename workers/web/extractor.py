@@ -1,0 +1,51 @@
+"""The process that extracts: pages in by standard input, texts out by standard output, one at a time.
+
+A page may take forever, take all memory or crash the parser, which is written in C. So extraction has a process of its
+own, which the caller ends after the time of a page, and a limit on its memory. The process ends with its input.
+
+A request is a head and the page: bytes of the page, bytes of the name of its charset. An answer is a head and the text
+in UTF-8: its kind (``TEXT`` or a letter of ``REFUSED``) and its bytes. The first answer says that the libraries are
+loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+import resource
+import struct
+import sys
+
+from workers.web.markup import ROWS
+from workers.web.pages import decoded
+
+REQUEST = struct.Struct("<IH")
+ANSWER = struct.Struct("<cI")
+TEXT, _NOTHING, _FAILED = b"t", b"n", b"f"
+# The kind of an answer -> the reason of the refusal.
+REFUSED: dict[bytes, str] = {_NOTHING: "html_no_text", _FAILED: "html_failed"}
+
+
+def main(mode: str, extractor: str, memory_bytes: int) -> None:
+    """Answer requests until the input ends."""
+    resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+    logging.disable(logging.CRITICAL)
+    extract = ROWS[mode, extractor]()
+    source, answers = sys.stdin.buffer, sys.stdout.buffer
+    answers.write(ANSWER.pack(TEXT, 0))
+    answers.flush()
+    while len(head := source.read(REQUEST.size)) == REQUEST.size:
+        size, charset_size = REQUEST.unpack(head)
+        charset = source.read(charset_size).decode(errors="replace")
+        kind, text = TEXT, b""
+        try:
+            found = extract(decoded(source.read(size), charset or None))
+            text = (found or "").encode(errors="replace")
+            kind = TEXT if text.strip() else _NOTHING
+        except Exception:  # whatever a library raises for a hostile page, the next page is read
+            kind = _FAILED
+        answers.write(ANSWER.pack(kind, len(text)) + text)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
