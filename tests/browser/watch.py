@@ -120,9 +120,8 @@ def main() -> None:
             serving.kill()
     third = len(found) // 3
     for field in ("heap_bytes", "elements", "resident_bytes"):
-        first, last = (
-            statistics.median(getattr(one, field) for one in part) for part in (found[:third], found[-third:])
-        )
+        values = [getattr(one, field) for one in found]
+        first, last = statistics.median(values[:third]), statistics.median(values[-third:])
         sys.stdout.write(f"{field}: {first:,.0f} in the first third, {last:,.0f} in the last\n")
     delays = sorted(one.delay_seconds for one in found)
     sys.stdout.write(f"delay: median {statistics.median(delays):.2f} s, longest {delays[-1]:.2f} s\n")
