@@ -111,8 +111,8 @@ def main() -> None:
                 for sample in samples(browser, client, options.rate, count, 60 * options.minutes / count):
                     found.append(sample)
                     sys.stdout.write(
-                        f"{sample.documents:9,} documents  heap {sample.heap_bytes / 1e6:6.2f} MB  {sample.elements:6,} "
-                        f"elements  browser {sample.resident_bytes / 1e6:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
+                        f"{sample.documents:9,} documents  heap {sample.heap_bytes / 1e6:6.2f} MB  "
+                        f"{sample.elements:6,} elements  browser {sample.resident_bytes / 1e6:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
                     )
                     sys.stdout.flush()
         finally:
