@@ -78,6 +78,12 @@ def _sample(browser: Browser, client: httpx.Client, extra: list[dict]) -> Sample
     return Sample(total, heap, elements, resident_bytes(browser.pid), delay)
 
 
+def _line(sample: Sample) -> str:
+    heap, resident = sample.heap_bytes / 1e6, sample.resident_bytes / 1e6
+    page = f"heap {heap:6.2f} MB  {sample.elements:6,} elements"
+    return f"{sample.documents:9,} documents  {page}  browser {resident:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
+
+
 def resident_bytes(session: int) -> int:
     """Memory of all processes of a session; pages that they share count once for each."""
     found = 0
@@ -110,10 +116,7 @@ def main() -> None:
             with httpx.Client(base_url=serving.url, timeout=60) as client:
                 for sample in samples(browser, client, options.rate, count, 60 * options.minutes / count):
                     found.append(sample)
-                    sys.stdout.write(
-                        f"{sample.documents:9,} documents  heap {sample.heap_bytes / 1e6:6.2f} MB  "
-                        f"{sample.elements:6,} elements  browser {sample.resident_bytes / 1e6:7.1f} MB  {sample.delay_seconds:5.2f} s\n"
-                    )
+                    sys.stdout.write(_line(sample))
                     sys.stdout.flush()
         finally:
             browser.close()
