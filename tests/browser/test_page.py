@@ -9,6 +9,7 @@ import pytest
 from devtools import Browser
 from news import STORIES, documents
 from service_process import Serving
+from watch import samples
 
 from workers.commands.evaluate import EvaluateOptions, evaluate
 from workers.settings.serve import ServeSettings
@@ -292,6 +293,14 @@ def test_a_service_that_is_gone_is_said_and_found_again(page):
     )
     page.show("now", state.format("live"))
     page.show("stories", "document.querySelector('.card')")
+
+
+def test_the_page_does_not_grow_with_the_documents(page):
+    """The same few hundred elements after each sample; ``watch.py`` looks at it for minutes."""
+    page.show("now", "document.querySelectorAll('.latest li').length === 8")
+    found = list(samples(page.browser, page.client, rate=100, count=3, every_seconds=0.3))
+    assert found[0].documents < found[1].documents < found[2].documents
+    assert page.browser.evaluate("document.querySelectorAll('*').length") < 600
 
 
 def test_the_requests_are_described_without_another_host(page):
