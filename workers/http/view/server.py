@@ -14,6 +14,7 @@ from pathlib import Path
 from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
 from workers.http.events import Events
+from workers.http.figures import Figures
 from workers.http.server import Running, bound, run
 from workers.http.view.follower import Follower
 from workers.http.view.outbox import Outbox
@@ -63,7 +64,9 @@ def started_view(
     names = names_of(settings)
     reader, observer = ViewReader(view.path), Metrics(SERVE, {"role": SERVE})
     slow = partial(observer.count, "service_event_readers_slow")
-    events = Events(reader.after, view.meta()["places"] - 1, settings.event_readers_max, slow)
+    figures = Figures(reader.size, lambda: outbox.waiting, now)
+    last = view.meta()["places"] - 1
+    events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
     kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
     follower = Follower(
         transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget
