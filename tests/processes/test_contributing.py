@@ -12,9 +12,9 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-from stream import Config, Deduplicator, Document
+from stream import Config, Deduplicator, Document, schemes
 from stream.json_lines import Fields
-from stream.schemes import SCHEMES
+from stream.schemes import SCHEMES, sets
 from stream.texts import shingles
 from workers.sources import formats
 from workers.telemetry import metrics
@@ -106,7 +106,8 @@ def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_row_is_enough_for_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
     """The setting accepts its name, and documents pass through it."""
-    monkeypatch.setitem(SCHEMES, "mine", SCHEMES["minhash"]._replace(guarantee="that of minhash"))
+    monkeypatch.setattr(sets, "MINE", SCHEMES["minhash"]._replace(guarantee="that of minhash"), raising=False)
+    monkeypatch.setitem(schemes._PLACES, "mine", ("sets", "MINE"))
     assert pairs(Config(scheme="mine")) == [("a", "b")]
 
 
