@@ -18,10 +18,10 @@ from typing import NamedTuple
 SITES = 10
 SEED = 14
 # Pages of a group: how likely each size is.
-_GROUP_SIZES = {1: 40, 2: 25, 3: 15, 4: 10, 5: 10}
+_GROUP_SIZES = {1: 25, 2: 25, 3: 22, 4: 14, 5: 14}
 _VERSIONS = ("mirror", "session", "print", "other")
 # Characters of a text that is cut out of a longer one, and of the texts that are left out.
-_TEXT_CHARACTERS, _TEXT_CHARACTERS_MIN = 1800, 600
+_TEXT_CHARACTERS, _TEXT_CHARACTERS_MIN = 1500, 600
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z“\"])")
 # One word of how many is changed where another site prints a story.
 _WORDS_PER_EDIT = 100
