@@ -21,12 +21,16 @@ from typing import Any, TextIO
 from rich.console import Console
 
 from benchmarks import (
+    arrow,
     cli,
+    crawl,
+    crawl_pages,
     entities,
     exact,
     floods,
     floor,
     linker,
+    pages,
     peers,
     real,
     recall_sets,
@@ -60,13 +64,17 @@ SCENARIOS: dict[str, Scenario] = {
         truncation,
         verdicts,
         linker,
+        arrow,
+        pages,
+        crawl,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
+    "arrow": arrow.SEED,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""S14: what extraction finds on real news pages, and what it means for pairs of pages.
+"""S16: what extraction finds on real news pages, and what it means for pairs of pages.
 
 The pages and the text of their articles are a public benchmark of extraction. F1 compares the bags of runs of four
 words, as that benchmark does: mean precision and mean recall over the pages. Pages a second are those of one process.
@@ -25,10 +25,10 @@ from lxml import html as lxml_html
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, checksum
 from stream import Config, Deduplicator, Document
-from workers.web.markup import ROWS
+from workers.web.markup import ROWS, Extract
 from workers.web.pages import decoded
 
-ID = "S14-pages"
+ID = "S16-pages"
 _SET = "html_articles"
 _PAGES: dict[Size, int] = {"smoke": 6, "default": 181, "large": 181}
 _RUN = 4
@@ -113,8 +113,9 @@ def run(size: Size) -> Iterator[Result]:
         if markup is not None:
             pages.append((i, markup))
     truth = _pairs([group for group, _ in pages])
-    rows = {f"{mode}, {library}": load() for (mode, library), load in ROWS.items()}
-    for name, extract in {**rows, "raw": str}.items():
+    rows: dict[str, Extract] = {f"{mode}, {library}": load() for (mode, library), load in ROWS.items()}
+    rows["raw"] = str
+    for name, extract in rows.items():
         extract(found[0].markup)
         began = time.perf_counter()
         texts = [extract(markup) or "" for _, markup in pages]
@@ -140,6 +141,9 @@ def _of_pairs(name: str, texts: list[str], truth: set[tuple[int, int]]) -> Itera
         details = {"pairs": len(pairs), "true_pairs": len(truth)}
         yield Result(ID, f"{name}, {kind}: precision of pairs", shared / max(1, len(pairs)), "", details=details)
         yield Result(ID, f"{name}, {kind}: recall of pairs", shared / max(1, len(truth)), "", details=details)
+
+
+SCENARIOS = {ID: run}
 
 
 if __name__ == "__main__":

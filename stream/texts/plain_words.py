@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_inner
+from stream.kernels.compile import inlined, raw_inner
 from stream.kernels.hashing import BASE, mix64
 from stream.texts.words import BRIDGES, HARD_ENTRIES, PLAIN_LETTER, token_hashes, word_table
 
@@ -121,6 +121,11 @@ def _block_hashes(codes, tables, scratch, out):
     if runs and edges[0] & _GROUP == _HARD:
         run = 1
     while run < runs:  # one stretch a turn, which begins with this run; the end of the text is a hard run
+        if edges[run] & _GROUP == _LETTER and edges[run + 1] & _GROUP == _HARD:  # most words: the turns do not wait
+            out[count] = _hash_of(edges[run] >> _GROUP_BITS, edges[run + 1] >> _GROUP_BITS, tables, sums)
+            count += 1
+            run += 2
+            continue
         word = run + (edges[run] & _GROUP == _BRIDGE)
         if edges[word] & _GROUP == _HARD:
             run = word + 1
@@ -128,8 +133,7 @@ def _block_hashes(codes, tables, scratch, out):
         after = word + 1
         after += edges[after] & _GROUP == _BRIDGE
         if edges[word] & _GROUP == _LETTER and edges[after] & _GROUP == _HARD:
-            start, end = edges[word] >> _GROUP_BITS, edges[word + 1] >> _GROUP_BITS
-            out[count] = mix64((sums[end] - sums[start]) * tables.powers[end - 1])
+            out[count] = _hash_of(edges[word] >> _GROUP_BITS, edges[word + 1] >> _GROUP_BITS, tables, sums)
             count += 1
         else:
             while edges[after] & _GROUP != _HARD:
@@ -139,6 +143,12 @@ def _block_hashes(codes, tables, scratch, out):
             count += token_hashes(stretch, tables.entries, out[count:])
         run = after + 1
     return count
+
+
+@inlined
+def _hash_of(start, end, tables, sums):
+    """The hash of the word from place ``start`` to ``end`` of a block."""
+    return mix64((sums[end] - sums[start]) * tables.powers[end - 1])
 
 
 @raw_inner

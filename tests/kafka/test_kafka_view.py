@@ -24,7 +24,7 @@ Worlds = Callable[..., World]
 
 
 class Serving:
-    """A process of the service; ``url`` is its address."""
+    """A process of the service; ``url`` is its address. ``stop`` ends it."""
 
     def __init__(self, world: World, folder: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
@@ -36,15 +36,32 @@ class Serving:
         )  # fmt: skip
         assert self.process.stderr is not None
         line = self.process.stderr.readline()
-        assert "serving on" in line, line + self.process.stderr.read()
+        if "serving on" not in line:
+            self.process.kill()
+            pytest.fail(line + self.process.communicate()[1])
         self.url = line.split()[-1]
 
     def stop(self) -> int:
         """End the process by SIGTERM; return its code."""
         self.process.terminate()
-        assert self.process.stderr is not None
-        self.process.stderr.close()
-        return self.process.wait()
+        self.process.communicate()
+        return self.process.returncode
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[World, Path], Serving]]:
+    """Start services; the end of the test kills those that still run."""
+    started: list[Serving] = []
+
+    def start(world: World, folder: Path) -> Serving:
+        started.append(Serving(world, folder))
+        return started[-1]
+
+    yield start
+    for serving in started:
+        if serving.process.poll() is None:
+            serving.process.kill()
+            serving.process.communicate()
 
 
 @pytest.fixture
@@ -60,7 +77,7 @@ def committed(world: World) -> dict[str, dict[str, Any]]:
 
 
 def test_a_view_answers_with_the_verdicts_that_the_deployment_commits(
-    worlds: Worlds, tmp_path: Path, pool: ThreadPoolExecutor
+    worlds: Worlds, tmp_path: Path, pool: ThreadPoolExecutor, serve: Callable[[World, Path], Serving]
 ) -> None:
     """It reads what was there before it, sends documents and removals, and goes on after a restart."""
     world = worlds(verdicts=True)
@@ -69,7 +86,7 @@ def test_a_view_answers_with_the_verdicts_that_the_deployment_commits(
     documents = stories(60)
     world.load(documents[:30])
     world.run(lambda: len(committed(world)) == 30, "the first thirty have a verdict")
-    serving = Serving(world, tmp_path / "view")
+    serving = serve(world, tmp_path / "view")
     client = httpx.Client(base_url=serving.url, timeout=120)
 
     def ask(method: str, path: str, **options: Any) -> Future[httpx.Response]:
@@ -101,7 +118,7 @@ def test_a_view_answers_with_the_verdicts_that_the_deployment_commits(
     assert removed == {"id": documents[0].id, "removed": 1}
     client.close()
     assert serving.stop() == Exit.TERMINATED
-    serving = Serving(world, tmp_path / "view")
+    serving = serve(world, tmp_path / "view")
     with httpx.Client(base_url=serving.url, timeout=120) as client:
         world.run(lambda: client.get("/readyz").status_code == 200, "the view has everything")
         assert client.get(f"/v1/documents/{documents[0].id}").status_code == 404

@@ -11,12 +11,15 @@ import pytest
 
 from benchmarks import __main__ as runner
 from benchmarks import (
+    arrow,
     cli,
     contenders,
+    crawl,
     entities,
     exact,
     floods,
     floor,
+    pages,
     peers,
     real,
     recall,
@@ -253,6 +256,15 @@ def test_the_command_finds_what_the_library_finds() -> None:
     assert result.details["pairs"] > 0
 
 
+def test_tables_and_lines_get_the_same_verdicts() -> None:
+    """The scenario fails by itself if they differ; it measures both lengths of texts."""
+    results = list(arrow.run("smoke"))
+    assert [result.name for result in results] == ["texts of 200 characters", "texts of 5,000 characters"]
+    assert all(
+        {"table, times", "arrow file, times", "parquet file, times"} <= result.details.keys() for result in results
+    )
+
+
 def test_packed_shingles_are_distinct_hashes() -> None:
     """Packing five characters loses nothing."""
     text = documents("5kb", 1, seed=1)[0].text
@@ -308,8 +320,28 @@ def test_scenario_ids_are_permanent() -> None:
         "S1-5kb-chars5", "S2-300w-words3", "S3-table-growth", "S3-table-window", "S4-copies", "S4-one-word", "S5-floor",
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
-        "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker",
+        "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
+        "S16-pages", "S17-crawl",
     ]  # fmt: skip
+
+
+def test_pages_of_one_story_are_pairs_by_their_articles() -> None:
+    """Through archives and the command; the small size has mirrors, print versions, session ids and other templates."""
+    if not real.DATA.exists():
+        pytest.skip("the folder of real data, shared/data next to the project, is not there")
+    results = {result.name.rpartition(": ")[2]: result for result in crawl.run("smoke")}
+    assert results["precision"].verdict == results["recall"].verdict == "reached"
+
+
+def test_the_main_text_of_real_pages_is_nearer_to_their_articles_than_all_text() -> None:
+    """And pairs of pages with one article are found by it."""
+    if not real.DATA.exists():
+        pytest.skip("the folder of real data, shared/data next to the project, is not there")
+    values = {result.name: result.value or 0.0 for result in pages.run("smoke")}
+    assert values["main, trafilatura: F1"] > 0.9 > values["text, trafilatura: F1"]
+    assert values["main, resiliparse: F1"] > values["text, resiliparse: F1"]
+    found, raw = values["main, trafilatura, characters: recall of pairs"], values["raw, characters: recall of pairs"]
+    assert found > raw
 
 
 def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None:

@@ -52,8 +52,9 @@ class World:
             self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),
             publisher(self.observer, self.events), lambda: count("service_full"),
         )  # fmt: skip
+        self.decoding = decoding(self.settings, lambda: NOW)
         service = Service(
-            self.settings, reader, self.events, self.observer, decoding(self.settings, lambda: NOW),
+            self.settings, reader, self.events, self.observer, self.decoding,
             partial(near, self.writer), lambda: self.writer.alive, lambda: self.writer.alive, lambda: None,
         )  # fmt: skip
         self.app = application(service, window_requests(self.writer))

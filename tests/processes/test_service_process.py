@@ -137,6 +137,14 @@ def test_an_address_that_is_taken_is_named():
             bound("127.0.0.1", port)
 
 
+def test_settings_of_a_deployment_need_from_kafka(neardup):
+    """Neither they nor a missing folder are accepted in silence."""
+    done = neardup("serve", "--state", "window", "--bootstrap-servers", "localhost:9")
+    assert (done.returncode, b"add --from-kafka" in done.stderr) == (Exit.USAGE, True)
+    done = neardup("serve")
+    assert (done.returncode, b"no --state is given" in done.stderr) == (Exit.USAGE, True)
+
+
 def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
     """Each document has the answered verdict, once; the test retries unanswered requests."""
     answered = kill_at_random(tmp_path, documents=150, kills=2)

@@ -93,9 +93,9 @@ class SettingsCommand(ConfigCommand):
 
 
 class ServeCommand(ConfigCommand):
-    """A command that takes the settings of the service."""
+    """A command that takes the settings of the service, and of the broker."""
 
-    models = ("Config", "Options", "ServeOptions")
+    models = ("Config", "Options", "ServeOptions", "ConnectionOptions")
 
 
 class FeedCommand(ConfigCommand):

@@ -49,6 +49,9 @@ def serve_command(
         raise Failure(
             Exit.USAGE, "no --state is given: name the folder of the window, or show a deployment --from-kafka"
         )
+    others = sorted(given(ctx).keys() - ServeSettings.model_fields.keys())
+    if others:
+        raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
     from workers.http.server import serve
 
     raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))

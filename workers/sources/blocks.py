@@ -12,7 +12,6 @@ import select
 import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import IO, Any
 
 from workers.process.stop import Stop
 from workers.sources.compression import BLOCK_BYTES
@@ -94,11 +93,11 @@ class Content:
     def __iter__(self) -> Iterator[bytes | None]:
         return iter(self._blocks)
 
-    def file(self) -> IO[bytes] | None:
+    def file(self) -> SeekableFile | None:
         """Return the file, ``None`` if the content is not a plain file."""
         if self._source is None or self._descriptor is None:
             return None
-        return io.BufferedReader(_File(self._source, self._descriptor), BLOCK_BYTES)
+        return SeekableFile(self._descriptor, self._source)
 
     def check(self) -> None:
         """Raise ``Interrupted`` after a signal: what reads the file may report it as an error of its own."""
@@ -106,32 +105,46 @@ class Content:
             raise Interrupted
 
 
-class _File(io.RawIOBase):
-    """An open plain file that counts the bytes read and raises ``Interrupted`` after a signal; it stays open."""
+class SeekableFile(io.RawIOBase):
+    """An open plain file to read anywhere, which stays open; a length beyond its end costs no memory.
 
-    def __init__(self, blocks: Blocks, descriptor: int) -> None:
-        self._blocks, self._descriptor, self._at = blocks, descriptor, 0
+    ``source`` counts the bytes read, and a signal that it has seen raises ``Interrupted``.
+    """
+
+    def __init__(self, descriptor: int, source: Blocks | None = None) -> None:
+        self._descriptor, self._source, self._at = descriptor, source, 0
+        self._size = os.fstat(descriptor).st_size
 
     def readable(self) -> bool:
+        """Whether it can be read."""
         return True
 
     def seekable(self) -> bool:
+        """Whether it can be read anywhere."""
         return True
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Set the position of the next byte."""
-        before = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: os.fstat(self._descriptor).st_size}[whence]
+        before = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}[whence]
         self._at = max(0, before + offset)
         return self._at
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer from the position on; returns how many bytes there were."""
-        if self._blocks.stop.signal:
-            raise Interrupted
-        count = os.preadv(self._descriptor, [buffer], self._at)
-        self._at += count
-        self._blocks.bytes += count
-        return count
+    def read(self, size: int = -1) -> bytes:
+        """Return so many bytes from the position on, fewer only at the end; all of the rest for a negative size."""
+        left = max(0, self._size - self._at)
+        size = left if size < 0 else min(size, left)
+        parts = []
+        while size:
+            if self._source is not None and self._source.stop.signal:
+                raise Interrupted
+            part = os.pread(self._descriptor, size, self._at)
+            if not part:
+                break
+            parts.append(part)
+            self._at, size = self._at + len(part), size - len(part)
+            if self._source is not None:
+                self._source.bytes += len(part)
+        return b"".join(parts)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from workers.sources.blocks import Content
+from workers.sources.blocks import Content, SeekableFile
 
 # Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
 _BATCH_BYTES = 8 << 20
@@ -37,14 +37,16 @@ def parquet_batches(content: Content) -> Iterator[Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with content.file() or tempfile.TemporaryFile() as file:
-        if file.writable():
+    with tempfile.TemporaryFile() as spooled:
+        file = content.file()
+        if file is None:
             for block in content:
                 if block:
-                    file.write(block)
+                    spooled.write(block)
                 else:
                     yield None
-            file.seek(0)
+            spooled.flush()
+            file = SeekableFile(spooled.fileno())
         try:
             parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
             rows = _rows_of_batch(parquet.metadata)
@@ -131,24 +133,20 @@ class _Pipe(io.RawIOBase):
             tail = tail[-len(magic) :] + (block or b"")
         return tail.endswith(magic)
 
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with the next bytes; returns how many there were, 0 at the end."""
-        while not self._held:
-            block = next(self._blocks, None)
-            if block is None:
-                return 0
-            self._held = memoryview(block)
-        size = min(len(buffer), len(self._held))
-        buffer[:size] = self._held[:size]
-        self._held = self._held[size:]
-        return size
-
     def read(self, size: int = -1) -> bytes:
-        """Return so many bytes, fewer only at the end."""
-        if size < 0:
-            return self.readall()
-        data = bytearray(size)
-        view, at = memoryview(data), 0
-        while at < size and (count := self.readinto(view[at:])):
-            at += count
-        return bytes(view[:at])
+        """Return so many bytes, fewer only at the end; all of the rest for a negative size.
+
+        Memory holds what there is, whatever size is asked for.
+        """
+        parts, left = [], size
+        while left:
+            if not self._held:
+                block = next(self._blocks, None)
+                if block is None:
+                    break
+                self._held = memoryview(block)
+            part = self._held if left < 0 else self._held[:left]
+            self._held = self._held[len(part) :]
+            parts.append(part)
+            left -= len(part) if left > 0 else 0
+        return b"".join(parts)

@@ -1,0 +1,131 @@
+"""The one writer of the service: the order of work, the size of steps, failures half-way, and who does not wait."""
+
+import contextlib
+import json
+import threading
+
+import pytest
+from service_world import NEAR, NOW, TEXT, world_in
+
+from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
+from workers.store.log import Log
+
+JSON_LINES = {"Content-Type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def world(tmp_path):
+    with world_in(tmp_path / "state") as world:
+        yield world
+
+
+@contextlib.contextmanager
+def held(world):
+    """Hold the writer in the middle of a step."""
+    entered, leave = (threading.Event() for _ in range(2))
+    world.writer.call(lambda keeper: (entered.set(), leave.wait()))
+    entered.wait()
+    try:
+        yield
+    finally:
+        leave.set()
+
+
+def decoded(world, id_, text):
+    return world.decoding.document(json.dumps({"id": id_, "text": text}).encode())
+
+
+def test_single_documents_go_before_lines_of_batches_in_steps_of_bounded_size(world):
+    """A step has at most 64 documents and 256 kB of text, but for one document that is larger alone."""
+    large, steps, check = "word " * (STEP_CHARACTERS // 5 + 10), [], world.keeper.check
+
+    def seen(documents):
+        steps.append([document.id for document in documents])
+        return check(documents)
+
+    world.keeper.check = seen
+    with held(world):
+        batch = [world.writer.check([decoded(world, f"b{n}", f"{TEXT} {n}")], batch=True) for n in range(70)]
+        single = [world.writer.check([decoded(world, f"s{n}", f"{NEAR} {n}")]) for n in range(3)]
+        last = [world.writer.check([decoded(world, f"large{n}", f"{n} {large}")], batch=True) for n in range(2)]
+    for future in (*batch, *single, *last):
+        future.result()
+    first = ["s0", "s1", "s2", *(f"b{n}" for n in range(STEP_DOCUMENTS - 3))]
+    assert steps == [first, [f"b{n}" for n in range(STEP_DOCUMENTS - 3, 70)], ["large0"], ["large1"]]
+
+
+def test_reads_do_not_wait_for_the_writer(world):
+    """Verdicts, clusters, health and metrics are answered while a step runs; lookups wait for it."""
+    world.check("a", TEXT)
+    world.check("b", NEAR)
+    with held(world):
+        assert world.ask("GET", "/v1/documents/b").json()["duplicate_of"] == "a"
+        assert world.ask("GET", "/v1/clusters").json()["clusters"][0]["size"] == 2
+        assert world.ask("GET", "/v1/clusters/0").json()["members"][1]["id"] == "b"
+        assert world.ask("GET", "/readyz").status_code == 200
+        assert "neardup_service_requests_total" in world.ask("GET", "/metrics").text
+        look = world.writer.call(lambda keeper: keeper.near("a"))
+        assert not look.done()
+    assert [pair.older for pair in look.result()] == ["b"]
+
+
+def test_if_the_store_fails_half_way_each_line_that_is_left_gets_an_error(world):
+    """The lines before it are answered and stay; the answer is complete, with ``done`` at its end."""
+    commit, commits = world.keeper.log.commit, []
+
+    def fills():
+        commits.append(1)
+        if len(commits) == 2:
+            world.keeper.log._writer.execute("PRAGMA max_page_count = 1")
+        commit()
+
+    world.keeper.log.commit = fills
+    lines = [json.dumps({"id": f"d{n}", "text": f"{TEXT} {n}"}) for n in range(4 * STEP_DOCUMENTS)]
+    response = world.ask("POST", "/v1/check:batch", content="\n".join(lines), headers=JSON_LINES)
+    *answers, last = map(json.loads, response.content.splitlines())
+    assert last == {"done": len(lines)}
+    failed = [answer["error"]["reason"] for answer in answers if "error" in answer]
+    assert failed
+    assert set(failed) == {"store_full"}
+    kept = len(lines) - len(failed)
+    assert kept >= STEP_DOCUMENTS
+    assert [answer["id"] for answer in answers] == [f"d{n}" for n in range(len(lines))]
+    assert all("error" in answer for answer in answers[kept:])
+    assert world.keeper.matcher.table.documents == kept
+    assert world.observer.value("service_full") > 0
+
+
+def test_a_retry_renews_the_time_of_a_document(tmp_path):
+    """It stays in the window, while a document that was not sent again leaves it."""
+    with world_in(tmp_path, window_seconds=100.0) as world:
+        world.check("a", TEXT, timestamp=NOW - 150)
+        world.check("b", "Other words, which nothing else has, in a text of their own.", timestamp=NOW - 149)
+        assert world.check("a", TEXT, timestamp=NOW - 60)["repeated"]
+        world.check("c", "A third text, which is like neither of the two before it at all.", timestamp=NOW)
+        assert world.check("d", NEAR, timestamp=NOW)["duplicate_of"] == "a"
+        assert world.ask("GET", "/v1/documents/b").status_code == 404
+
+
+def test_a_document_without_a_timestamp_has_the_time_of_the_server(world):
+    """It is in the verdict."""
+    world.check("a", TEXT)
+    assert world.ask("GET", "/v1/documents/a").json()["time"] == NOW
+
+
+def test_a_batch_of_too_many_lines_is_refused_whole(tmp_path):
+    """The largest allowed one is answered."""
+    with world_in(tmp_path, batch_lines_max=3) as world:
+        for count, status in ((3, 200), (4, 413)):
+            lines = "\n".join(json.dumps({"id": f"d{n}", "text": TEXT}) for n in range(count))
+            response = world.ask("POST", "/v1/check:batch", content=lines, headers=JSON_LINES)
+            assert response.status_code == status
+        assert response.json()["reason"] == "too_many_lines"
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
+def test_durability_decides_when_sqlite_waits_for_the_disk(durability, synchronous, tmp_path):
+    """``full`` waits at every commit, ``normal`` at a checkpoint."""
+    log = Log(tmp_path, {}, durability)
+    assert log._writer.execute("PRAGMA synchronous").fetchone()[0] == synchronous
+    assert log._writer.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+    log.close()
