@@ -26,7 +26,7 @@ from benchmarks.__main__ import environment
 from benchmarks.kafka_deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
-from workers.service.roles import spare_collector
+from workers.process.interpreter import settle
 
 # Permanent ids -> scenarios: one scenario has several ids if they share its preparation.
 SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     console = Console(width=None if sys.stdout.isatty() else 160)
     about = environment(options.size) | {"kafka": broker_module().kafka_version()}
     console.print(about)
-    spare_collector()  # as in the process of a worker
+    settle()  # as in the process of a worker
     rows: list[Result] = []
     for ids, results, seconds in run(options.size, options.only):
         print_table(f"{ids} ({seconds:.1f} s)", results, console)

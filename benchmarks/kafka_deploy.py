@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from benchmarks import scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
@@ -41,11 +42,17 @@ _BROKER = ROOT / "tests" / "kafka" / "broker.py"
 # Texts are made of pieces of this many words, drawn from a pool of so many: 25 pieces are a text of 4 kB.
 _PIECE_WORDS, _POOL_PIECES, PIECES = 22, 8_000, 25
 _TRANSACTION_DOCUMENTS = 2_000
+# Bytes of a text of Arabic news, and how many different ones there are.
+_NEWS_BYTES, _NEWS_TEXTS = 4_000, 2_000
 WAIT_SECONDS_MAX = 240.0
 _PARTITIONS = 8
 # Events so far apart keep the window wide open and the whole log alive.
 _WINDOW_SECONDS = 1e9
 _LATENESS_SECONDS = 3_600.0
+
+
+# Number of documents and seed -> their keys and values.
+Made = Callable[[int, int], Iterator[tuple[bytes, bytes]]]
 
 
 class Bench(NamedTuple):
@@ -123,12 +130,22 @@ def values(count: int, seed: int, timestamp: Callable[[], float] = time.time) ->
         yield id_.encode(), orjson.dumps({"id": id_, "text": text, "timestamp": timestamp()})
 
 
-def load(settings: StreamSettings, count: int, seed: int) -> int:
+def arabic_values(count: int, seed: int) -> Iterator[tuple[bytes, bytes]]:
+    """Keys and values of 4 kB of Arabic news each, or of generated Arabic where the folder of news is absent."""
+    made = scripts.real("Arabic", min(count, _NEWS_TEXTS)) or scripts.generated("Arabic", min(count, _NEWS_TEXTS))
+    texts_made = [one.text.encode()[:_NEWS_BYTES].decode(errors="ignore") for one in made]
+    for i in range(count):
+        id_ = f"doc-{seed:04d}-{i:011d}"
+        text = f"{texts_made[i % len(texts_made)]} {i}"
+        yield id_.encode(), orjson.dumps({"id": id_, "text": text, "timestamp": time.time()})
+
+
+def load(settings: StreamSettings, count: int, seed: int, made: Made = values) -> int:
     """Send documents to the topic, in transactions; returns their bytes."""
     transport = connect(settings)
     topic = names_of(settings).topics.documents
     producer = transport.producer(f"{settings.topic_prefix}load")
-    stream, total = values(count, seed), 0
+    stream, total = made(count, seed), 0
     while batch := list(itertools.islice(stream, _TRANSACTION_DOCUMENTS)):
         producer.begin()
         for key, value in batch:

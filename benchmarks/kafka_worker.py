@@ -16,7 +16,8 @@ import time
 from kafka import KafkaProducer
 
 from benchmarks.kafka_deploy import Tally, values
-from workers.service.roles import ROLES, spare_collector, wait_seconds
+from workers.process.interpreter import settle
+from workers.service.roles import ROLES, wait_seconds
 from workers.settings.kafka import StreamSettings
 from workers.settings.load import load_stream
 from workers.topics.messages import partition_of_key
@@ -45,7 +46,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
     said = False
-    spare_collector()
+    settle()
     while not _line_waits():
         worker.turn(_JOIN_TURN_SECONDS, 1)
         if not said and worker.ready and len(worker.running) == partitions:

@@ -39,7 +39,7 @@ ID = "S14-linker"
 RATE_MIN, RESTORE_SECONDS_MAX, RATE = 50_000, 20.0, 5_000
 _DOCUMENTS: dict[Size, int] = {"smoke": 10_000, "default": 1_000_000, "large": 4_000_000}
 _UNDECIDED: dict[Size, int] = {"smoke": 10_000, "default": UNDECIDED_MAX, "large": UNDECIDED_MAX}
-_STEP, _PARTITIONS, _BANDS, _PAIRED = 5_000, 8, 8, 0.3
+STEP, _PARTITIONS, _BANDS, _PAIRED = 5_000, 8, 8, 0.3
 _ID_BYTES = 20
 _RECORDS_MAX = 128
 _CONFIG = Config(window_seconds=1e9, lateness_seconds=3_600.0)
@@ -58,8 +58,8 @@ class Step(NamedTuple):
 def steps(count: int, seed: int = SEED) -> Iterator[Step]:
     """The messages of ``count`` documents, a step at a time."""
     rng = np.random.default_rng(seed)
-    for first in range(0, count, _STEP):
-        numbers = np.arange(first, min(first + _STEP, count))
+    for first in range(0, count, STEP):
+        numbers = np.arange(first, min(first + STEP, count))
         places = _places(numbers)
         ids = rng.integers(97, 123, len(numbers) * _ID_BYTES, np.uint8)
         rows = ArrivalRows(
@@ -144,7 +144,7 @@ def run(size: Size) -> Iterator[Result]:
     for step in steps(count):
         world.write(step)
         before, own = world.decided(), time.process_time()
-        while world.decided() < before + _STEP and world.decided() < count:
+        while world.decided() < before + STEP and world.decided() < count:
             world.linker.turn(0.0, _RECORDS_MAX)
         seconds += time.process_time() - own
     answers = checksum(record.value for record in world.cluster.records(world.topics.verdicts))
@@ -174,12 +174,12 @@ def _down(size: Size) -> Result:
     documents = _HOUR_SECONDS * RATE if size != "smoke" else 4 * limit
     marks = {"a tenth": documents // 10, "half": documents // 2, "all": documents}
     written, last = 0, None
-    made = steps(2 * limit + 20 * _STEP)
+    made = steps(2 * limit + 20 * STEP)
     while written < documents:
         last = next(made, last)  # what the linker no longer reads has any content
         assert last is not None
         world.write(last, down=_BANDS - 1)
-        written += _STEP
+        written += STEP
         world.linker.turn(0.0, _RECORDS_MAX)
         for name, mark in marks.items():
             if written >= mark and name not in held:

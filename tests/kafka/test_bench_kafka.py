@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import kafka_matcher, kafka_signer
+from benchmarks import kafka_matcher, kafka_signer, kafka_verdicts
 from benchmarks.kafka_deploy import Bench, Process, deployment, load
 from benchmarks.kafka_latency import _Reader
 from benchmarks.report import Result
@@ -65,3 +65,21 @@ def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> N
         assert matcher.stop()["stages"]["match"] > 0
     reader.close()
     assert {newer[:9] for *_, newer in reader.seen} == {"doc-0002-"}
+
+
+def test_a_filter_and_a_bare_loop_forward_every_document(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both sides of the comparison send on all documents once."""
+    monkeypatch.setitem(kafka_verdicts._FILTERED, "smoke", DOCUMENTS)
+    (result,) = kafka_verdicts.filters(bench)
+    assert result.details["documents"] == DOCUMENTS
+    assert result.value is not None
+    assert result.value > 0
+
+
+def test_a_verdict_is_measured_from_the_last_report_of_a_matcher(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No verdict is readable before the report that it waits for."""
+    monkeypatch.setitem(kafka_verdicts._BACKLOG, "smoke", DOCUMENTS)
+    (result,) = kafka_verdicts.latency(bench)
+    assert result.details["verdicts"] >= 1
+    assert result.value is not None
+    assert result.value > 0

@@ -162,7 +162,7 @@ def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) 
     for each, roles in ((world, (SIGN, MATCH, LINK, FILTER)), (other, (SIGN, MATCH, LINK))):
         for role in roles:
             each.place(role)
-    world.load(feed(80))
+    other.load(feed(80))  # its producer took the place of the other one, which has the same name
     found = []
     for each in (world, other):
         each.run(lambda each=each: sum(map(len, lines_of(each).values())) == 80, "all have a verdict")  # type: ignore[misc]

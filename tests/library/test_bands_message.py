@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from wire_versions import HEADER_BYTES, version_2
 
 from stream import Config, Document, Signer
 from stream.bands_message import NO_PLACE, BandMessage, WireError, decode, encode
@@ -19,7 +20,6 @@ from stream.scheme_interface import Evidence
 from stream.schemes import SCHEMES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
-HEADER_BYTES = 64
 
 ids = st.lists(st.text(max_size=40).map(lambda text: text.encode("utf-8", "ignore")), max_size=20)
 
@@ -54,13 +54,6 @@ def _same(a: BandMessage, b: BandMessage) -> bool:
     return (a.removed, a.stream_time) == (b.removed, b.stream_time) and all(
         x is not None and y is not None and x.dtype == y.dtype and np.array_equal(x, y) for x, y in columns
     )
-
-
-def _version_2(message: BandMessage) -> bytes:
-    """The message as the program before places wrote it."""
-    now, batch = encode(message, FINGERPRINT), message.batch
-    times, after = HEADER_BYTES + 8 * batch.size, HEADER_BYTES + 16 * batch.size + 24 * len(message.progress)
-    return now[:4] + b"\2" + now[5:48] + now[HEADER_BYTES:times] + now[after:]
 
 
 @given(messages())
@@ -140,7 +133,7 @@ def test_another_format_version_is_refused() -> None:
 @given(messages())
 def test_the_version_before_is_read_without_places_and_progress(message: BandMessage) -> None:
     """A window may hold messages of the program before an upgrade: their documents have no place."""
-    found = decode(_version_2(message), FINGERPRINT)
+    found = decode(version_2(message, FINGERPRINT), FINGERPRINT)
     assert _same(found, BandMessage(message.batch, message.removed, np.full(message.batch.size, NO_PLACE)))
 
 

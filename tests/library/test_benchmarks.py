@@ -19,6 +19,7 @@ from benchmarks import (
     exact,
     floods,
     floor,
+    linker,
     pages,
     peers,
     real,
@@ -360,6 +361,18 @@ def test_no_document_of_a_real_set_is_dropped_without_one_that_is_kept() -> None
         if line.strip().startswith(f"| {name} | components |")
     )  # fmt: skip
     assert f"| {components.value:.4f} |" in row
+
+
+def test_a_linker_decides_restores_and_stays_within_bounds_while_a_matcher_is_down() -> None:
+    """Every document is decided; with a matcher down no more than ``undecided_max`` wait, and memory stands still."""
+    decided, restored, down = linker.run("smoke")
+    assert decided.details["documents"] == 10_000
+    assert 2_000 < decided.details["duplicates"] < 3_000
+    assert decided.details["checksum"] == "e00f84fc8329d393"
+    assert restored.value is not None
+    assert down.verdict == "reached"
+    assert down.details["documents that arrived"] == 4 * down.details["undecided_max"]
+    assert down.details["documents read"] <= down.details["undecided_max"] + linker.STEP
 
 
 def test_truncation_costs_pairs_and_no_clusters() -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import orjson
+from wire_versions import version_2
 
 from stream import Config, Signer
+from stream.bands_message import decode
 from stream.json_lines import Fields
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.signer import SignPlan, sign_records
@@ -36,6 +38,7 @@ class World:
             self.cluster.create(topic, 2)
         self.signer = Signer(CONFIG)
         self._offset = 0
+        self.is_old = False  # signers write the version of ``bands`` before places
 
     def worker(self, name: str = "one", plan: MatchPlan = PLAN) -> MatchWorker:
         transport = MemoryTransport(self.cluster)
@@ -60,7 +63,10 @@ class World:
 
     def _append(self, records: Sequence[Record]) -> None:
         for message in sign_records(records, self.signer, SIGN).messages:
-            self.cluster.append(message.topic, message.partition, message.value)
+            value = message.value or b""
+            if self.is_old:
+                value = version_2(decode(value, CONFIG.signing_fingerprint), CONFIG.signing_fingerprint)
+            self.cluster.append(message.topic, message.partition, value)
 
     def said(self) -> list[str]:
         out = []

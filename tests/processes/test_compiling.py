@@ -49,21 +49,41 @@ def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once
 
 
 def test_the_second_process_compiles_what_every_scheme_calls():
-    """The table's kernels have one signature, so the first process does not compile them again."""
+    """The kernels of the table, of pairs and of verdicts have one signature, so nothing compiles them again."""
     code = """
 from stream import Config, Deduplicator, Document
+from stream.signatures.banding import _agreement, _keys
 from stream.table.step import run
-from workers.process.table_compiler import compile_table
+from stream.verdicts.rule import decide
+from workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
 compile_table()
+documents = [Document("a", "a text"), Document("b", "another")]
+dedup = Deduplicator(Config())
+compile_pairs(dedup.config, dedup.signer.sign(documents).batch)
+compile_verdicts(dedup.config)
+dedup.decide(documents)
 for scheme in ("one_permutation", "prefix", "identical"):
-    Deduplicator(Config(scheme=scheme)).process([Document("a", "a text"), Document("b", "another")])
-print(len(run.signatures))
+    Deduplicator(Config(scheme=scheme)).process(documents)
+print([len(kernel.signatures) for kernel in (run, _keys, _agreement, decide)])
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, capture_output=True, check=True, env=clean_environment(), timeout=PROCESS_SECONDS_MAX
     )
-    assert done.stdout == b"1\n"
+    assert done.stdout == b"[1, 1, 1, 1]\n"
+
+
+def test_this_process_compiles_the_rest_only_while_the_other_works(monkeypatch):
+    """The rest is compiled once, before the wait ends; without a second process, each kernel compiles at its use."""
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    done = []
+    for kept in (False, True):
+        monkeypatch.setattr(table_compiler, "is_kept", lambda kernel, kept=kept: kept)
+        with TableCompiler(Compiling(lambda line: None)) as compiler:
+            compiler.wait(lambda: done.append("pairs"), lambda: done.append("verdicts"))
+            compiler.wait(lambda: done.append("again"))
+    assert done == ["pairs", "verdicts"]
 
 
 def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):

@@ -6,9 +6,12 @@ from collections.abc import Callable
 from unittest import mock
 
 import pytest
-from match_world import PLAN, TEXT, TOPICS, World, turns
+from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
 from workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
+from workers.telemetry.metrics import Metrics
+from workers.topics.links import decode_links
+from workers.topics.names import MATCH
 from workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
 
 
@@ -209,6 +212,33 @@ def test_the_rest_of_a_poll_stays_waiting_records_and_goes_with_its_partition() 
     turns(one, *others, count=300)
     assert len(world.said()) == len(set(world.said())) > 300
     assert any(pair.endswith("later") for pair in world.said())
+
+
+def test_a_matcher_reads_the_version_before_while_it_restores_and_after() -> None:
+    """Matchers are upgraded first: the window and the next messages have version 2, later ones version 3.
+
+    All pairs are found. A pair with a document without a place goes to no linker, and is counted.
+    """
+    world = World()
+    world.cluster.create(TOPICS.links, 2)
+    plan = PLAN._replace(verdicts=True)
+    world.is_old = True
+    world.document("a")
+    turns(world.worker())
+    world.cluster.advance(60.0)
+    metrics = Metrics(MATCH)
+    upgraded = world.worker("two", plan)
+    upgraded.observer = metrics
+    world.document("b", 1.0)
+    turns(upgraded)
+    world.is_old = False
+    world.document("c", 2.0)
+    world.document("d", 3.0)
+    turns(upgraded)
+    assert world.said() == ["a b", "b c", "c d"]
+    links = [decode_links(r.value or b"", CONFIG.signing_fingerprint) for r in world.cluster.records(TOPICS.links)]
+    assert [len(part.links.ones) for part in links if len(part.links.ones)] == [1]
+    assert metrics.value("unplaced") == 2
 
 
 def test_a_transaction_is_flushed_in_slices() -> None:

@@ -80,6 +80,8 @@ def test_lines_that_no_linker_wrote_are_refused() -> None:
         ("links", "retention.bytes", "1000"),
         ("verdicts", "retention.ms", "60000"),
         ("verdicts", "cleanup.policy", "compact"),
+        ("verdicts", "retention.bytes", "1000"),
+        ("verdicts", "message.timestamp.type", "CreateTime"),
         ("clusters", "cleanup.policy", "delete"),
     ],
 )

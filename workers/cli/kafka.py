@@ -217,10 +217,11 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     import logging
     from importlib.metadata import version
 
+    from workers.process.interpreter import settle
     from workers.process.logs import start_log
     from workers.process.stop import Stop
     from workers.process.watchdog import Watchdog
-    from workers.service.roles import ROLES, spare_collector
+    from workers.service.roles import ROLES
     from workers.service.shell import Outside, Shell
     from workers.service.supervisor import watch_parent
     from workers.telemetry.health import Health, serve
@@ -254,7 +255,5 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
             settings.lateness_seconds,
             LATENESS_SECONDS_MIN,
         )
-    outside = Outside(
-        lambda: connect(settings), metrics, health, watchdog, stop, loaded=spare_collector, collect=gc.collect
-    )
+    outside = Outside(lambda: connect(settings), metrics, health, watchdog, stop, loaded=settle, collect=gc.collect)
     raise typer.Exit(Shell(ROLES[role], settings, outside).run())

@@ -8,10 +8,10 @@ a slice are written before the next slice: memory does not grow with the pairs o
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from stream.batches import Batch
@@ -21,15 +21,13 @@ from workers.commands.output import output_file, standard_output, write_pairs
 from workers.commands.overview import Overview
 from workers.commands.session import Session, SessionOptions, check_top
 from workers.process.exits import Exit, Failure
-from workers.process.table_compiler import TableCompiler
+from workers.process.interpreter import share_interpreter
+from workers.process.table_compiler import TableCompiler, compile_pairs
 from workers.settings.files import Settings, fields_of
 from workers.sources.compression import COMPRESSED_ENDINGS
 from workers.sources.formats import FORMATS, LINES, choose
 from workers.sources.paths import display
 
-# Seconds until a thread that decodes yields to one that returns from a kernel. The interpreter's default of 5 ms is
-# longer than the signing of a chunk.
-SWITCH_SECONDS = 1e-4
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16
 
@@ -57,7 +55,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
         output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
         overview = Overview()
-        sys.setswitchinterval(SWITCH_SECONDS)
+        share_interpreter()
         window_files = options.keep is not None or options.window_from is not None
         if settings.scheme == "prefix":
             from workers.commands.learn_order import with_order
@@ -72,12 +70,12 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             compiler.wait()
             fill(matcher, options.window_from)
         for signed in session.signed(options.index, signer):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
         asking = Signer(settings, queries=True) if options.probe else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch))
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs
                 write_pairs(output, lines)

@@ -1,9 +1,10 @@
 """A second process that compiles the kernels of the table while this one compiles those that sign.
 
 The compiler uses one core, and a first run waits for it. The kernels of signing and of the table take about the same
-time, so the second process halves the wait. Both processes store compiled kernels in the same folder. ``wait`` returns
-when the second process has ended, and this process then loads its kernels. If the second process fails, this process
-compiles all kernels.
+time, so the second process halves the wait. Both processes store compiled kernels in the same folder. While the second
+process works, ``wait`` lets this process compile what it needs after the table. ``wait`` returns when the second
+process has ended, and this process then loads its kernels. If the second process fails, this process compiles all
+kernels.
 
 The kernels of the table have the same types for every scheme, so the second process needs no settings.
 """
@@ -13,15 +14,16 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from types import TracebackType
 
 import numpy as np
 
-from stream.batches import id_columns, make_batch, table_items
+from stream.batches import Batch, bucket_keys, table_items
 from stream.config import Config
-from stream.pipeline import Matcher, step
-from stream.scheme_interface import fixed_evidence, regular_keys
-from stream.table import NO_TIME
+from stream.pipeline import Matcher, step, table_limits
+from stream.schemes import SCHEMES
+from stream.table import NO_TIME, Items
 from stream.table.step import run as table_kernel
 from workers.process.compiling import Compiling
 from workers.process.kernel_cache import is_kept
@@ -52,10 +54,15 @@ class TableCompiler:
             self._process.kill()
             self._process.wait()
 
-    def wait(self) -> None:
-        """Return when the kernels of the table can be loaded, or when the second process has failed."""
+    def wait(self, *meanwhile: Callable[[], None]) -> None:
+        """Return when the kernels of the table can be loaded, or when the second process has failed.
+
+        ``meanwhile`` compile what this process needs afterwards. They run only if there is a second process.
+        """
         if self._process is not None:
             with self._compiling.waiting():
+                for compile_some in meanwhile:
+                    compile_some()
                 self._process.wait()
             self._process = None
 
@@ -64,11 +71,36 @@ def compile_table() -> None:
     """Call the kernels of the table with arguments of their usual types."""
     config = Config()
     table = Matcher(config).table
-    evidence = fixed_evidence(np.zeros((1, config.plan.width), np.uint8))
-    ids, id_starts = id_columns([b"a"])
-    batch = make_batch(ids, id_starts, np.array([NO_TIME]), np.zeros((1, 2), np.uint64), evidence)
+    starts = np.zeros(2, np.int64)
+    # The columns of a batch, which are read-only; the others are made for the table.
+    columns = (np.array([NO_TIME]), np.zeros(0, np.uint8), starts, np.zeros((1, config.plan.width), np.uint8),
+               np.zeros(0, np.uint8), starts.copy())  # fmt: skip
+    for column in columns:
+        column.flags.writeable = False
+    items = Items(np.zeros(3, np.uint64), np.array([0, 3]), np.zeros(0, np.uint64), np.zeros(1, np.uint64), *columns)
     with step(table):
-        table.probe_add(table_items(batch, regular_keys(np.zeros((1, 1), np.uint64))))
+        table.probe_add(items)
+
+
+def compile_pairs(config: Config, batch: Batch) -> None:
+    """Call the kernels that prepare a batch for the table and that compare its candidates."""
+    if batch.size:
+        scheme, plan = SCHEMES[config.scheme], config.plan
+        table_items(batch, bucket_keys(batch, scheme, plan))
+        one = batch.evidence.select(np.zeros(1, np.int64))
+        scheme.common(one, one, plan)
+
+
+def compile_verdicts(config: Config) -> None:
+    """Call the kernels that decide documents."""
+    from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+    from stream.verdicts.rule import REFUSAL
+
+    decisions = Decisions(VerdictLimits.of(table_limits(config, SCHEMES[config.scheme])))
+    hashes, times = np.zeros(1, np.uint64), np.zeros(1, np.int64)
+    arrivals = Arrivals(times, np.array([REFUSAL], np.uint8), hashes, times, hashes)
+    with step(decisions):
+        decisions.decide(arrivals, Found(times[:0], times[:0], np.empty(0, np.float32)))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ partitions would be idle for half a minute.
 from __future__ import annotations
 
 import functools
-import gc
 import logging
 from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -126,7 +126,8 @@ def _signer(
         verdicts=settings.verdicts,
         representative=settings.representative,
     )
-    worker = SignWorker(transport, consumer, producer, plan, observer)
+    pool = ThreadPoolExecutor(1, "signer") if settings.sign_threads > 1 else None
+    worker = SignWorker(transport, consumer, producer, plan, observer, pool=pool)
     return Made(worker, observe=worker.observe, waiting_records=worker.waiting_records)
 
 
@@ -210,9 +211,6 @@ def _check_verdicts(settings: StreamSettings) -> None:
 
 # Minimum wait of a poll: the records of several partitions do not arrive at the same moment.
 _WAIT_SECONDS_MIN = 0.02
-# New objects between two runs of the garbage collector. A step makes thousands of records without reference cycles, so
-# the default of 700 costs a tenth of a signer's time.
-_COLLECT_OBJECTS = 50_000
 
 
 def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn: float = 0.0) -> float:
@@ -223,13 +221,6 @@ def wait_seconds(role: Role, settings: StreamSettings, waited: float = 0.0, turn
     """
     interval = role.interval_fraction * settings.commit_interval_ms / 1000
     return min(interval, max(_WAIT_SECONDS_MIN, interval - max(0.0, turn - waited)))
-
-
-def spare_collector() -> None:
-    """Freeze start-up objects and kernels, and collect rarely: workers create few reference cycles."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(_COLLECT_OBJECTS)
 
 
 def check_bands(transport: Transport, settings: StreamSettings) -> None:

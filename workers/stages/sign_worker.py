@@ -29,10 +29,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import Executor
 
-from stream.pipeline import Signer
+from stream.documents import Document
+from stream.pipeline import Signed, Signer
 from workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
-from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, sign_records
+from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, StartSigning, sign_records
 from workers.stages.starts import committed_start
 from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
 from workers.telemetry.observer import Observer, stage
@@ -60,7 +62,10 @@ _MILLISECONDS = 1e3
 
 
 class SignWorker:
-    """The loop of one signer; ``turn`` is one pass through it. ``clock`` is the wall clock, ``now`` only advances."""
+    """The loop of one signer; ``turn`` is one pass through it. ``clock`` is the wall clock, ``now`` only advances.
+
+    With a ``pool``, documents are signed while the next ones are decoded.
+    """
 
     def __init__(
         self,
@@ -71,10 +76,12 @@ class SignWorker:
         observer: Observer,
         clock: Callable[[], float] = time.time,
         now: Callable[[], float] = time.monotonic,
+        pool: Executor | None = None,
     ) -> None:
         self.transport, self.consumer, self.producer = transport, consumer, producer
         self.plan, self.observer, self.clock, self.now = plan, observer, clock, now
         self.signer = Signer(plan.config, MESSAGE_BYTES_MAX)
+        self._start_signing = None if pool is None else _signing_in(pool, self.signer)
         span_ms = SPAN_FRACTION * plan.config.lateness_seconds * _MILLISECONDS
         self.alignment = Alignment(span_ms, plan.align_wait_seconds_max)
         self.waiting: set[int] = set()  # assigned, but where to start is not known yet
@@ -196,7 +203,10 @@ class SignWorker:
         )  # fmt: skip
         if not step.records:
             return 0
-        signings = sign_records(step.records, self.signer, self.plan, self.observer, now_seconds, step.offsets)
+        signings = sign_records(
+            step.records, self.signer, self.plan, self.observer, now_seconds, step.offsets,
+            self._start_signing,
+        )  # fmt: skip
         if not self._commit(signings.messages, membership, step):
             return 0
         _report(signings.report, self.observer)
@@ -247,6 +257,15 @@ class SignWorker:
         if self._paused - full:
             self.consumer.resume(sorted(self._paused - full))
         self._paused = full
+
+
+def _signing_in(pool: Executor, signer: Signer) -> StartSigning:
+    """Return a function that starts to sign documents in a thread of the pool."""
+
+    def start(documents: list[Document]) -> Callable[[], Signed]:
+        return pool.submit(signer.sign, documents).result
+
+    return start
 
 
 def _report(report: SignReport, observer: Observer) -> None:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from stream.config import Config
 from stream.documents import Document
 from stream.json_lines import Fields, decode_document
 from stream.partitions import route
-from stream.pipeline import Signer, chunks
+from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
 from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
@@ -72,14 +73,46 @@ class Signings(NamedTuple):
     report: SignReport
 
 
-class _Segment(NamedTuple):
-    """Documents, then removals of ids; ``rows`` are the indices of the documents among the records. A document may be
-    paired with an earlier document whose removal came before it in the same poll. The same happens when document and
-    removal come from different partitions. Only the order of the records of one id is preserved."""
+# Starts to sign documents, and returns the function that waits for the result.
+StartSigning = Callable[[list[Document]], Callable[[], Signed]]
+
+
+class _Chunk(NamedTuple):
+    """Documents in signing, their indices among the records, and the function that waits for the result."""
 
     documents: list[Document]
     rows: list[int]
-    removed: dict[bytes, None]
+    signed: Callable[[], Signed]
+
+
+class _Segment:
+    """Documents, in chunks, then removals of ids. The signing of a chunk starts as soon as the chunk is full.
+
+    A document may be paired with an earlier document whose removal came before it in the same poll. The same happens
+    when document and removal come from different partitions. Only the order of the records of one id is preserved.
+    """
+
+    def __init__(self, start: StartSigning) -> None:
+        self.chunks: list[_Chunk] = []
+        self.removed: dict[bytes, None] = {}
+        self._start = start
+        self._documents: list[Document] = []
+        self._rows: list[int] = []
+        self._characters = 0
+
+    def add(self, row: int, document: Document) -> None:
+        """Add a document, whose record has the index ``row``."""
+        self._documents.append(document)
+        self._rows.append(row)
+        self._characters += len(document.text)
+        if self._characters >= CHUNK_CHARACTERS or len(self._rows) == CHUNK_DOCUMENTS:
+            self.end()
+
+    def end(self) -> None:
+        """Start to sign the last chunk."""
+        if self._rows:
+            self.chunks.append(_Chunk(self._documents, self._rows, self._start(self._documents)))
+        self._documents, self._rows, self._characters = [], [], 0
 
 
 def sign_records(
@@ -89,20 +122,23 @@ def sign_records(
     observer: Observer = SILENT,
     now_seconds: float = math.inf,
     starts: Mapping[int, int] | None = None,
+    start_signing: StartSigning | None = None,
 ) -> Signings:
     """Sign records of ``documents`` and return all messages to send. Deterministic, no I/O.
 
     An event time that is far ahead of the time of its record is clamped. If the record has no time, ``now_seconds`` is
     the limit. A document is refused if neither it nor its record has a time. ``starts`` are the offsets up to which
-    earlier steps read each partition; by default, the offset of its first record here.
+    earlier steps read each partition; by default, the offset of its first record here. ``start_signing`` signs while
+    this thread decodes; by default the signing waits for the end of the decoding.
     """
+    start = start_signing or (lambda documents: partial(signer.sign, documents))
     messages: list[Message] = []
     refused: dict[str, int] = {}
     rows = StepRows(records, starts or {})
     with stage(observer, "decode"):
-        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds, rows)
+        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds, rows, start)
     with stage(observer, "sign"):
-        documents, shingles, removals = _sign_segments(records, segments, signer, plan, messages, refused, rows)
+        documents, shingles, removals = _sign_segments(records, segments, plan, messages, refused, rows)
         if plan.verdicts:
             fingerprint = plan.config.signing_fingerprint
             messages += [
@@ -115,27 +151,24 @@ def sign_records(
 def _sign_segments(
     records: Sequence[Record],
     segments: Sequence[_Segment],
-    signer: Signer,
     plan: SignPlan,
     messages: list[Message],
     refused: dict[str, int],
     rows: StepRows,
 ) -> tuple[int, int, int]:
-    """Sign the segments into ``messages``; returns the number of documents, shingles and removals."""
+    """Add the signed segments to ``messages``; returns the number of documents, shingles and removals."""
     documents = shingles = removals = 0
     contents: list[list[BandMessage]] = [[] for _ in range(plan.partitions)]
     for segment in segments:
         batches, places = [], []
-        first = 0
-        for chunk in chunks(segment.documents):
-            signed = signer.sign(chunk)
+        for chunk in segment.chunks:
+            signed = chunk.signed()
             for refusal in signed.refusals:
-                _refuse(records[segment.rows[first + refusal.place]], refusal.reason, plan, messages, refused)
-            accepted = np.ones(len(chunk), np.bool_)
+                _refuse(records[chunk.rows[refusal.place]], refusal.reason, plan, messages, refused)
+            accepted = np.ones(len(chunk.rows), np.bool_)
             accepted[[refusal.place for refusal in signed.refusals]] = False
-            ranks = ranks_of(chunk, plan.representative)[accepted]
-            places.append(rows.add(np.array(segment.rows[first : first + len(chunk)])[accepted], signed.batch, ranks))
-            first += len(chunk)
+            ranks = ranks_of(chunk.documents, plan.representative)[accepted]
+            places.append(rows.add(np.array(chunk.rows)[accepted], signed.batch, ranks))
             shingles += signed.shingles
             documents += signed.batch.size
             batches.append(signed.batch)
@@ -152,10 +185,11 @@ def _segments(
     refused: dict[str, int],
     now_seconds: float,
     rows: StepRows,
+    start: StartSigning,
 ) -> tuple[list[_Segment], int, int]:
     """Return the records in order, split where an id returns after its removal; the number of clamped times; and the
     number of documents whose id is not the key of their message."""
-    segments = [_Segment([], [], {})]
+    segments = [_Segment(start)]
     clamped = misnamed = 0
     for row, record in enumerate(records):
         if record.refused is not None:
@@ -186,10 +220,11 @@ def _segments(
             document = document._replace(timestamp=arrived + plan.skew_seconds)
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
-            segments.append(_Segment([], [], {}))
+            segments[-1].end()
+            segments.append(_Segment(start))
         misnamed += record.key is not None and key != document.id
-        segments[-1].documents.append(document)
-        segments[-1].rows.append(row)
+        segments[-1].add(row, document)
+    segments[-1].end()
     return segments, clamped, misnamed
 
 

@@ -105,7 +105,10 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         *plans,
         TopicPlan(topics.arrivals, 1, _exactly(1, "the order of arrival is that of one log"), endless, trimmed),
         TopicPlan(topics.links, settings.bands_partitions, _exactly(settings.bands_partitions), endless, trimmed),
-        TopicPlan(topics.verdicts, partitions, _any_number, kept, (*common, _bands_time(settings), _BANDS_BYTES)),
+        TopicPlan(
+            topics.verdicts, partitions, _any_number, kept,
+            (*common, _bands_time(settings), _BANDS_BYTES, _BANDS_STAMPS),
+        ),
         TopicPlan(topics.clusters, partitions, _any_number, compacted, (_COMPACTED, _CLEAN_LEADER, size)),
         TopicPlan(
             topics.unique, partitions, _any_number, {**deleted, **ahead, "message.timestamp.type": "CreateTime"}, common

@@ -8,11 +8,11 @@ matched.
 from __future__ import annotations
 
 import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import IO, Any
 
@@ -28,11 +28,12 @@ from workers.commands.dedup.clusters import Clusters
 from workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, standard_output, write_pairs
-from workers.commands.run import SWITCH_SECONDS, check_follow
+from workers.commands.run import check_follow
 from workers.commands.session import Chunk, Session, SessionOptions
 from workers.commands.window_file import fill, keep
 from workers.process.exits import Exit, Failure
-from workers.process.table_compiler import TableCompiler
+from workers.process.interpreter import share_interpreter
+from workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from workers.settings import option_name
 from workers.settings.files import Settings
 from workers.sources.blocks import STDIN
@@ -71,7 +72,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     ):
         check_follow(options.paths, settings, follow=options.follow)
         outputs = _Outputs(options, settings, archive, stack)
-        sys.setswitchinterval(SWITCH_SECONDS)
+        share_interpreter()
         matcher, signer = Matcher(settings), Signer(settings)
         decider = Decider(matcher)
         compiler = stack.enter_context(TableCompiler(session.compiling))
@@ -79,7 +80,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             compiler.wait()
             fill(matcher, options.window_from, decider)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
-            compiler.wait()
+            compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()

@@ -10,7 +10,7 @@ import orjson
 from stream.documents import Document
 from stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
 from stream.verdicts.decider import Decided
-from stream.verdicts.rule import REFUSED, STATUSES
+from stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
 from workers.commands.output import with_cell
 from workers.sources.entries import Entry
 
@@ -30,7 +30,7 @@ class Decision(NamedTuple):
     reason: str | None = None
 
     @classmethod
-    def of(cls, row: Sequence[Any], ids: Iterator[str]) -> Decision:
+    def of(cls, row: Sequence[Any], ids: Iterator[str], reason: str | None = None) -> Decision:
         """Return the verdict in a row of ``Verdicts``; ``ids`` yields the id of the next original."""
         status, cluster, original, similarity, related, previous = row
         return cls(
@@ -40,17 +40,31 @@ class Decision(NamedTuple):
             round(similarity, SIMILARITY_DIGITS) if similarity else None,
             related if related >= 0 else None,
             previous if previous >= 0 else None,
+            reason,
         )
+
+
+_NAMES = Decision._fields
 
 
 def verdict_lines(entries: Sequence[Entry], reasons: dict[int, str], decided: Decided) -> Iterator[bytes]:
     """Yield the verdict of each entry as JSON. ``reasons``: reasons of refused entries, by index in ``entries``."""
     ids = iter(decided.ids)
     columns = (column.tolist() for column in decided.verdicts)
+    source, source_json = "", b'""'
     for n, (entry, *row) in enumerate(zip(entries, *columns, strict=True)):
-        decision = Decision.of(row, ids)._replace(reason=reasons.get(n))
-        id_ = entry.found.id if isinstance(entry.found, Document) else None
-        yield verdict_line(decided.first_place + n, entry.source, entry.line, id_, decision)
+        place, document = decided.first_place + n, entry.found if isinstance(entry.found, Document) else None
+        status, cluster, _, _, related, previous = row
+        if entry.source != source:
+            source, source_json = entry.source, encoded(entry.source)
+        is_plain = status == ORIGINAL and related < 0 and previous < 0 and entry.line
+        if is_plain and document is not None and document.id.isascii() and document.id.isprintable():
+            # Most lines: a third of the time that the general way takes.
+            values = place, source_json, entry.line, orjson.dumps(document.id), cluster
+            yield b'{"place":%d,"source":%b,"line":%d,"id":%b,"status":"original","cluster":%d}' % values
+            continue
+        decision = Decision.of(row, ids, reasons.get(n))
+        yield verdict_line(place, entry.source, entry.line, None if document is None else document.id, decision)
 
 
 def verdict_line(place: int, source: str, line: int, id_: str | None, decision: Decision) -> bytes:
@@ -59,8 +73,13 @@ def verdict_line(place: int, source: str, line: int, id_: str | None, decision: 
     ``place`` numbers the entries of all inputs, refused ones included; ``cluster``, ``related`` and ``previous`` are
     places.
     """
-    verdict = {"place": place, "source": source, "line": line or None, "id": id_, **decision._asdict()}
-    return encoded({name: value for name, value in verdict.items() if value is not None})
+    verdict: dict[str, Any] = {"place": place, "source": source}
+    if line:
+        verdict["line"] = line
+    if id_ is not None:
+        verdict["id"] = id_
+    verdict |= {name: value for name, value in zip(_NAMES, decision, strict=True) if value is not None}
+    return encoded(verdict)
 
 
 def encoded(value: Any) -> bytes:
@@ -68,8 +87,9 @@ def encoded(value: Any) -> bytes:
     try:
         data = orjson.dumps(value)
     except TypeError:
-        value = {name: _without_surrogates(item) for name, item in value.items()}
-        data = orjson.dumps(value)
+        if isinstance(value, dict):
+            value = {name: _without_surrogates(item) for name, item in value.items()}
+        data = orjson.dumps(_without_surrogates(value))
     return escape_unprintable(data)
 
 

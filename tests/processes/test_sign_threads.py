@@ -1,0 +1,64 @@
+"""A signer that signs in another thread while it decodes publishes the same messages as a signer without threads."""
+
+from __future__ import annotations
+
+import random
+from concurrent.futures import Executor, ThreadPoolExecutor
+from unittest import mock
+
+import pytest
+
+from stream import Config, Signer
+from stream.json_lines import Fields
+from workers.stages.sign_worker import SignWorker
+from workers.stages.signer import SignPlan, sign_records
+from workers.telemetry.observer import Silent
+from workers.topics.names import topic_names
+from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from workers.transport.protocol import Record
+
+CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
+TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
+PLAN = SignPlan(CONFIG, Fields(), TOPICS, 4, 2, skew_seconds=60.0, start="earliest")
+SIGNER = Signer(CONFIG)
+NOW_MS = 1_700_000_000_000
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_documents_that_are_signed_in_threads_give_the_same_messages(threads: int) -> None:
+    """Chunks that are signed during the decoding change neither messages nor counts, whatever thread ends first."""
+    rng = random.Random(7)
+    values = [b'{"text": ""}', b"no JSON", None, *(b'{"text": "the document number %d"}' % i for i in range(9))]
+    records = [Record(0, i, NOW_MS, rng.choice("abcdefgh").encode(), rng.choice(values)) for i in range(120)]
+    with mock.patch("workers.stages.signer.CHUNK_DOCUMENTS", 3), ThreadPoolExecutor(threads) as pool:
+        alone = sign_records(records, SIGNER, PLAN)
+        together = sign_records(
+            records, SIGNER, PLAN, start_signing=lambda documents: pool.submit(SIGNER.sign, documents).result
+        )
+    assert together == alone
+    assert {"empty", "not_json"} <= together.report.refused.keys()
+    assert min(together.report.documents, together.report.removals) > 5
+
+
+def test_a_worker_with_a_pool_publishes_what_a_worker_without_one_does() -> None:
+    """The loop of a worker signs in a thread of its pool, and commits the same rows."""
+    with ThreadPoolExecutor(1) as pool:
+        alone, together = published(None), published(pool)
+    assert together == alone
+    assert len(together) > 1
+
+
+def published(pool: Executor | None) -> list[bytes | None]:
+    """The messages of ``bands`` that a worker makes of twenty documents."""
+    cluster = MemoryCluster()
+    for topic, partitions in ((TOPICS.documents, 2), (TOPICS.dead, 2), (TOPICS.bands, 4)):
+        cluster.create(topic, partitions)
+    for number in range(20):
+        value = b'{"text": "some words to be read"}'
+        cluster.append(TOPICS.documents, number % 2, value, str(number).encode())
+    transport = MemoryTransport(cluster)
+    consumer, producer = transport.consumer(TOPICS.documents, "signers", "one"), transport.producer("one")
+    clock = lambda: cluster.now_seconds  # noqa: E731 - two clocks that stand still
+    worker = SignWorker(transport, consumer, producer, PLAN, Silent(), clock, clock, pool)
+    assert sum(worker.turn(0.0, 100) for _ in range(4)) == 20
+    return [found.value for found in cluster.records(TOPICS.bands)]
