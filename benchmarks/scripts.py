@@ -6,13 +6,17 @@ the news blurbs of a language are joined to texts of 5,000 code points.
 
 ``neardup`` normalises every text. The peers do not; their shingles are made in Python, as their users make them.
 
-``python -m benchmarks.scripts`` prints the table of the README: few texts, every peer, datasketch both ways.
+Texts of 300 words with shingles of 3 words are measured where blanks separate words: English, German, Russian, Arabic.
+
+``python -m benchmarks.scripts`` prints the tables of the README: few texts, every peer, datasketch both ways.
+``python -m benchmarks.scripts signing`` prints the cost of each script next to ASCII.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import sys
 import unicodedata
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -37,6 +41,8 @@ _RATIO_MAX, _RATIO_MAX_MARKS = 1.5, 3.0
 _NEWS = "itn_multilingual"
 # Languages with fewer blurbs than fill so many texts would give near-duplicates only.
 _NEWS_TEXTS_MIN = 4
+# Scripts whose words stand between blanks, and how much slower than neardup rensa is in them.
+_WORDS, _WORDS_RATIO_MIN = ("ASCII", "German", "Russian", "Arabic"), 4.0
 _LATIN = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -89,11 +95,11 @@ SCRIPTS: dict[str, Script] = {
 }
 
 
-def generated(name: str, count: int) -> list[Document]:
-    """Documents of 5,000 code points in a script."""
+def generated(name: str, count: int, kind: str = "5kb") -> list[Document]:
+    """Documents in a script, of 5,000 code points or 300 words (``300w``)."""
     script = SCRIPTS[name]
     letters = dict(zip(map(ord, _LATIN), script.letters or _LATIN, strict=True))
-    stream = documents("5kb", count, SEED)
+    stream = documents(kind, count, SEED)
     return [d._replace(text=script.change(d.text.translate(letters))[:_CODE_POINTS]) for d in stream]
 
 
@@ -120,44 +126,54 @@ def real(name: str, count: int) -> list[Document]:
 
 def run(size: Size) -> Iterator[Result]:
     """For each script the cost of a code point relative to ASCII, and how many times slower each peer is."""
-    sets = {name: generated(name, _DOCUMENTS[size]) for name in SCRIPTS}
-    for name in SCRIPTS:
-        news = real(name, _DOCUMENTS[size])
-        if news:
-            sets[f"{name}, news"] = news
+    sets = _sets(_DOCUMENTS[size])
     yield from _signing(sets, size)
     present = [name for name in ("neardup", "neardup-16x8", *_PEERS) if CONTENDERS[name].version]
     for name, stream in sets.items():
         yield from _race(name, stream, present, size)
+    for name in _WORDS:
+        yield from _race(f"{name}, words", generated(name, _DOCUMENTS[size], "300w"), present, size, "words")
+
+
+def _sets(count: int) -> dict[str, list[Document]]:
+    """Generated texts of each script, then the news of those whose language has enough."""
+    news = {f"{name}, news": real(name, count) for name in SCRIPTS}
+    return {name: generated(name, count) for name in SCRIPTS} | {name: texts for name, texts in news.items() if texts}
 
 
 def _signing(sets: dict[str, list[Document]], size: Size) -> Iterator[Result]:
-    """Texts to a batch, all scripts by turns."""
+    """Texts to a batch, all scripts by turns; the least time of each batch, so that other work disturbs little."""
     signer = Signer(Config())
-    batches = {name: list(chunks(stream)) for name, stream in sets.items()}
-    sums: dict[str, str] = {}
+    batches = {f"{name}/{i}": batch for name, stream in sets.items() for i, batch in enumerate(chunks(stream))}
+    signed: dict[str, bytes] = {}
 
-    def sign(name: str) -> None:
-        sums[name] = checksum([signer.sign(batch).batch.fixed.tobytes() for batch in batches[name]])
+    def sign(which: str) -> None:
+        signed[which] = signer.sign(batches[which]).batch.fixed.tobytes()
 
-    runs = {name: functools.partial(sign, name) for name in sets}
+    runs = {which: functools.partial(sign, which) for which in batches}
     for warm_up in runs.values():
         warm_up()
     times = interleaved(runs, dict.fromkeys(runs, _REPEATS[size] * 2))
-    costs = {name: min(times[name]) / sum(len(document.text) for document in stream) for name, stream in sets.items()}
+    costs, sums = dict.fromkeys(sets, 0.0), {}
+    for name, stream in sets.items():
+        own = [which for which in batches if which.rpartition("/")[0] == name]
+        costs[name] = sum(min(times[which]) for which in own) / sum(len(document.text) for document in stream)
+        sums[name] = checksum([signed[which] for which in own])
     for name, cost in costs.items():
         bound = SCRIPTS[name.removesuffix(", news")].ratio_max
         details = {"ns/code point": cost * 1e9, "checksum": sums[name]}
         yield Result(ID, f"{name}: signing", cost / costs["ASCII"], "times ASCII", Target("at most", bound), details)
 
 
-def _race(name: str, stream: list[Document], present: list[str], size: Size) -> Iterator[Result]:
+def _race(
+    name: str, stream: list[Document], present: list[str], size: Size, shingles: str = "chars"
+) -> Iterator[Result]:
     """Text to candidates, on the same texts."""
     answers: dict[str, IdPairs] = {}
 
     def race(entrant: str) -> None:
         row = CONTENDERS[entrant]
-        answers[entrant] = row.start("chars", *row.shape)(stream)
+        answers[entrant] = row.start(shingles, *row.shape)(stream)
 
     repeats = {entrant: min(_REPEATS[size], 1 if entrant in _PEERS else 5) for entrant in present}
     times = interleaved({entrant: functools.partial(race, entrant) for entrant in present}, repeats)
@@ -172,42 +188,82 @@ def _race(name: str, stream: list[Document], present: list[str], size: Size) -> 
             "us/document": min(times[entrant]) / len(stream) * 1e6,
             "neardup us/document": ours / len(stream) * 1e6,
         }
-        yield Result(ID, f"{name}: {row.title}", min(times[entrant]) / ours, "times slower", details=details)
+        target = Target("at least", _WORDS_RATIO_MIN) if (shingles, entrant) == ("words", "rensa") else None
+        yield Result(ID, f"{name}: {row.title}", min(times[entrant]) / ours, "times slower", target, details)
 
 
-# The table of the README: the title of a column, and its texts.
-_COLUMNS: dict[str, Callable[[int], list[Document]]] = {
-    "ASCII": functools.partial(generated, "ASCII"),
-    "English news, curly quotes": functools.partial(real, "English with quotes"),
-    "Arabic news": functools.partial(real, "Arabic"),
-}
-_TABLE_DOCUMENTS = 40
+class _Table(NamedTuple):
+    """A table of the README: the shingles, the texts by column, how many, and how often each contender runs."""
+
+    shingles: str
+    columns: dict[str, Callable[[int], list[Document]]]
+    documents: int
+    repeats: int
 
 
-def table() -> list[str]:
+TABLES: tuple[_Table, ...] = (
+    _Table(
+        "chars",
+        {
+            "ASCII": functools.partial(generated, "ASCII"),
+            "English news, curly quotes": functools.partial(real, "English with quotes"),
+            "Russian news": functools.partial(real, "Russian"),
+            "Arabic news": functools.partial(real, "Arabic"),
+            "Chinese": functools.partial(generated, "Chinese"),
+        },
+        documents=40,
+        repeats=15,
+    ),
+    _Table(
+        "words",
+        {"English" if name == "ASCII" else name: functools.partial(generated, name, kind="300w") for name in _WORDS},
+        documents=200,
+        repeats=15,
+    ),
+)
+
+
+def table(rows: _Table) -> list[str]:
     """The lines of a table in Markdown: for each contender, how many times slower than neardup it is on the same texts.
 
     Columns whose real data is absent are left out. A contender of another shape is compared with neardup in that shape.
     """
-    sets = {title: texts for title, make in _COLUMNS.items() if (texts := make(_TABLE_DOCUMENTS))}
-    rows = [name for name in ("neardup", "datasketch", *_PEERS, "neardup-16x8") if CONTENDERS[name].version]
-    cells: dict[str, list[str]] = {name: [] for name in rows}
+    sets = {title: texts for title, make in rows.columns.items() if (texts := make(rows.documents))}
+    names = [name for name in ("neardup", "datasketch", *_PEERS, "neardup-16x8") if CONTENDERS[name].version]
+    cells: dict[str, list[str]] = {name: [] for name in names}
     for texts in sets.values():
-        starts = {name: functools.partial(_start, name, texts) for name in rows}
-        times = interleaved(starts, {name: 1 if name == "datasketch" else 9 for name in rows})
-        for name in rows:
+        starts = {name: functools.partial(_start, name, rows.shingles, texts) for name in names}
+        times = interleaved(starts, {name: 1 if name == "datasketch" else rows.repeats for name in names})
+        for name in names:
             ours = "neardup-16x8" if CONTENDERS[name].shape == (16, 8) else "neardup"
             cells[name].append(f"{min(times[name]) / min(times[ours]):,.3g}")
-    out = ["| | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
-    return out + [f"| {CONTENDERS[n].title} | {' | '.join(cells[n])} |" for n in rows if n != "neardup-16x8"]
+    out = [f"| {rows.shingles} | " + " | ".join(sets) + " |", "|---" * (len(sets) + 1) + "|"]
+    return out + [f"| {CONTENDERS[n].title} | {' | '.join(cells[n])} |" for n in names if n != "neardup-16x8"]
 
 
-def _start(name: str, texts: list[Document]) -> None:
+def _start(name: str, shingles: str, texts: list[Document]) -> None:
     row = CONTENDERS[name]
-    row.start("chars", *row.shape)(texts)
+    row.start(shingles, *row.shape)(texts)
+
+
+# Two batches of each script.
+_SIGNED_DOCUMENTS = 104
+
+
+def signing_table() -> list[str]:
+    """The lines of a table in Markdown: nanoseconds a code point from text to batch, and times ASCII."""
+    head = ["| script | ns a code point | times ASCII |", "|---|---|---|"]
+    rows = _signing(_sets(_SIGNED_DOCUMENTS), "default")
+    return head + [
+        f"| {row.name.removesuffix(': signing')} | {row.details['ns/code point']:.2f} | {row.value:.2f} |"
+        for row in rows
+    ]
 
 
 SCENARIOS = {ID: run}
 
 if __name__ == "__main__":
-    print("\n".join(table()))
+    if sys.argv[1:] == ["signing"]:
+        print("\n".join(signing_table()))
+    else:
+        print("\n\n".join("\n".join(table(rows)) for rows in TABLES))

@@ -242,11 +242,13 @@ def test_texts_of_scripts_have_as_many_code_points_as_ascii() -> None:
 
 
 def test_scripts_are_measured_or_reported_as_absent() -> None:
-    """Every script has a row for signing and one for each peer."""
+    """Every script has a row for signing and one for each peer; four have rows for words too."""
     results = list(scripts.run("smoke"))
     names = [result.name for result in results]
     assert [f"{name}: signing" for name in scripts.SCRIPTS] == names[: len(scripts.SCRIPTS)]
-    assert len(names) == 4 * sum(name.endswith(": signing") for name in names)
+    words = [name for name in names if ", words: " in name]
+    assert len(words) == 4 * 3
+    assert len(names) == 4 * sum(name.endswith(": signing") for name in names) + len(words)
 
 
 def test_the_command_finds_what_the_library_finds() -> None:
@@ -396,10 +398,20 @@ def test_b_cubed_recall_is_the_fraction_of_a_cluster_that_stays_together() -> No
 
 def test_the_table_of_the_readme_has_a_row_for_each_contender_that_is_installed(monkeypatch):
     """neardup is the measure of all columns."""
-    monkeypatch.setattr(scripts, "_TABLE_DOCUMENTS", 2)
     monkeypatch.setattr(scripts, "_PEERS", ())
     monkeypatch.setitem(scripts.CONTENDERS, "datasketch", scripts.CONTENDERS["neardup"]._replace(package="absent"))
-    head, line, row = scripts.table()
-    assert head.startswith("| | ASCII |")
-    assert head.count("|") == line.count("|") == row.count("|")
-    assert row.startswith("| neardup | 1 |")
+    for rows, first in zip(scripts.TABLES, ("| chars | ASCII |", "| words | English |"), strict=True):
+        head, line, row = scripts.table(rows._replace(documents=2, repeats=1))
+        assert head.startswith(first)
+        assert head.count("|") == line.count("|") == row.count("|")
+        assert row.startswith("| neardup | 1 |")
+
+
+def test_the_table_of_scripts_names_the_cost_of_each(monkeypatch):
+    """ASCII is the measure."""
+    monkeypatch.setattr(scripts, "_SIGNED_DOCUMENTS", 2)
+    monkeypatch.setitem(scripts._REPEATS, "default", 1)
+    head, line, ascii_row, *rows = scripts.signing_table()
+    assert head.count("|") == line.count("|") == ascii_row.count("|")
+    assert (ascii_row.startswith("| ASCII |"), ascii_row.endswith("| 1.00 |")) == (True, True)
+    assert len(rows) >= len(scripts.SCRIPTS) - 1

@@ -3,12 +3,13 @@
 Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
 first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
 ``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
-those of the file. Columns are read through a buffer, so memory does not follow the size of a row group.
+those of the file. A large column is read through a buffer, so memory does not follow the size of a row group.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -18,8 +19,8 @@ from workers.sources.blocks import Content, SeekableFile
 # Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
 _BATCH_BYTES = 8 << 20
 _BATCH_ROWS = 4096
-# Bytes of a column chunk that are read at a time.
-_BUFFER_BYTES = 1 << 20
+# Bytes of a column chunk that is read at once; of a larger one, so many are read at a time.
+_CHUNK_BYTES, _BUFFER_BYTES = 32 << 20, 1 << 20
 PARQUET_MAGIC = b"PAR1"
 FILE_MAGIC = b"ARROW1\0\0"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
@@ -48,8 +49,14 @@ def parquet_batches(content: Content) -> Iterator[Any]:
             spooled.flush()
             file = SeekableFile(spooled.fileno())
         try:
-            parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=_BUFFER_BYTES, page_checksum_verification=True)
-            rows = _rows_of_batch(parquet.metadata)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            metadata = pq.read_metadata(file)
+            buffered = _BUFFER_BYTES if _chunk_bytes(metadata, size) > _CHUNK_BYTES else 0
+            parquet = pq.ParquetFile(
+                file, metadata=metadata, pre_buffer=False, buffer_size=buffered, page_checksum_verification=True
+            )
+            rows = _rows_of_batch(metadata)
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
             yield from parquet.iter_batches(batch_size=rows, use_threads=False)
         except _damages() as error:
@@ -90,6 +97,19 @@ def _damages() -> tuple[type[Exception], ...]:
     import pyarrow as pa
 
     return pa.ArrowException, OSError, ValueError, MemoryError
+
+
+def _chunk_bytes(metadata: Any, file_bytes: int) -> int:
+    """Return the size of the largest column of a row group. Raises ``Damaged`` if it is larger than the file.
+
+    pyarrow sizes a buffer by the page header that it reads there, true or not; a chunk that it reads at once bounds it.
+    """
+    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
+    chunks = (group.column(j).total_compressed_size for group in groups for j in range(group.num_columns))
+    most = max(chunks, default=0)
+    if most > file_bytes:
+        raise Damaged(f"a column of {most:,} bytes is larger than the file of {file_bytes:,} bytes")
+    return int(most)
 
 
 def _rows_of_batch(metadata: Any) -> int:
