@@ -10,6 +10,7 @@ from workers.http.access import Access
 from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
 from workers.http.events import Events
+from workers.http.figures import Figures
 from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
@@ -44,9 +45,10 @@ class World:
         self.observer = Metrics(SERVE)
         reader = Reader(self.keeper.log.path)
         last, count = self.keeper.log.meta()["places"] - 1, self.observer.count
+        figures = Figures(lambda: self.keeper.matcher.table.documents, lambda: self.writer.waiting)
         self.events = Events(
-            reader.after, last, self.settings.event_readers_max, lambda: count("service_event_readers_slow"),
-            **(events or {}),
+            reader.after, last, self.settings.event_readers_max, figures, reader.previews,
+            lambda: count("service_event_readers_slow"), **(events or {}),
         )  # fmt: skip
         self.writer = Writer(
             self.keeper, self.settings.queue_documents_max, lambda: self.broken.append(1),

@@ -228,7 +228,7 @@ def test_a_client_that_reads_nothing_loses_its_connection(tmp_path):
         place = 0
         while not world.observer.value("service_event_readers_slow"):
             assert place < 20_000, "the reader took a gigabyte"
-            world.events.publish([{"id": "x" * 50_000, "place": place, "duplicate_of": None}])
+            world.events.publish([{"id": "x" * 50_000, "place": place, "status": "original", "duplicate_of": None}])
             place += 1
         while part := client.recv(1 << 16):
             got = got[-100:] + part

@@ -13,7 +13,8 @@ from typing import Any
 import httpx
 import pytest
 
-from workers.http.view.server import started_view
+from workers.http.view.server import serve_view, started_view
+from workers.process.exits import Exit, Failure
 from workers.settings.serve import ViewSettings
 from workers.store.view import View
 from workers.topics.names import names_of
@@ -195,6 +196,14 @@ def test_an_id_that_no_message_can_hold_is_refused(deployment: Deployment) -> No
     body = b'{"id": "\\ud800", "text": "x"}'
     response = deployment.ask("POST", "/v1/check", content=body, headers={"Content-Type": "application/json"})
     assert (response.status_code, response.json()["reason"]) == (422, "id_surrogate")
+
+
+def test_a_deployment_without_verdicts_is_named(tmp_path: Path) -> None:
+    """The sentence has the missing topic."""
+    settings = ViewSettings(window_seconds=1e9, port=0)
+    with pytest.raises(Failure, match=r"verdicts-.* does not exist") as failure:
+        serve_view(settings, str(tmp_path / "view"), MemoryTransport(MemoryCluster()))
+    assert failure.value.code == Exit.TOPIC
 
 
 def test_the_view_is_ready_when_it_has_what_was_committed_before_it_began(tmp_path: Path) -> None:

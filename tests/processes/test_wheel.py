@@ -79,6 +79,8 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
     assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
     assert len(metadata.get_all("Classifier")) >= 5
     assert {f"{name}/py.typed" for name in PACKAGES} | {"workers/cli/setting_rows.json"} <= set(names)
+    page = ROOT / "workers" / "http" / "page"
+    assert {f"workers/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
     assert {name.split("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
 
 

@@ -15,6 +15,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from workers.http.problems import problem
 
 OPEN_PATHS = ("/healthz", "/readyz")
+# The page has no data in it. It asks for the token, and sends it with each request for data.
+PAGE_PATHS = ("/", "/docs")
 
 
 class Access:
@@ -29,11 +31,16 @@ class Access:
         """Pass the request on, or refuse it."""
         if scope["type"] == "http" and scope["path"] not in self._open:
             headers = dict(scope["headers"])
-            if self._token is not None and not _holds(headers.get(b"authorization", b""), self._token):
-                return await problem("no_token", field="Authorization")(scope, receive, send)
-            if self._token is None and not self._any_host and not _is_address(headers.get(b"host", b"localhost")):
+            if self._token is not None:
+                if not _is_page(scope["path"]) and not _holds(headers.get(b"authorization", b""), self._token):
+                    return await problem("no_token", field="Authorization")(scope, receive, send)
+            elif not self._any_host and not _is_address(headers.get(b"host", b"localhost")):
                 return await problem("host", field="Host")(scope, receive, send)
         return await self._app(scope, receive, send)
+
+
+def _is_page(path: str) -> bool:
+    return path in PAGE_PATHS or path.startswith("/page/")
 
 
 def _holds(header: bytes, token: bytes) -> bool:

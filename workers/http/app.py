@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import numpy as np
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -24,14 +25,16 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from stream.documents import Pair
-from workers.http.bodies import Decoding, Refused, choice, number
+from stream.theory.tuning import probabilities
+from workers.http.bodies import Decoding, Refused, choice, flag, number
 from workers.http.events import Events, verdicts_of
+from workers.http.page import page
 from workers.http.problems import field_of, json_response, problem
 from workers.http.writer import Broken, Busy
 from workers.settings.serve import ServeSettings
 from workers.store.keeper import Answer
 from workers.store.log import StoreFull
-from workers.store.reading import ORDERS, Reader
+from workers.store.reading import MEMBERS_MAX, ORDERS, Reader
 from workers.telemetry.metrics import Metrics
 
 _LIMIT, _LIMIT_MAX = 50, 1000
@@ -177,16 +180,42 @@ async def clusters(service: Service, request: Request) -> Response:
     order = choice(request, "sort", tuple(ORDERS), "size")
     limit = number(request, "limit", 1, _LIMIT_MAX, _LIMIT)
     least = number(request, "size_min", 1, 10**9, 2)
-    return json_response({"clusters": await run_in_threadpool(service.reader.clusters, order, limit, least)})
+    found = await run_in_threadpool(service.reader.clusters, order, limit, least, strips=flag(request, "strip", False))
+    return json_response({"clusters": found})
 
 
 async def cluster(service: Service, request: Request) -> Response:
-    """``GET /v1/clusters/{cluster}``: a cluster with its members."""
-    number_ = request.path_params["number"]
-    found = await run_in_threadpool(service.reader.cluster, number_) if number_ < 1 << 63 else None
+    """``GET /v1/clusters/{cluster}``: a cluster with its members, page by page."""
+    number_, after = request.path_params["number"], number(request, "after", 0, 10**11 - 1, -1)
+    limit = number(request, "limit", 1, MEMBERS_MAX, MEMBERS_MAX)
+    found = await run_in_threadpool(service.reader.cluster, number_, after, limit) if number_ < 1 << 63 else None
     if found is None:
         raise Refused("unknown_cluster", "cluster")
     return json_response(found)
+
+
+async def figures(service: Service, request: Request) -> Response:
+    """``GET /v1/figures``: what the service does now and did in the last hour, and the settings that matter for it."""
+    counted = service.events.figures
+    values = {"present": counted.present(), "history": counted.history(), "settings": _shown_settings(service.settings)}
+    return json_response(values)
+
+
+def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found."""
+    similarities, tuning = np.linspace(0.0, 1.0, 51), settings.tuning
+    names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
+    found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+    return {name: getattr(settings, name) for name in names} | {
+        "score_min": tuning.score_min,
+        "bands": tuning.bands or None,
+        "curve": [[round(s, 2), round(min(p, 1.0), 4)] for s, p in found if p == p],  # no number where no law is known
+    }
+
+
+async def shown_page(service: Service, request: Request) -> Response:
+    """``GET /``, ``/docs`` and the files that both name."""
+    return page(request)
 
 
 async def verdict_events(service: Service, request: Request) -> Response:
@@ -230,9 +259,13 @@ _READS: Handlers = {
     ("GET", "/v1/documents/{rest:path}"): document,
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,
+    ("GET", "/v1/figures"): figures,
     ("GET", "/v1/events"): verdict_events,
     ("GET", "/healthz"): healthy,
     ("GET", "/readyz"): ready,
     ("GET", "/metrics"): measured,
     ("GET", "/openapi.json"): described,
+    ("GET", "/"): shown_page,
+    ("GET", "/docs"): shown_page,
+    ("GET", "/page/{name}"): shown_page,
 }

@@ -1,4 +1,4 @@
-"""Verdicts as server-sent events.
+"""Verdicts, and figures of the present, as server-sent events.
 
 Theory of operation. The number of an event is the place of its verdict. The newest events wait in one buffer that all
 readers share. A reader is a position in it: the number of the last event that was sent to it. So memory does not depend
@@ -12,6 +12,8 @@ on how many readers there are, or how slow they are.
 - A connection whose write waits longer than ``SEND_SECONDS`` ends too. Otherwise clients that read nothing would use
   up ``event_readers_max``.
 - A removed document leaves the buffer as well.
+- A reader of figures gets the present figures with the latest verdicts instead: at least each second, at most every
+  ``FIGURES_SECONDS``. So its work does not depend on the rate of documents.
 
 ``publish``, ``forget`` and ``close`` may be called from any thread. A stream belongs to the event loop that runs it.
 """
@@ -31,7 +33,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
 from stream.json_lines import escape_unprintable
-from workers.http.bodies import Refused
+from workers.http.bodies import Refused, choice
+from workers.http.figures import Figures
 from workers.store.keeper import Answer
 
 # Events of the shared buffer: two thirds of a second at the greatest rate that was measured.
@@ -39,6 +42,7 @@ BUFFER_EVENTS = 10_000
 # A comment is sent after this time without an event, so that proxies and clients see that the connection works.
 HEARTBEAT_SECONDS = 15.0
 SEND_SECONDS = 30.0
+FIGURES_SECONDS, _FIGURES_SECONDS_MAX = 0.25, 1.0
 # Events of one write, and of one query of the store.
 _PAGE = 500
 # What a browser waits before it connects again.
@@ -78,6 +82,8 @@ class Events:
         after: returns at most so many stored verdicts behind a place (``Reader.after``).
         last: the place of the newest stored verdict, -1 without one.
         readers_max: connections at most; further ones are refused.
+        figures: count every published verdict.
+        previews: returns the first words of the documents at places (``Reader.previews``).
         on_slow: called for each reader that is disconnected because it is slow, on the publishing thread.
         buffer_events: events of the buffer at most.
         heartbeat_seconds: time without an event after which a comment is sent.
@@ -88,12 +94,15 @@ class Events:
         after: Callable[[int, int], list[dict[str, Any]]],
         last: int,
         readers_max: int,
+        figures: Figures,
+        previews: Callable[[list[int]], dict[int, str]] = lambda places: {},
         on_slow: Callable[[], None] = lambda: None,
         *,
         buffer_events: int = BUFFER_EVENTS,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
     ) -> None:
         self._after, self._readers_max, self._on_slow = after, readers_max, on_slow
+        self._figures, self._previews = figures, previews
         self._buffer_events, self._heartbeat_seconds = buffer_events, heartbeat_seconds
         self._lock = threading.Lock()
         self._buffer: deque[_Event] = deque()
@@ -103,12 +112,18 @@ class Events:
         self._closed = False
 
     @property
+    def figures(self) -> Figures:
+        """The figures that count the published verdicts."""
+        return self._figures
+
+    @property
     def readers(self) -> int:
         """The number of connections."""
         return len(self._readers)
 
     def publish(self, verdicts: Sequence[dict[str, Any]]) -> None:
         """Send verdicts to all readers, in order of places. They must be committed."""
+        self._figures.count(verdicts)
         with self._lock:
             if not verdicts:
                 return
@@ -128,6 +143,7 @@ class Events:
 
     def forget(self, id_: str) -> None:
         """Drop the events of a removed document."""
+        self._figures.forget(id_)
         with self._lock:
             kept = [event for event in self._buffer if event.values["id"] != id_]
             self._buffer = deque(
@@ -147,12 +163,12 @@ class Events:
 
     def response(self, request: Request) -> Response:
         """Return the stream of a request. Raises ``Refused``."""
-        sent = _sent(request)
+        sent, stream = _sent(request), _STREAMS[choice(request, "of", tuple(_STREAMS), "verdicts")]
         if request.method == "HEAD":
             return Response(headers=_HEADERS, media_type=_TYPE)
         abort = request.scope.get("state", {}).get("abort", lambda: None)
         reader = self._added(sent, abort)
-        return _Stream(self._stream(reader), abort)
+        return _Stream(stream(self, reader), abort)
 
     def _added(self, sent: int | None, abort: Callable[[], None]) -> _Reader:
         with self._lock:
@@ -164,7 +180,8 @@ class Events:
             self._readers.add(reader)
             return reader
 
-    async def _stream(self, reader: _Reader) -> AsyncIterator[bytes]:
+    async def verdicts(self, reader: _Reader) -> AsyncIterator[bytes]:
+        """Yield the events of the verdicts."""
         try:
             yield b"retry: %d\n\n" % _RETRY_MILLISECONDS
             while True:
@@ -179,6 +196,26 @@ class Events:
                     reader.sent = events[-1].place
                 elif not await _waited(reader.changed, self._heartbeat_seconds):
                     yield b": heartbeat\n\n"
+        finally:
+            with self._lock:
+                self._readers.discard(reader)
+
+    async def present(self, reader: _Reader) -> AsyncIterator[bytes]:
+        """Yield the events of the figures."""
+        reader.sent = 1 << 62  # it reads no verdicts, and no buffer leaves it behind
+        known: dict[int, str] = {}
+        try:
+            yield b"retry: %d\n\n" % _RETRY_MILLISECONDS
+            while not reader.ended:
+                reader.changed.clear()
+                figures = self._figures.present()
+                places = [one["place"] for one in figures["latest"]]
+                known = {place: known[place] for place in places if place in known}
+                known |= await run_in_threadpool(self._previews, [place for place in places if place not in known])
+                figures["latest"] = [one | {"preview": known.get(one["place"])} for one in figures["latest"]]
+                yield b"event: figures\ndata: %b\n\n" % escape_unprintable(orjson.dumps(figures))
+                await asyncio.sleep(FIGURES_SECONDS)
+                await _waited(reader.changed, _FIGURES_SECONDS_MAX - FIGURES_SECONDS)
         finally:
             with self._lock:
                 self._readers.discard(reader)
@@ -206,6 +243,9 @@ class Events:
                 break
             new.append(event)
         return new[::-1][:_PAGE]
+
+
+_STREAMS = {"verdicts": Events.verdicts, "figures": Events.present}
 
 
 class _Stream(StreamingResponse):

@@ -14,6 +14,7 @@ PROBLEM_TYPE = "application/problem+json"
 # Reasons of the service, in addition to those of the library: the rule, and the remedy.
 SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "busy": (429, "so many documents wait that no more are taken", "try again after the time in Retry-After"),
+    "cannot_rank": (422, "the scheme cannot rank neighbours", "leave nearest out, or serve with a scheme of sets"),
     "too_many_readers": (
         429, "event_readers_max clients read events already", "close a connection, try again later, or raise the limit",
     ),

@@ -28,6 +28,7 @@ from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
 from workers.http.connections import connection_type, raise_file_limit
 from workers.http.events import Events
+from workers.http.figures import Figures
 from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
@@ -100,9 +101,11 @@ def started(
     """Start the service of a window. ``now`` is the clock in seconds since the epoch."""
     reader, observer = Reader(keeper.log.path), Metrics(SERVE, {"role": SERVE})
     last = keeper.log.meta()["places"] - 1
+    figures = Figures(lambda: keeper.matcher.table.documents, lambda: writer.waiting, now)
     events = Events(
-        reader.after, last, settings.event_readers_max, lambda: observer.count("service_event_readers_slow")
-    )
+        reader.after, last, settings.event_readers_max, figures, reader.previews,
+        lambda: observer.count("service_event_readers_slow"),
+    )  # fmt: skip
     writer = Writer(
         keeper, settings.queue_documents_max, on_broken, publisher(observer, events),
         lambda: observer.count("service_full"),
@@ -135,6 +138,8 @@ def warm(config: Config) -> None:
     dedup.decide(documents)
     dedup.probe(documents)
     dedup.explain("0", "1")
+    if config.tuning.bands or scheme.exact:  # these can rank
+        dedup.nearest(documents, 1)
     dedup.remove("0")
 
 
@@ -182,9 +187,7 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
         await asyncio.to_thread(running.stop)
     error = running.error()
     if error is not None:
-        raise Failure(
-            Exit.OUTPUT, f"the store failed: {error}; start again: the service continues from what is on the disk"
-        )
+        raise Failure(Exit.OUTPUT, f"the service failed: {error}; start again: it continues from what is on the disk")
     return EXIT_OF_SIGNAL[ended[0] if ended else 0]
 
 

@@ -13,8 +13,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from stream.documents import EXPLANATIONS, Document, Pair
+from stream.errors import ConfigError
+from stream.neighbours.nearest import check_ranks
 from workers.http.app import Handlers, Service, answer_values, path_of, refused
-from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
+from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
 from workers.http.problems import field_of, json_line, json_response, problem_values, shown
 from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
 from workers.store.keeper import Answer, Keeper
@@ -24,6 +26,7 @@ from workers.store.log import StoreFull
 _AHEAD = 4
 # The wait of a batch before it submits to a busy writer again.
 _BUSY_SECONDS = 0.05
+_NEAREST_MAX = 100
 
 
 def window_requests(writer: Writer) -> Handlers:
@@ -33,6 +36,7 @@ def window_requests(writer: Writer) -> Handlers:
         ("POST", "/v1/check:batch"): partial(check_batch, writer),
         ("DELETE", "/v1/documents/{rest:path}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
+        ("POST", "/v1/why"): partial(why, writer),
     }
 
 
@@ -50,14 +54,28 @@ async def check(writer: Writer, service: Service, request: Request) -> Response:
     decoded = service.decoding.document(body)
     if isinstance(decoded, str):
         return refused(service, decoded)
+    if nearest := number(request, "nearest", 0, _NEAREST_MAX, 0):
+        try:
+            check_ranks(service.settings, nearest)
+        except ConfigError:
+            raise Refused("cannot_rank", "nearest") from None
     if add:
         [answer] = await asyncio.wrap_future(writer.check([decoded]))
     else:
-        [answer] = await asyncio.wrap_future(writer.call(lambda keeper: keeper.probe([decoded])))
+        [answer] = await asyncio.wrap_future(writer.call(lambda keeper: keeper.probe([decoded], nearest)))
     if answer.refused:
         return refused(service, answer.refused)
-    service.observer.sample("service_check_seconds", [time.perf_counter() - started])
-    return json_response(answer_values(answer))
+    seconds = time.perf_counter() - started
+    service.observer.sample("service_check_seconds", [seconds])
+    service.events.figures.observe(seconds)
+    return json_response(answer_values(answer) | ({} if add or not nearest else {"nearest": _neighbours(answer)}))
+
+
+def _neighbours(answer: Answer) -> list[dict[str, Any]]:
+    return [
+        {"id": one.id, "similarity": round(one.similarity, 4), "probability": round(one.probability, 4)}
+        for one in answer.nearest
+    ]
 
 
 async def check_batch(writer: Writer, service: Service, request: Request) -> Response:
@@ -150,11 +168,18 @@ async def remove(writer: Writer, service: Service, request: Request) -> Response
 
 
 async def why(writer: Writer, service: Service, request: Request) -> Response:
-    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not."""
-    ids = [request.query_params.get(name) for name in "ab"]
-    if not all(ids):
-        raise Refused("parameter", "a" if not ids[0] else "b", "name two ids as a and b")
-    a, b = (str(id_) for id_ in ids)
+    """``GET /v1/why?a=&b=``: why two ids are a pair, or why not. ``POST``: the same with a document in place of a."""
+    ids = {name: request.query_params.get(name, "") for name in ("b" if request.method == "POST" else "ab")}
+    for name, id_ in ids.items():
+        if not id_:
+            raise Refused("parameter", name, "name two ids as a and b; a request with a document names b alone")
+    a: str | Document = ids.get("a", "")
+    b = ids["b"]
+    if request.method == "POST":
+        decoded = service.decoding.document(await read_body(request, service.settings, JSON))
+        if isinstance(decoded, str):
+            return refused(service, decoded)
+        a = decoded
     found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
     values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})

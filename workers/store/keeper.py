@@ -24,9 +24,10 @@ import numpy as np
 
 from stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
 from stream.config import Config
-from stream.documents import Document, Explanation, Pair
+from stream.documents import Document, Explanation, Neighbour, Pair
 from stream.explanations.explain import explain
 from stream.explanations.passages import passages
+from stream.neighbours.nearest import ranked
 from stream.pipeline import Matcher, Signed, Signer, Slice, step
 from stream.scheme_interface import Evidence
 from stream.table import NO_TIME
@@ -42,6 +43,7 @@ class Answer(NamedTuple):
 
     ``status`` is ``original`` or ``duplicate``. With ``repeated``, it is the status of an earlier version with the same
     content. ``pairs`` are the earlier near-duplicates, with similarity and common buckets. ``time`` is in seconds.
+    ``nearest`` are the most similar documents, if requested.
     """
 
     id: str
@@ -56,6 +58,7 @@ class Answer(NamedTuple):
     repeated: bool = False
     pairs: tuple[Pair, ...] = ()
     time: float | None = None
+    nearest: tuple[Neighbour, ...] = ()
 
 
 class Keeper:
@@ -106,8 +109,9 @@ class Keeper:
 
     # Looks
 
-    def probe(self, documents: Sequence[Document]) -> list[Answer]:
-        """Return the pairs of each document, without adding it."""
+    def probe(self, documents: Sequence[Document], nearest: int = 0) -> list[Answer]:
+        """Return the pairs of each document, and its ``nearest`` most similar ones, without adding it. A scheme that
+        cannot rank has no ``nearest``."""
         answers = []
         for document in documents:  # one by one: they must not be paired with each other
             signed = self.signer.sign([document])
@@ -115,7 +119,9 @@ class Keeper:
                 answers.append(Answer(str(document.id), signed.refusals[0].reason))
             else:
                 found = self.matcher.match(signed.batch, add=False).pairs()
-                answers.append(Answer(document.id, pairs=_newest(document.id, found)))
+                ranks = ranked(self.matcher, signed.batch, nearest) if nearest else ()
+                near = tuple(one for part in ranks for one in part.neighbours[0])
+                answers.append(Answer(document.id, pairs=_newest(document.id, found), nearest=near))
         return answers
 
     def near(self, id_: str) -> tuple[Pair, ...] | None:
@@ -126,11 +132,17 @@ class Keeper:
             return None
         return _newest(id_, self.matcher.match(self._batch([stored[0]]), add=False).pairs())
 
-    def why(self, a: str, b: str) -> Explanation:
-        """Explain why two ids are a pair or not; with passages of their texts if texts are stored."""
+    def why(self, a: str | Document, b: str) -> Explanation:
+        """Explain why an id, or a document that is not added, is a pair with another id or not; with passages of their
+        texts if texts are stored."""
         found = explain(self.matcher, self.signer, a, b)
         stored = [self.log.latest(id_.encode("utf-8", "surrogatepass")) for id_ in found[:2]]
-        texts = [one[1] for one in stored if one is not None and one[1] is not None]
+        own = {a.id: a.text} if isinstance(a, Document) else {}
+        texts = [
+            text
+            for id_, one in zip(found[:2], stored, strict=True)
+            if (text := own.get(id_, None if one is None else one[1])) is not None
+        ]
         return found._replace(passages=passages(texts[0], texts[1])) if len(texts) == 2 else found
 
     def counts(self) -> dict[str, int]:

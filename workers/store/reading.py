@@ -14,6 +14,9 @@ from stream.verdicts.rule import STATUSES
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.
 MEMBERS_MAX = 1000
+# Lists show so many characters of a text, and so many other members of a cluster. A strip has so many spans, and counts
+# so many members at most.
+_PREVIEW_CHARACTERS, _OTHERS, _STRIP_SPANS, _STRIP_MEMBERS = 240, 4, 48, 4096
 _ANSWER = """
     SELECT d.place, d.id, d.time, d.status, d.said, d.cluster, d.similarity, d.related, d.previous, o.id AS original_id,
         o.gone AS original_gone, d.place < (SELECT value FROM meta WHERE name = 'oldest') AS expired
@@ -42,25 +45,30 @@ class Reader:
             rows = connection.execute(f"{_ANSWER} WHERE d.id = ? ORDER BY d.place DESC", (id_,))
             return [version(row) for row in rows]
 
-    def clusters(self, order: str, limit: int, size_min: int) -> list[dict[str, Any]]:
-        """Return the clusters of at least ``size_min`` documents, in an order of ``ORDERS``."""
+    def clusters(self, order: str, limit: int, size_min: int, *, strips: bool = False) -> list[dict[str, Any]]:
+        """Return the clusters of at least ``size_min`` documents, in an order of ``ORDERS``; with the strips of their
+        arrivals if requested."""
         with self._connected() as connection:
             query = f"SELECT * FROM clusters WHERE size >= ? ORDER BY {ORDERS[order]} LIMIT ?"
-            return [_cluster(connection, row) for row in connection.execute(query, (size_min, limit)).fetchall()]
+            rows = connection.execute(query, (size_min, limit)).fetchall()
+            return [_cluster(connection, row) | ({"strip": _strip(connection, row)} if strips else {}) for row in rows]
 
-    def cluster(self, number: int) -> dict[str, Any] | None:
-        """Return a cluster with its first ``MEMBERS_MAX`` members in order of arrival; ``None`` if it does not
-        exist."""
+    def cluster(self, number: int, after: int = -1, limit: int = MEMBERS_MAX) -> dict[str, Any] | None:
+        """Return a cluster with its first ``limit`` members behind the place ``after`` in order of arrival, and with
+        ``next``, the place to continue behind; ``None`` if the cluster does not exist."""
         with self._connected() as connection:
             row = connection.execute("SELECT * FROM clusters WHERE cluster = ?", (number,)).fetchone()
             if row is None:
                 return None
-            query = f"{_ANSWER} WHERE d.cluster = ? AND d.status < 2 AND d.gone = 0 ORDER BY d.place LIMIT ?"
-            members = [version(found) for found in connection.execute(query, (number, MEMBERS_MAX))]
+            members_of = "d.cluster = ? AND d.place > ? AND d.status < 2 AND d.gone = 0"
+            query = f"{_ANSWER} WHERE {members_of} ORDER BY d.place LIMIT ?"
+            members = [version(found) for found in connection.execute(query, (number, after, limit + 1))]
             related = connection.execute("SELECT related FROM documents WHERE place = ?", (number,)).fetchone()
             return {
                 **_cluster(connection, row),
-                "members": members,
+                "strip": _strip(connection, row),
+                "members": members[:limit],
+                "next": members[limit - 1]["place"] if len(members) > limit else None,
                 "related": related["related"] if related else None,
             }
 
@@ -71,6 +79,13 @@ class Reader:
                 f"{_ANSWER} WHERE d.place > ? AND d.gone = 0 ORDER BY d.place LIMIT ?", (place, limit)
             )
             return [version(row) for row in rows]
+
+    def previews(self, places: list[int]) -> dict[int, str]:
+        """Return the first words of the documents at places, as far as their texts are stored."""
+        marks = ", ".join("?" * len(places))
+        query = f"SELECT place, substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts WHERE place IN ({marks})"
+        with self._connected() as connection:
+            return dict(connection.execute(query, places).fetchall())
 
     def texts(self, ids: list[bytes]) -> list[str | None]:
         """Return the texts of the latest versions of ids, ``None`` if no text is stored."""
@@ -99,14 +114,34 @@ def version(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _cluster(connection: sqlite3.Connection, row: sqlite3.Row) -> dict[str, Any]:
-    query = "SELECT id FROM documents WHERE cluster = ? AND status < 2 AND gone = 0 ORDER BY place LIMIT 1"
-    first = connection.execute(query, (row["cluster"],)).fetchone()
+    query = f"""
+        SELECT id, (SELECT substr(text, 1, {_PREVIEW_CHARACTERS}) FROM texts t WHERE t.place = d.place) AS preview
+        FROM documents d WHERE cluster = ? AND status < 2 AND gone = 0 ORDER BY place LIMIT {_OTHERS + 1}
+    """
+    named = connection.execute(query, (row["cluster"],)).fetchall()
     head = connection.execute("SELECT gone FROM documents WHERE place = ?", (row["cluster"],)).fetchone()
     return {
         "cluster": row["cluster"],
         "size": row["size"],
-        "representative": first["id"].decode() if first else None,
+        "representative": named[0]["id"].decode() if named else None,
+        "preview": named[0]["preview"] if named else None,
+        "others": [one["id"].decode() for one in named[1:]],
         "original_removed": bool(head and head["gone"]),
         "first_time": row["first_time"] / MICROSECONDS,
         "last_time": row["last_time"] / MICROSECONDS,
     }
+
+
+def _strip(connection: sqlite3.Connection, row: sqlite3.Row) -> list[int]:
+    """Return how many members arrived in each of equal spans from the first time to the last. Of a large cluster, every
+    n-th place counts."""
+    first, last = row["first_time"], row["last_time"]
+    every = row["size"] // _STRIP_MEMBERS + 1
+    query = f"""
+        SELECT min((time - ?) * {_STRIP_SPANS} / ?, {_STRIP_SPANS - 1}) AS span, count(*) AS members FROM documents
+        WHERE cluster = ? AND status < 2 AND gone = 0 AND place % ? = 0 GROUP BY span
+    """
+    strip = [0] * _STRIP_SPANS
+    for span, members in connection.execute(query, (first, max(last - first, 1), row["cluster"], every)):
+        strip[span] = members * every
+    return strip

@@ -50,6 +50,7 @@ def view_requests(sending: Sending) -> Handlers:
         ("POST", "/v1/check:batch"): partial(check_batch, sending),
         ("DELETE", "/v1/documents/{rest:path}"): partial(remove, sending),
         ("GET", "/v1/why"): why,
+        ("POST", "/v1/why"): why,
     }
 
 

@@ -14,16 +14,17 @@ from pathlib import Path
 from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
 from workers.http.events import Events
+from workers.http.figures import Figures
 from workers.http.server import Running, bound, run
 from workers.http.view.follower import Follower
 from workers.http.view.outbox import Outbox
 from workers.http.view.requests import Sending, near, view_requests
-from workers.process.exits import Exit
+from workers.process.exits import Exit, Failure
 from workers.settings.serve import ViewSettings
 from workers.store.view import View, ViewReader
 from workers.telemetry.metrics import SERVE, Metrics
 from workers.topics.names import names_of
-from workers.transport.protocol import Transport
+from workers.transport.protocol import Transport, TransportError, UnknownTopicError
 
 
 def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:
@@ -32,8 +33,8 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
     ``state`` is the folder of the view; without one each start fills a new view.
 
     Raises:
-        Failure: the folder, the address or the certificate cannot be used, or the view has ended by an error.
-        TransportError: a topic does not exist, or the broker does not answer.
+        Failure: the folder, the address or the certificate cannot be used, a topic does not exist, the broker does not
+            answer at the start, or the view has ended by an error.
     """
     token = settings.access_token()
     address = bound(settings.host, settings.port)
@@ -43,6 +44,9 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
         try:
             start = partial(started_view, settings, transport, view)
             return asyncio.run(run(settings, address, token, start))
+        except TransportError as error:
+            code = Exit.TOPIC if isinstance(error, UnknownTopicError) else Exit.BROKER
+            raise Failure(code, str(error)) from None
         finally:
             view.close()
             address.close()
@@ -60,7 +64,9 @@ def started_view(
     names = names_of(settings)
     reader, observer = ViewReader(view.path), Metrics(SERVE, {"role": SERVE})
     slow = partial(observer.count, "service_event_readers_slow")
-    events = Events(reader.after, view.meta()["places"] - 1, settings.event_readers_max, slow)
+    figures = Figures(reader.size, lambda: outbox.waiting, now)
+    last = view.meta()["places"] - 1
+    events = Events(reader.after, last, settings.event_readers_max, figures, reader.previews, slow)
     kept = None if settings.window_seconds is None else settings.window_seconds + settings.history_seconds
     follower = Follower(
         transport, names.topics, view, reader, kept, publisher(observer, events), on_broken, events.forget

@@ -3,13 +3,12 @@
 Parquet begins at its end, so content that cannot seek (a pipe, compressed content) goes to an unnamed temporary file
 first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
 ``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
-those of the file. A large column is read through a buffer, so memory does not follow the size of a row group.
+those of the file. Columns of a large row group are read through a buffer, so that memory does not follow its size.
 """
 
 from __future__ import annotations
 
 import io
-import os
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +18,8 @@ from workers.sources.blocks import Content, SeekableFile
 # Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
 _BATCH_BYTES = 8 << 20
 _BATCH_ROWS = 4096
-# Bytes of a column chunk that is read at once; of a larger one, so many are read at a time.
-_CHUNK_BYTES, _BUFFER_BYTES = 32 << 20, 1 << 20
+# Bytes of a row group whose columns are read at once; of columns of a larger one, so many are read at a time.
+_GROUP_BYTES, _BUFFER_BYTES = 64 << 20, 1 << 20
 PARQUET_MAGIC = b"PAR1"
 FILE_MAGIC = b"ARROW1\0\0"
 STREAM_MAGIC = b"\xff\xff\xff\xff"
@@ -49,10 +48,9 @@ def parquet_batches(content: Content) -> Iterator[Any]:
             spooled.flush()
             file = SeekableFile(spooled.fileno())
         try:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(0)
             metadata = pq.read_metadata(file)
-            buffered = _BUFFER_BYTES if _chunk_bytes(metadata, size) > _CHUNK_BYTES else 0
+            # A buffer has the size that a page header claims, true or not; a group that is read at once bounds it.
+            buffered = _BUFFER_BYTES if _group_bytes(metadata) > _GROUP_BYTES else 0
             parquet = pq.ParquetFile(
                 file, metadata=metadata, pre_buffer=False, buffer_size=buffered, page_checksum_verification=True
             )
@@ -99,17 +97,12 @@ def _damages() -> tuple[type[Exception], ...]:
     return pa.ArrowException, OSError, ValueError, MemoryError
 
 
-def _chunk_bytes(metadata: Any, file_bytes: int) -> int:
-    """Return the size of the largest column of a row group. Raises ``Damaged`` if it is larger than the file.
+def _group_bytes(metadata: Any) -> int:
+    """Return the size of the largest row group.
 
-    pyarrow sizes a buffer by the page header that it reads there, true or not; a chunk that it reads at once bounds it.
+    The sizes of single columns are not read: pyarrow ends the process on some damaged ones.
     """
-    groups = (metadata.row_group(i) for i in range(metadata.num_row_groups))
-    chunks = (group.column(j).total_compressed_size for group in groups for j in range(group.num_columns))
-    most = max(chunks, default=0)
-    if most > file_bytes:
-        raise Damaged(f"a column of {most:,} bytes is larger than the file of {file_bytes:,} bytes")
-    return int(most)
+    return int(max((metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)), default=0))
 
 
 def _rows_of_batch(metadata: Any) -> int:

@@ -1,0 +1,11 @@
+"""Puts this folder and the folders of the service and of the programs on the import path, because there is no
+`__init__.py`; and the shared fixtures.
+"""
+
+import sys
+from pathlib import Path
+
+for name in ("deploy", "processes", "browser"):
+    sys.path.insert(0, str(Path(__file__).parents[1] / name))
+
+from chromium import chromium  # noqa: E402, F401 - a fixture; found by the path above

@@ -1,0 +1,140 @@
+"""What the service does now and did in the last hour: rates, duplicates, times of answers, the window.
+
+Theory of operation. Counts of a second are in rings of ``_SECONDS`` entries; an entry is cleared before its next use,
+an hour later. Times of answers are counted in bins whose bounds grow by 12 percent, a row of bins for each
+``STEP_SECONDS``. So memory is constant. Any thread may call any function.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+# The history: an hour in steps of ten seconds, as many points as a small curve has pixels.
+STEP_SECONDS = 10
+STEPS = 360
+_SECONDS = STEP_SECONDS * STEPS
+# The present rate is a mean over this time; fraction and times of answers need more documents to be stable.
+_RATE_SECONDS, _RECENT_SECONDS = 5, 60
+# Bounds of the bins: from 0.1 milliseconds to 100 seconds.
+_BOUNDS = 1e-4 * 1.12 ** np.arange(123)
+# The latest duplicates that the present figures name.
+LATEST = 12
+
+
+class Figures:
+    """Counts of the last hour.
+
+    Args:
+        window: returns the number of documents in the window.
+        waiting: returns the number of documents that wait for the writer.
+        now: the clock, in seconds since the epoch.
+    """
+
+    def __init__(
+        self, window: Callable[[], float], waiting: Callable[[], float], now: Callable[[], float] = time.time
+    ) -> None:
+        self._window, self._waiting, self._now = window, waiting, now
+        self._lock = threading.Lock()
+        self._started = self._second = int(now())
+        self._documents = np.zeros(_SECONDS, np.int64)
+        self._duplicates = np.zeros(_SECONDS, np.int64)
+        self._windows = np.full(STEPS, -1, np.int64)
+        self._times = np.zeros((STEPS, len(_BOUNDS) + 1), np.int64)
+        self._total = self._total_duplicates = 0
+        self._latest: deque[dict[str, Any]] = deque(maxlen=LATEST)
+
+    def count(self, verdicts: Sequence[dict[str, Any]]) -> None:
+        """Count verdicts."""
+        duplicates = sum(verdict["status"] == "duplicate" for verdict in verdicts)
+        with self._lock:
+            place = self._advanced() % _SECONDS
+            self._documents[place] += len(verdicts)
+            self._duplicates[place] += duplicates
+            self._total += len(verdicts)
+            self._total_duplicates += duplicates
+            self._latest.extend(verdict for verdict in verdicts if verdict["status"] == "duplicate")
+
+    def observe(self, seconds: float) -> None:
+        """Count the time of an answer."""
+        with self._lock:
+            step = self._advanced() // STEP_SECONDS % STEPS
+            self._times[step, np.searchsorted(_BOUNDS, seconds)] += 1
+
+    def forget(self, id_: str) -> None:
+        """Drop the latest duplicates that name a removed document."""
+        with self._lock:
+            kept = [verdict for verdict in self._latest if id_ not in (verdict["id"], verdict.get("duplicate_of"))]
+            self._latest = deque(kept, LATEST)
+
+    def present(self) -> dict[str, Any]:
+        """Return the present figures; a fraction or a time without documents to compute it from is ``None``."""
+        with self._lock:
+            end = self._advanced()
+            rate, recent = (
+                np.arange(end - min(span, end - self._started + 1) + 1, end + 1)
+                for span in (_RATE_SECONDS, _RECENT_SECONDS)
+            )
+            documents, duplicates = (int(ring[recent % _SECONDS].sum()) for ring in (self._documents, self._duplicates))
+            steps = np.unique(recent // STEP_SECONDS) % STEPS
+            times = self._times[steps].sum(axis=0)
+            return {
+                "time": self._now(),
+                "documents": self._total,
+                "duplicates": self._total_duplicates,
+                "documents_per_second": round(float(self._documents[rate % _SECONDS].mean()), 2),
+                "duplicate_fraction": round(duplicates / documents, 4) if documents else None,
+                "seconds_median": _quantile(times, 0.5),
+                "seconds_p99": _quantile(times, 0.99),
+                "window_documents": int(self._window()),
+                "waiting_documents": int(self._waiting()),
+                "latest": list(self._latest)[::-1],
+            }
+
+    def history(self) -> dict[str, Any]:
+        """Return the figures of the steps of the last hour, the oldest first; ``None`` for a step without a value."""
+        with self._lock:
+            end = self._advanced() // STEP_SECONDS
+            first = max(end - STEPS + 1, self._started // STEP_SECONDS)
+            steps = np.arange(first, end + 1)
+            seconds = (steps[:, None] * STEP_SECONDS + np.arange(STEP_SECONDS)) % _SECONDS
+            documents, duplicates = (ring[seconds].sum(axis=1).tolist() for ring in (self._documents, self._duplicates))
+            rows = self._times[steps % STEPS]
+            windows = [None if size < 0 else size for size in self._windows[steps % STEPS].tolist()]
+        return {
+            "step_seconds": STEP_SECONDS,
+            "first_time": int(first) * STEP_SECONDS,
+            "documents": documents,
+            "duplicates": duplicates,
+            "seconds_median": [_quantile(row, 0.5) for row in rows],
+            "seconds_p99": [_quantile(row, 0.99) for row in rows],
+            "window_documents": windows,
+        }
+
+    def _advanced(self) -> int:
+        """Clear the entries of the seconds since the last call; return the present second."""
+        second = max(int(self._now()), self._second)
+        for passed in range(max(self._second + 1, second - _SECONDS + 1), second + 1):
+            self._documents[passed % _SECONDS] = self._duplicates[passed % _SECONDS] = 0
+            if passed % STEP_SECONDS == 0:
+                self._times[passed // STEP_SECONDS % STEPS] = 0
+                self._windows[passed // STEP_SECONDS % STEPS] = -1
+        if second > self._second:
+            self._windows[second // STEP_SECONDS % STEPS] = int(self._window())
+        self._second = second
+        return second
+
+
+def _quantile(counts: npt.NDArray[np.int64], fraction: float) -> float | None:
+    """Return the upper bound of the bin that has a quantile, in seconds; ``None`` without counts."""
+    total = counts.sum()
+    if not total:
+        return None
+    place = int(np.searchsorted(np.cumsum(counts), fraction * total))
+    return float(f"{_BOUNDS[min(place, len(_BOUNDS) - 1)]:.3g}")

@@ -1,0 +1,105 @@
+// Requests, the token, and the stream of figures.
+
+const KEY = 'neardup-token';
+
+/** A problem that the service describes (RFC 9457). */
+export class Problem extends Error {
+  constructor(values) {
+    super(values.title);
+    this.status = values.status;
+    this.title = sentence(values.title);
+    this.detail = sentence(values.detail);
+    this.reason = values.reason;
+  }
+}
+
+const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.`.replace(/\.\.$/, '.') : text);
+
+let asked = null; // the promise of a token that the person is typing
+
+function headers(more = {}) {
+  const token = sessionStorage.getItem(KEY);
+  return token ? { ...more, Authorization: `Bearer ${token}` } : more;
+}
+
+/** Ask for the token once, whoever needs it; resolves when there is a new one. */
+function newToken(wrong) {
+  asked ??= new Promise((resolve) => {
+    const dialog = document.getElementById('token');
+    const field = document.getElementById('token-value');
+    document.getElementById('token-error').hidden = !wrong;
+    dialog.addEventListener('cancel', (event) => event.preventDefault());
+    document.getElementById('token-form').onsubmit = (event) => {
+      event.preventDefault();
+      sessionStorage.setItem(KEY, field.value.trim());
+      field.value = '';
+      dialog.close();
+      asked = null;
+      resolve();
+    };
+    if (!dialog.open) dialog.showModal();
+  });
+  return asked;
+}
+
+/** Send a request; on 401 ask for the token and send it again. Throws a Problem, or a TypeError without a network. */
+export async function request(path, options = {}) {
+  for (;;) {
+    if (asked) await asked;
+    const used = sessionStorage.getItem(KEY);
+    const response = await fetch(path, { ...options, headers: headers(options.headers), cache: 'no-store' });
+    if (response.ok) return response;
+    const values = await response.json().catch(() => ({ title: `the service answered ${response.status}`, status: response.status }));
+    if (response.status !== 401) throw new Problem(values);
+    if (used === sessionStorage.getItem(KEY)) await newToken(Boolean(used));
+  }
+}
+
+export const get = async (path, signal) => (await request(path, { signal })).json();
+
+export const post = async (path, body, signal) =>
+  (await request(path, { method: 'POST', body: JSON.stringify(body), headers: { 'Content-Type': 'application/json' }, signal })).json();
+
+/** Wait until the page is visible. */
+async function visible() {
+  while (document.hidden) await new Promise((resolve) => document.addEventListener('visibilitychange', resolve, { once: true }));
+}
+
+/**
+ * Call `onFigures` with the figures as they come, and `onState` with live, lost or asleep. A page that is not visible
+ * reads nothing: a browser opens six connections to one address, and every stream would hold one.
+ */
+export async function follow(onFigures, onState) {
+  for (;;) {
+    await visible();
+    const ending = new AbortController();
+    const hide = () => document.hidden && ending.abort();
+    document.addEventListener('visibilitychange', hide);
+    try {
+      await read(onFigures, onState, ending.signal);
+    } catch {
+      // the state says it
+    } finally {
+      document.removeEventListener('visibilitychange', hide);
+    }
+    onState(document.hidden ? 'asleep' : 'lost');
+    if (!document.hidden) await new Promise((resolve) => setTimeout(resolve, 1000));
+  }
+}
+
+async function read(onFigures, onState, signal) {
+  const response = await request('/v1/events?of=figures', { signal });
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  onState('live');
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split('\n\n');
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const data = block.split('\n').find((line) => line.startsWith('data: '));
+      if (data) onFigures(JSON.parse(data.slice(6)));
+    }
+  }
+}

@@ -1,0 +1,113 @@
+// Elements and text. Data becomes text nodes only: nothing here, or elsewhere, makes HTML from a string.
+
+const SVG = 'http://www.w3.org/2000/svg';
+const HIDDEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g;
+const HIDDEN_IN_TEXT = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069\ufeff]/g;
+const ID_CHARACTERS = 160;
+const PREVIEW_CHARACTERS = 240; // what the service sends of a text at most
+
+/** Make an element. `props` are attributes; `on…` are listeners; false and null leave an attribute out. */
+export function el(tag, props = {}, ...children) {
+  return filled(document.createElement(tag), props, children);
+}
+
+/** The same for SVG. */
+export function svg(tag, props = {}, ...children) {
+  return filled(document.createElementNS(SVG, tag), props, children);
+}
+
+function filled(node, props, children) {
+  for (const [name, value] of Object.entries(props)) {
+    if (name.startsWith('on')) node.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(name, value === true ? '' : value);
+  }
+  node.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return node;
+}
+
+const named = (sign) => `[U+${sign.codePointAt(0).toString(16).toUpperCase().padStart(4, '0')}]`;
+
+/** A text whose invisible signs (controls, overrides of the direction) are named instead of obeyed. */
+export const shownText = (text) => text.replace(HIDDEN_IN_TEXT, named);
+
+/** An id in the same way, in one line, and cut if it is very long. */
+export function shownId(id) {
+  const cut = id.length > ID_CHARACTERS ? `${id.slice(0, ID_CHARACTERS)}…` : id;
+  return cut.replace(HIDDEN, named).replace(/[\t\n]/g, ' ');
+}
+
+/** An id as an element of its own direction. */
+export const idNode = (id, extra = '') => el('bdi', { class: `id ${extra}`, title: shownId(id) }, shownId(id));
+
+/** The part of an id that a person recognises: the host of an address, else the id. */
+export function source(id) {
+  try {
+    const url = new URL(id);
+    return /^https?:$/.test(url.protocol) && url.hostname ? url.hostname.replace(/^www\./, '') : shownId(id);
+  } catch {
+    return shownId(id);
+  }
+}
+
+/** The first words of a text, cut behind a word; or what stands for them. */
+export function words(preview, id) {
+  const text = preview ? shownText(preview).replace(/\s+/g, ' ').trim() : '';
+  if (preview && preview.length >= PREVIEW_CHARACTERS) return `${text.replace(/\s\S{0,24}$/, '')} …`;
+  return text || shownId(id ?? '');
+}
+
+const whole = new Intl.NumberFormat('en');
+const short = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 });
+
+export const count = (n) => whole.format(n);
+export const compact = (n) => (n < 100_000 ? whole.format(n) : short.format(n));
+export const rate = (n) => (n >= 100 || n === 0 ? whole.format(Math.round(n)) : n.toFixed(1));
+export const percent = (p, digits = 0) => `${(100 * p).toFixed(digits)} %`;
+export const score = (s) => s.toFixed(2);
+
+/** A probability in percent; what is not certain never reads 0 or 100. */
+export function chance(p) {
+  if (p === 1 || p === 0) return percent(p);
+  if (p >= 0.9995) return 'over 99.9 %';
+  if (p < 0.0005) return 'under 0.1 %';
+  return percent(p, p > 0.99 || p < 0.01 ? 1 : 0);
+}
+
+export function seconds(s) {
+  if (s < 0.01) return [(1000 * s).toFixed(1), 'ms'];
+  return s < 1 ? [(1000 * s).toFixed(0), 'ms'] : [s.toFixed(1), 's'];
+}
+
+export const clock = (time) => new Date(1000 * time).toLocaleTimeString('en-GB');
+
+/** A moment: the time alone if it is today, else with the day, and the year if it is another one. */
+export function moment(time) {
+  const date = new Date(1000 * time);
+  const now = new Date();
+  const year = date.getFullYear() === now.getFullYear() ? undefined : 'numeric';
+  const day = date.toLocaleDateString('en-GB', { day: 'numeric', month: 'short', year });
+  const hour = date.toLocaleTimeString('en-GB', { hour: '2-digit', minute: '2-digit' });
+  return date.toDateString() === now.toDateString() ? hour : `${day}, ${hour}`;
+}
+
+/** A span of time in its largest unit. */
+export function span(length) {
+  for (const [unit, size] of [['day', 86400], ['hour', 3600], ['minute', 60]]) {
+    if (length >= size) {
+      const n = Math.round(length / size);
+      return `${n} ${unit}${n === 1 ? '' : 's'}`;
+    }
+  }
+  const n = Math.round(length);
+  return n === 0 ? 'one moment' : `${n} second${n === 1 ? '' : 's'}`;
+}
+
+/** The state of a view that has nothing else to show: loading, empty or failed. */
+export function notice(kind, title, detail, action) {
+  return el('div', { class: `notice ${kind}`, role: kind === 'failed' ? 'alert' : 'status' },
+    el('strong', {}, title), detail ? el('p', {}, detail) : null, action ?? null);
+}
+
+export const failed = (error, again) =>
+  notice('failed', error.title ?? 'The service does not answer', error.detail ?? 'The page tries again by itself.',
+    again ? el('button', { type: 'button', onclick: again }, 'Try again') : null);

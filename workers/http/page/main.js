@@ -1,0 +1,78 @@
+// The shell: which view is open, the stream of figures, the marks.
+
+import { follow, get } from './api.js';
+import { ask } from './ask.js';
+import { count, percent, score } from './dom.js';
+import { marks } from './marks.js';
+import { now } from './now.js';
+import { pair } from './pair.js';
+import { stories, story } from './stories.js';
+
+// The first part of the address behind # -> the view. A view gets the place to fill, the rest of the address, and a
+// signal that ends it; it may return a function that takes the figures of each moment.
+const VIEWS = {
+  now: ['Now', now], stories: ['Stories', stories], story: ['Story', story], pair: ['Pair', pair], ask: ['Ask', ask],
+};
+const STATES = { live: 'Live', lost: 'Connecting again', waiting: 'Connecting', asleep: 'Asleep' };
+
+const view = document.getElementById('view');
+let ending = null;
+let onFigures = null;
+let latest = null;
+
+function open() {
+  const [path, query = ''] = location.hash.replace(/^#\/?/, '').split('?');
+  const [name, ...rest] = path.split('/');
+  const [title, show] = VIEWS[name] ?? VIEWS.now;
+  ending?.abort();
+  ending = new AbortController();
+  document.title = `${title} · neardup`;
+  for (const link of document.querySelectorAll('nav a')) {
+    const own = link.getAttribute('href').slice(2);
+    if (own === (VIEWS[name] ? name : 'now') || (own === 'stories' && name === 'story')) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  view.replaceChildren();
+  view.setAttribute('aria-busy', 'true');
+  onFigures = show(view, { rest, query: new URLSearchParams(query), signal: ending.signal, ready: () => view.setAttribute('aria-busy', 'false') }) ?? null;
+  if (latest) onFigures?.(latest);
+}
+
+addEventListener('hashchange', () => {
+  open();
+  window.scrollTo(0, 0);
+  view.focus({ preventScroll: true });
+});
+document.querySelector('.skip').addEventListener('click', (event) => {
+  event.preventDefault();
+  view.focus();
+});
+
+function state(name) {
+  const live = document.getElementById('live');
+  if (live.dataset.state === name) return;
+  live.dataset.state = name;
+  document.getElementById('live-text').textContent = STATES[name];
+}
+
+async function promise() {
+  const { settings } = await get('/v1/figures');
+  const text = `Finds ${percent(settings.recall)} of the pairs at similarity ${score(settings.threshold)}, more above.`;
+  document.getElementById('promise').textContent = text;
+}
+
+function showMarks() {
+  const button = document.getElementById('marks');
+  button.hidden = marks.size === 0;
+  button.textContent = `Download ${count(marks.size)} mark${marks.size === 1 ? '' : 's'}`;
+}
+
+document.getElementById('marks').addEventListener('click', () => marks.download());
+marks.onchange = showMarks;
+showMarks();
+open();
+promise().catch(() => {});
+follow((figures) => {
+  latest = figures;
+  onFigures?.(figures);
+}, state);

@@ -1,0 +1,136 @@
+// Now: what happens, in one sentence and five figures.
+
+import { get } from './api.js';
+import { curve, smooth } from './curve.js';
+import { chance, clock, compact, count, el, failed, percent, rate, score, seconds, shownId, source, span, words } from './dom.js';
+import { pairAddress } from './pair.js';
+
+const HISTORY_MILLISECONDS = 5000;
+const POINTS_MIN = 30; // a young service has a curve of its first five minutes
+const NUMBERS = ['', '', 'two', 'three', 'four', 'five', 'six', 'seven', 'eight', 'nine', 'ten'];
+const LIST_MILLISECONDS = 900;
+
+/** A figure with its name, its value, a line below, and the place of its picture. */
+function tile(name, wide = false) {
+  const value = el('span', { class: 'value' }, '–');
+  const unit = el('span', { class: 'unit' });
+  const below = el('p', { class: 'below' });
+  const picture = el('div', { class: 'picture' });
+  const axis = el('p', { class: 'axis' });
+  const node = el('section', { class: `tile ${wide ? 'wide' : ''}` }, el('h2', {}, name), el('p', { class: 'number' }, value, unit), below, picture, wide ? axis : null);
+  return { node, picture, axis, set: (text, suffix, line) => { value.textContent = text; unit.textContent = suffix; below.textContent = line; } };
+}
+
+/** The sentence at the top. */
+function headline(figures) {
+  if (figures.documents_per_second === 0) {
+    return figures.documents ? ['It is quiet.', 'No document came in the last seconds.'] : ['Waiting for documents.', 'Send the first one to POST /v1/check.'];
+  }
+  const speed = figures.documents_per_second;
+  const first = speed >= 0.95 ? `${count(Math.round(speed))} document${Math.round(speed) === 1 ? '' : 's'} a second.` : `${rate(60 * speed)} documents a minute.`;
+  const fraction = figures.duplicate_fraction;
+  if (!fraction) return [first, 'None of them is a copy.'];
+  const one = Math.round(1 / fraction);
+  const second = fraction > 0.9 ? 'Nearly all are copies of what was seen before.'
+    : fraction > 0.6 ? 'Most are copies of what was seen before.'
+      : fraction > 0.4 ? 'About half are copies of what was seen before.'
+        : `About one in ${NUMBERS[one] ?? count(one)} is a copy of something seen before.`;
+  return [first, second];
+}
+
+export function now(view, { signal, ready }) {
+  const tiles = { speed: tile('Documents a second', true), copies: tile('Copies', true), time: tile('Time to answer'), window: tile('Window'), recall: tile('Recall') };
+  const [first, second] = [el('span', { class: 'first' }), el('span', { class: 'second' })];
+  const list = el('ol', { class: 'latest' });
+  const empty = el('p', { class: 'quiet' }, 'No copy has been found yet.');
+  const problem = el('div', {});
+  view.append(
+    el('h1', { class: 'headline', 'aria-live': 'off' }, first, ' ', second), problem,
+    el('div', { class: 'tiles' }, Object.values(tiles).map((one) => one.node)),
+    el('section', { class: 'just' }, el('h2', {}, 'Just found'), empty, list),
+  );
+  let settings = null;
+  let last = null;
+
+  function shown(figures) {
+    last = figures;
+    const [a, b] = headline(figures);
+    first.textContent = a;
+    second.textContent = b;
+    tiles.speed.set(rate(figures.documents_per_second), '', `${count(figures.documents)} since the start`);
+    tiles.copies.set(figures.duplicate_fraction === null ? '–' : percent(figures.duplicate_fraction), '', figures.duplicate_fraction === null ? 'no document in the last minute' : 'of the last minute');
+    const [value, unit] = figures.seconds_median === null ? ['–', ''] : seconds(figures.seconds_median);
+    tiles.time.set(value, unit, figures.seconds_p99 === null ? 'no single check in the last minute' : `99 of 100 within ${seconds(figures.seconds_p99).join(' ')}`);
+    if (settings) {
+      const full = figures.window_documents / settings.window_documents;
+      const time = settings.window_seconds ? `, ${span(settings.window_seconds)}` : '';
+      tiles.window.set(compact(figures.window_documents), '', `${chance(full)} of ${compact(settings.window_documents)}${time}`);
+    }
+    view.dataset.documents = figures.documents;
+  }
+
+  function drawn({ history }) {
+    const points = Math.max(POINTS_MIN, history.documents.length);
+    const minutes = Math.round((points * history.step_seconds) / 60);
+    const each = smooth(history.documents.map((n) => n / history.step_seconds).slice(0, -1), 3);
+    const fraction = smooth(history.documents.map((n, i) => (n ? history.duplicates[i] / n : null)), 3);
+    const hour = { points };
+    for (const one of [tiles.speed, tiles.copies]) one.axis.replaceChildren(el('span', {}, minutes === 60 ? 'an hour ago' : `${minutes} minutes ago`), el('span', {}, 'now'));
+    tiles.speed.picture.replaceChildren(curve(each, { ...hour, label: 'Documents a second in the last hour' }));
+    tiles.copies.picture.replaceChildren(curve(fraction, { ...hour, top: 0.5, label: 'Fraction of copies in the last hour' }));
+    tiles.time.picture.replaceChildren(curve(smooth(history.seconds_median, 3), { ...hour, label: 'Median time to answer in the last hour' }));
+    tiles.window.picture.replaceChildren(curve(history.window_documents, { ...hour, label: 'Documents in the window in the last hour' }));
+    tiles.recall.set(percent(settings.recall), '', `promised at similarity ${score(settings.threshold)}`);
+    if (settings.curve.length) {
+      tiles.recall.picture.replaceChildren(curve(settings.curve.map(([, p]) => p), { top: 1, label: 'How likely a pair of each similarity from 0 to 1 is found' }));
+    }
+  }
+
+  async function load() {
+    try {
+      const figures = await get('/v1/figures', signal);
+      settings = figures.settings;
+      problem.replaceChildren();
+      shown(last ?? figures.present);
+      drawn(figures);
+      listed(figures.present.latest);
+    } catch (error) {
+      if (!signal.aborted) problem.replaceChildren(failed(error));
+    }
+    ready();
+    if (!signal.aborted) setTimeout(load, HISTORY_MILLISECONDS);
+  }
+
+  let held = false;
+  let drawnAt = 0;
+  for (const [event, value] of [['mouseenter', true], ['mouseleave', false], ['focusin', true], ['focusout', false]]) {
+    list.addEventListener(event, () => { held = value; });
+  }
+
+  function listed(latest) {
+    if (held || performance.now() - drawnAt < LIST_MILLISECONDS) return;
+    drawnAt = performance.now();
+    empty.hidden = latest.length > 0;
+    const rows = new Map([...list.children].map((row) => [row.dataset.place, row]));
+    list.replaceChildren(...latest.slice(0, 8).map((verdict) => rows.get(String(verdict.place)) ?? row(verdict)));
+  }
+
+  load();
+  return (figures) => {
+    shown(figures);
+    listed(figures.latest);
+  };
+}
+
+const named = (id) => el('bdi', { title: shownId(id) }, source(id));
+
+function row(verdict) {
+  const original = verdict.duplicate_of;
+  const title = words(verdict.preview, verdict.id);
+  const link = original === null ? el('span', { class: 'title', dir: 'auto' }, title)
+    : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id), title: `Compare with ${shownId(original)}` }, title);
+  return el('li', { 'data-place': verdict.place },
+    el('time', {}, clock(verdict.time)), link,
+    el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' copies ', named(original)]),
+    el('span', { class: 'score' }, verdict.similarity === null ? '' : percent(verdict.similarity)));
+}

@@ -1,0 +1,113 @@
+// Pair: two documents side by side, why they are a pair or not, and what a person says about it.
+
+import { get } from './api.js';
+import { found } from './curve.js';
+import { chance, count, el, failed, idNode, notice, percent, score, shownText } from './dom.js';
+import { marks } from './marks.js';
+
+// Characters of passages that are shown at first, and that a press on the button adds.
+const CHARACTERS = 30_000;
+const PASSAGES = 4_000;
+
+export const pairAddress = (a, b) => `#/pair?${new URLSearchParams({ a, b })}`;
+
+export function pair(view, { query, signal, ready }) {
+  const [a, b] = ['a', 'b'].map((name) => query.get(name) ?? '');
+  const field = (name, value, text) => el('label', {}, text, el('input', { name, value, autocomplete: 'off', spellcheck: 'false', dir: 'auto', required: true }));
+  const form = el('form', { class: 'two', onsubmit: (event) => {
+    event.preventDefault();
+    const values = new FormData(form);
+    const address = pairAddress(values.get('a'), values.get('b'));
+    if (location.hash === address) load();
+    else location.hash = address;
+  } }, field('a', a, 'One id'), field('b', b, 'Another id'), el('button', { type: 'submit', class: 'primary' }, 'Compare'));
+  const place = el('div', { class: 'pair' });
+  view.append(el('h1', {}, 'Pair'), form, place);
+
+  async function load() {
+    place.replaceChildren(notice('loading', 'Comparing'));
+    try {
+      const [why, { settings }] = await Promise.all([get(`/v1/why?${new URLSearchParams({ a, b })}`, signal), get('/v1/figures', signal)]);
+      place.replaceChildren(...explained(why, settings), marking(why), differences(why, settings.keep_texts));
+    } catch (error) {
+      if (!signal.aborted) place.replaceChildren(failed(error, load));
+    }
+    ready();
+  }
+  if (a && b) load();
+  else {
+    place.append(notice('empty', 'Name two documents', 'The page shows what they share, in what they differ, and why they are a pair or why not.'));
+    ready();
+  }
+}
+
+/** The reason in a sentence, and the figures of the pair. */
+export function explained(why, settings) {
+  const is = why.reason === 'pair' || why.reason === 'copy';
+  const about = why.about ? [' ', idNode(why.about)] : [];
+  const sentence = why.reason === 'pair' ? 'They are a pair.'
+    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:' : `They are no pair: ${why.sentence}.`;
+  const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
+  if (why.similarity !== null && why.similarity !== undefined) {
+    const fact = (name, value, line) => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));
+    const known = why.pair_probability !== null && why.pair_probability !== undefined;
+    parts.push(el('div', { class: 'facts' }, el('dl', {},
+      fact('Similarity', score(why.similarity), `a pair from ${score(settings.score_min)}`),
+      fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : ''),
+      known ? fact('Found', chance(why.pair_probability), 'of pairs this similar') : null),
+    known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
+      el('figcaption', {}, 'How likely a pair of each similarity is found')) : null));
+  }
+  return parts;
+}
+
+function marking(why) {
+  const said = el('span', { role: 'status', class: 'said' });
+  const buttons = [['duplicate', 'Duplicate'], ['different', 'Not a duplicate']].map(([mark, text]) => el('button', { type: 'button', 'data-mark': mark, onclick: () => {
+    const done = marks.set(why.older, why.newer, mark);
+    shown();
+    said.textContent = !done ? 'There are too many marks: download them first.' : marks.of(why.older, why.newer) ? 'Kept in this browser.' : 'Taken back.';
+  } }, text));
+  const shown = () => buttons.forEach((button) => button.setAttribute('aria-pressed', String(marks.of(why.older, why.newer) === button.dataset.mark)));
+  shown();
+  const hint = 'Marks become a file for neardup evaluate --truth.';
+  return el('div', { class: 'marking', role: 'group', 'aria-label': 'What do you say?' }, el('span', {}, 'What do you say?'), buttons, said, el('small', {}, hint));
+}
+
+/** Two texts side by side, what only one of them has is marked. */
+export function differences(why, kept, names = {}) {
+  if (!why.passages?.length) {
+    return notice('empty', 'No texts to compare', kept ? 'The text of one of them is not stored.' : 'This service stores no texts: start it with --keep-texts.');
+  }
+  const place = el('div', {});
+  let limit = CHARACTERS;
+  const draw = () => {
+    const sides = ['first', 'second'].map((kind) => side(why, kind, limit, names));
+    const cut = sides.some((one) => one.cut);
+    place.replaceChildren(el('div', { class: 'sides' }, sides.map((one) => one.node)),
+      cut ? el('button', { type: 'button', class: 'further', onclick: () => { limit *= 4; draw(); } }, 'Show more of the texts') : '');
+  };
+  draw();
+  return place;
+}
+
+function side(why, kind, limit, names) {
+  const own = why.passages.filter((passage) => passage.kind === 'both' || passage.kind === kind);
+  const text = el('p', { class: 'text', dir: 'auto' });
+  let left = limit;
+  let shown = 0;
+  for (const passage of own) {
+    if (left <= 0 || shown === PASSAGES) break;
+    const part = shownText(passage.text.slice(0, left));
+    text.append(passage.kind === 'both' ? part : el(kind === 'first' ? 'del' : 'ins', {}, part));
+    left -= passage.text.length;
+    shown += 1;
+  }
+  const all = own.reduce((sum, passage) => sum + passage.text.length, 0);
+  const differs = own.filter((passage) => passage.kind === kind).reduce((sum, passage) => sum + passage.text.length, 0);
+  const id = kind === 'first' ? why.older : why.newer;
+  const line = differs ? `${percent(differs / all, differs / all < 0.1 ? 1 : 0)} only here` : 'nothing only here';
+  return { cut: left < 0 || shown < own.length, node: el('section', { class: 'side' },
+    el('h2', {}, el('span', { class: 'role' }, kind === 'first' ? 'Earlier' : 'Later'), names[id] ? el('span', {}, names[id]) : idNode(id)),
+    el('p', { class: 'quiet' }, `${count(all)} characters, ${line}`), text) };
+}
