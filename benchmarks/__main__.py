@@ -23,11 +23,14 @@ from rich.console import Console
 from benchmarks import (
     arrow,
     cli,
+    crawl,
+    crawl_pages,
     entities,
     exact,
     floods,
     floor,
     linker,
+    pages,
     peers,
     real,
     recall_sets,
@@ -62,13 +65,15 @@ SCENARIOS: dict[str, Scenario] = {
         verdicts,
         linker,
         arrow,
+        pages,
+        crawl,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
     "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
-    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED,
+    "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED,
 }  # fmt: skip
 

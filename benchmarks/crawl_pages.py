@@ -18,10 +18,10 @@ from typing import NamedTuple
 SITES = 10
 SEED = 14
 # Pages of a group: how likely each size is.
-_GROUP_SIZES = {1: 40, 2: 25, 3: 15, 4: 10, 5: 10}
+_GROUP_SIZES = {1: 25, 2: 25, 3: 22, 4: 14, 5: 14}
 _VERSIONS = ("mirror", "session", "print", "other")
 # Characters of a text that is cut out of a longer one, and of the texts that are left out.
-_TEXT_CHARACTERS, _TEXT_CHARACTERS_MIN = 1800, 600
+_TEXT_CHARACTERS, _TEXT_CHARACTERS_MIN = 1500, 600
 _SENTENCE = re.compile(r"(?<=[.!?]) +(?=[A-Z“\"])")
 # One word of how many is changed where another site prints a story.
 _WORDS_PER_EDIT = 100
@@ -57,10 +57,9 @@ def texts(data: Path) -> list[str]:
     """Distinct real texts: 2,500 articles of news, and parts of addresses, which have no near-duplicates."""
     news = data / "mccormick_minhash"
     copies = {line.split()[1] for line in (news / "articles_2500.truth").read_text().splitlines() if line.strip()}
-    found = [
-        text for line in (news / "docs_2500.jsonl").open(encoding="utf-8")
-        for one in (json.loads(line),) if one["id"] not in copies and len(text := one["text"]) >= _TEXT_CHARACTERS_MIN
-    ]  # fmt: skip
+    lines = (news / "docs_2500.jsonl").read_text(encoding="utf-8").split("\n")
+    articles = [json.loads(line) for line in lines if line]
+    found = [one["text"] for one in articles if one["id"] not in copies and len(one["text"]) >= _TEXT_CHARACTERS_MIN]
     for path in sorted((data / "sotu").glob("*.txt")):
         found += _parts(path.read_text(encoding="utf-8"))
     return found

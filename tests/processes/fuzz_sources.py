@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gzip
 import io
 import json
 import random
@@ -25,9 +26,13 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+import brotli
 import pyarrow as pa
 import pyarrow.parquet as pq
+import zstandard
 from pyarrow import ipc
+from warc_records import PARAGRAPH, page, record
+from warc_records import answer as answer_of_server
 
 from stream import Config, Signer
 from stream.documents import REASONS
@@ -36,10 +41,16 @@ from workers.feeds.items import read_items
 from workers.feeds.reasons import FEED_REASONS
 from workers.process.stop import Stop
 from workers.settings.files import Options
+from workers.sources.compression import Corrupt, Tape, decompressed
 from workers.sources.entries import FILE_REASONS, TableRows
+from workers.sources.lines import IDLE
 from workers.sources.mail.mbox import mbox_lines
 from workers.sources.mail.message import mail_document, read_mail
 from workers.sources.reader import Reader as SourceReader
+from workers.sources.warc import warc_lines
+from workers.web.extractor import REFUSED, TEXT, answer
+from workers.web.markup import ROWS
+from workers.web.pages import decoded
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 20
@@ -172,6 +183,64 @@ _PARQUETS, _ARROWS = _tables()
 _NUMBERS = [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\xff\xff\xff\x7f", b"\0\0\0\x80", b"\x01", b"PAR1", b"ARROW1\0\0"]
 
 
+def read_archive(content: bytes) -> str:
+    """Through the unpacking that goes on after damage; every record has a page or a known reason."""
+    size = 1 + len(content) % 997
+    tape = Tape()
+    tape.resumes = True
+    blocks = decompressed((content[at : at + size] for at in range(0, len(content), size)), tape)
+    kinds, number = Counter(), 0
+    try:
+        for line in warc_lines(blocks, 4_000):
+            if line is IDLE:
+                continue
+            assert line.number in (number, number + 1)
+            number = line.number
+            assert line.page is not None or line.reason in ("record", "no_id") or line.reason in FILE_REASONS
+            assert len(line.record or b"") < 80_000
+            if line.page is not None:
+                assert len(line.page.payload) <= 4_000
+                line.page.id.encode()
+                decoded(line.page.payload, line.page.charset).encode()
+            kinds[line.reason or "document"] += 1
+    except Corrupt:  # damage before the tape is asked
+        kinds["corrupt"] += 1
+    return max(kinds, key=lambda kind: kinds[kind], default="nothing")
+
+
+def read_page(content: bytes) -> str:
+    """By the function that the extracting process calls: a text or a known refusal."""
+    number = sum(content[:8]) % len(EXTRACTORS_OF_PAGES)
+    kind, text = answer(EXTRACTORS_OF_PAGES[number], content, ("", "utf-8", "shift_jis", "utf-16")[number])
+    text.decode()
+    return "text" if kind == TEXT else REFUSED[kind]
+
+
+EXTRACTORS_OF_PAGES = [load() for load in ROWS.values()]
+_ANSWERS = [
+    answer_of_server(page("café " + PARAGRAPH * 5)),
+    answer_of_server(gzip.compress(page(PARAGRAPH)), Content_Encoding="gzip"),
+    answer_of_server(brotli.compress(page(PARAGRAPH)), Content_Encoding="br"),
+    answer_of_server(b"7\r\n<p>some\r\n0\r\n\r\n", Transfer_Encoding="chunked"),
+]
+_RECORDS = [
+    record(b"x: y", "warcinfo"), *(record(one, uri=f"http://a.example/{i}") for i, one in enumerate(_ANSWERS)),
+    record(b"text", "conversion", Content_Type="text/plain"), record(b"", "revisit"),
+]  # fmt: skip
+_WARC_TOKENS = [
+    b"WARC/1.0\r\n", b"\r\n\r\n", b"\n", b"Content-Length: 9\r\n", b"Content-Length: 99999999999\r\n", b"\r\nWARC/",
+    b"\x1f\x8b\x08", b"\x28\xb5\x2f\xfd", b"HTTP/1.1 200 OK\r\n", b"WARC-Type: response\r\n",
+    b"Content-Encoding: zstd\r\n", b"charset=", b"\0", b"\xff", b"Transfer-Encoding: chunked\r\n", b"ffffffff\r\n",
+    b"WARC-Date: 0000-00-00T00:00:00Z\r\n", b": ", b" ",
+]  # fmt: skip
+_PAGE_TOKENS = [
+    b"<div>", b"</div>", b"<p>", b"<article>", b"<!--", b"-->", b"<script>", b"<table><tr><td>", b"<svg>", b"<math>",
+    b"&#0;", b"&#xd800;", b"&#x10ffff;", b"<meta charset=utf-7>", b"<meta charset=utf-16>",
+    b"<?xml version='1.0' encoding='x'?>", b"\0", b"\xff\xfe", b"<![CDATA[", b"<a href='", b'"', b"<template>",
+    b"<frameset>", b"<!DOCTYPE html>", b"<time datetime='0102-01-01'>", b"<b><i></b></i>",
+]  # fmt: skip
+
+
 def _mails() -> list[bytes]:
     plain = EmailMessage()
     plain["Message-ID"], plain["Date"], plain["Subject"] = "<1@x>", "Tue, 14 Nov 2023 22:13:20 +0000", "Grüße"
@@ -225,6 +294,20 @@ READERS: dict[str, Reader] = {
     "feed": Reader(_FEEDS, _FEED_TOKENS, read_feed),
     "parquet": Reader(_PARQUETS, _NUMBERS, read_table),
     "arrow": Reader(_ARROWS, _NUMBERS, read_table),
+    "warc": Reader(
+        [b"".join(_RECORDS), b"".join(map(gzip.compress, _RECORDS)), b"".join(map(zstandard.compress, _RECORDS))],
+        _WARC_TOKENS,
+        read_archive,
+    ),
+    "html": Reader(
+        [
+            page("café " + PARAGRAPH * 5),
+            page("日本語のテキスト。" * 30).decode().encode("shift_jis"),
+            page(PARAGRAPH, menu="<ul><li>a</ul>"),
+        ],
+        _PAGE_TOKENS,
+        read_page,
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from command import ROOT, clean_environment
 
 import neardup
 
-PAGES = ("FEEDS.md", "TUTORIAL.md", "COOKBOOK.md", "FAQ.md")
+PAGES = ("CRAWL.md", "FEEDS.md", "TUTORIAL.md", "COOKBOOK.md", "FAQ.md")
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
 
 

@@ -15,7 +15,7 @@ import resource
 import struct
 import sys
 
-from workers.web.markup import ROWS
+from workers.web.markup import ROWS, Extract
 from workers.web.pages import decoded
 
 REQUEST = struct.Struct("<IH")
@@ -36,15 +36,18 @@ def main(mode: str, extractor: str, memory_bytes: int) -> None:
     while len(head := source.read(REQUEST.size)) == REQUEST.size:
         size, charset_size = REQUEST.unpack(head)
         charset = source.read(charset_size).decode(errors="replace")
-        kind, text = TEXT, b""
-        try:
-            found = extract(decoded(source.read(size), charset or None))
-            text = (found or "").encode(errors="replace")
-            kind = TEXT if text.strip() else _NOTHING
-        except Exception:  # whatever a library raises for a hostile page, the next page is read
-            kind = _FAILED
+        kind, text = answer(extract, source.read(size), charset)
         answers.write(ANSWER.pack(kind, len(text)) + text)
         answers.flush()
+
+
+def answer(extract: Extract, payload: bytes, charset: str) -> tuple[bytes, bytes]:
+    """Return the kind and the text of the answer to a request. What a library raises is a refusal of the page."""
+    try:
+        text = (extract(decoded(payload, charset or None)) or "").encode(errors="replace")
+    except Exception:  # the next page is read
+        return _FAILED, b""
+    return (TEXT, text) if text.strip() else (_NOTHING, b"")
 
 
 if __name__ == "__main__":
