@@ -91,7 +91,9 @@ def fetch(
             found = _answer(connection, parsed, header, limits.bytes_max)
         except (HTTPError, HTTPException, OSError, ValueError):
             # ValueError: the client refuses what cannot stand in a request or a header.
-            raise FetchError("fetch_time" if expired.fired else "fetch_connection") from None
+            # The client's own limit of a read may end it just before the timer does.
+            late = expired.fired or now() >= ends
+            raise FetchError("fetch_time" if late else "fetch_connection") from None
         finally:
             expired.cancel()
             connection.close()
