@@ -7,20 +7,18 @@ reader notes the time at which it has a candidate. So the result includes the re
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from kafka import KafkaConsumer, TopicPartition
 
 from benchmarks.kafka_deploy import Bench, Process, deployment, load, processor_seconds, wait_until
+from benchmarks.kafka_reader import TopicReader
 from benchmarks.report import Result, Size, Target
 from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of
-from workers.transport.kafka.connect import kafka_settings
 
 SEED = 43
 ID = "K5-latency"
@@ -30,37 +28,20 @@ _LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.
 # The first seconds are not counted: the load changes there.
 _SETTLE_SECONDS = 2.0
 _IDLE_SECONDS = 2.0
-_READ_RECORDS_MAX = 10_000
 
 
-class _Reader:
-    """Reads candidates on a thread: arrival time, sending time, and time and id of the newer document of each."""
+class _Candidate(NamedTuple):
+    """A candidate as it was read: seconds of its arrival and its sending; time and id of the newer document."""
 
-    def __init__(self, settings: StreamSettings) -> None:
-        self.seen: list[tuple[float, float, float, str]] = []
-        self._stopped = threading.Event()
-        topic = names_of(settings).topics.candidates
-        self._client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
-        places = [TopicPartition(topic, partition) for partition in range(settings.candidates_partitions)]
-        self._client.assign(places)
-        self._client.seek_to_beginning(*places)
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
+    now: float
+    sent: float
+    newer_seconds: float
+    newer: str
 
-    def close(self) -> None:
-        """Stop reading."""
-        self._stopped.set()
-        self._thread.join(10)
-        self._client.close(autocommit=False)
 
-    def _read(self) -> None:
-        while not self._stopped.is_set():
-            found = self._client.poll(timeout_ms=100, max_records=_READ_RECORDS_MAX)
-            now = time.time()
-            for records in found.values():
-                for record in records:
-                    pair = orjson.loads(record.value)
-                    self.seen.append((now, record.timestamp / 1e3, pair["newer_timestamp"], pair["newer"]))
+def _candidate(now: float, record: Any) -> _Candidate:
+    pair = orjson.loads(record.value)
+    return _Candidate(now, record.timestamp / 1e3, pair["newer_timestamp"], pair["newer"])
 
 
 class _Load(NamedTuple):
@@ -77,12 +58,12 @@ def run(bench: Bench) -> Iterator[Result]:
     """Full load, half load, percentiles."""
     settings = deployment(bench, "latency")
     load(settings, _BACKLOG[bench.size], SEED)
-    reader = _Reader(settings)
+    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.candidates_partitions, _candidate)
     try:
         done = _run(settings, bench)
     finally:
         reader.close()
-    of_load = [one for one in reader.seen if one[3].startswith(f"doc-{SEED + 1:04d}")]
+    of_load = [one for one in reader.seen if one.newer.startswith(f"doc-{SEED + 1:04d}")]
     settled = min((sent for _, _, sent, _ in of_load), default=0.0) + (
         _SETTLE_SECONDS if bench.size != "smoke" else 0.0
     )

@@ -12,9 +12,9 @@ sends them to another topic, without transactions, verdicts and offsets.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -29,6 +29,7 @@ from benchmarks.kafka_deploy import (
     wait_until,
     with_group,
 )
+from benchmarks.kafka_reader import TopicReader
 from benchmarks.report import Result, Size, Target
 from stream.verdicts.decisions import Verdicts
 from stream.verdicts.representatives import NO_RANK
@@ -51,40 +52,15 @@ _LOAD_SECONDS: dict[Size, float] = {"smoke": 1.0, "default": 20.0, "large": 120.
 _SETTLE_SECONDS: dict[Size, float] = {"smoke": 0.0, "default": 2.0, "large": 2.0}
 _FILTERED: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 5}
-_READ_RECORDS_MAX = 10_000
 _RUN_DOCUMENTS = 1_000
 
 
-class _Reader:
-    """Reads verdicts on a thread: for each record the arrival time in seconds, the partition, and the offsets."""
+# When a record of verdicts arrived, in seconds; its partition, and the offsets of its documents.
+_Run = tuple[float, int, list[int]]
 
-    def __init__(self, settings: StreamSettings) -> None:
-        self.seen: list[tuple[float, int, list[int]]] = []
-        self.count = 0
-        self._stopped = threading.Event()
-        topic = names_of(settings).topics.verdicts
-        self._client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
-        places = [TopicPartition(topic, partition) for partition in range(settings.documents_partitions)]
-        self._client.assign(places)
-        self._client.seek_to_beginning(*places)
-        self._thread = threading.Thread(target=self._read, daemon=True)
-        self._thread.start()
 
-    def close(self) -> None:
-        """Stop reading."""
-        self._stopped.set()
-        self._thread.join(10)
-        self._client.close(autocommit=False)
-
-    def _read(self) -> None:
-        while not self._stopped.is_set():
-            found = self._client.poll(timeout_ms=100, max_records=_READ_RECORDS_MAX)
-            now = time.time()
-            for records in found.values():
-                for record in records:
-                    offsets = [line["offset"] for line in parse_run(record.value)]
-                    self.seen.append((now, record.partition, offsets))
-                    self.count += len(offsets)
+def _run_of(now: float, record: Any) -> _Run:
+    return now, record.partition, [line["offset"] for line in parse_run(record.value)]
 
 
 def latency(bench: Bench) -> Iterator[Result]:
@@ -92,7 +68,7 @@ def latency(bench: Bench) -> Iterator[Result]:
     settings = deployment(bench, "verdicts", verdicts=True)
     backlog = _BACKLOG[bench.size]
     load(settings, backlog, SEED)
-    reader = _Reader(settings)
+    reader = TopicReader(settings, names_of(settings).topics.verdicts, settings.documents_partitions, _run_of)
     try:
         details, begun = _run(settings, bench, reader)
     finally:
@@ -108,7 +84,7 @@ def latency(bench: Bench) -> Iterator[Result]:
     yield Result(VERDICT_ID, name, float(np.percentile(waits, 99)), "s", target, details)
 
 
-def _run(settings: StreamSettings, bench: Bench, reader: _Reader) -> tuple[dict[str, object], float]:
+def _run(settings: StreamSettings, bench: Bench, reader: TopicReader[_Run]) -> tuple[dict[str, object], float]:
     """Work off the backlog, then run at half load: what was measured on the way, and when half load began."""
     backlog = _BACKLOG[bench.size]
     taken = {"sign": settings.documents_partitions, "match": settings.bands_partitions, "link": 1}
@@ -133,14 +109,20 @@ def _run(settings: StreamSettings, bench: Bench, reader: _Reader) -> tuple[dict[
             span = time.monotonic() - began
             cores = {f"{who} cores": (processor_seconds(pid) - used[who]) / span for who, pid in pids.items()}
             behind = source.stop()["behind"]
-        wait_until(lambda: reader.count >= backlog + count, "all verdicts are read", every)
+        wait_until(lambda: _decided(reader) >= backlog + count, "all verdicts are read", every)
         for each in every:
             each.stop()
     details: dict[str, object] = {"full load documents/s": round(capacity), "load documents/s": round(rate)}
     return {**details, "source behind s": behind, **{name: used for name, used in cores.items() if used > 0}}, begun
 
 
-def _waits(settings: StreamSettings, reader: _Reader, since: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _decided(reader: TopicReader[_Run]) -> int:
+    return sum(len(offsets) for _, _, offsets in list(reader.seen))
+
+
+def _waits(
+    settings: StreamSettings, reader: TopicReader[_Run], since: float
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Seconds from the last report of each document to its verdict, of documents that were reported after ``since``."""
     reported = _reports(settings, names_of(settings).topics)
     waits = []

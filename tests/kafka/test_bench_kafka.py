@@ -12,10 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from benchmarks import kafka_matcher, kafka_signer, kafka_verdicts
 from benchmarks.kafka_deploy import Bench, Process, deployment, load
-from benchmarks.kafka_latency import _Reader
+from benchmarks.kafka_latency import _candidate
+from benchmarks.kafka_reader import TopicReader
 from benchmarks.report import Result
 from stream import Deduplicator
 from workers.service.roles import warm
+from workers.topics.names import names_of
 
 DOCUMENTS = 200
 
@@ -55,7 +57,7 @@ def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> N
     """A process reports its turns, and ends on request."""
     settings = deployment(bench, "test")
     load(settings, DOCUMENTS, 2)
-    reader = _Reader(settings)
+    reader = TopicReader(settings, names_of(settings).topics.candidates, settings.candidates_partitions, _candidate)
     with Process("sign", settings, "8") as signer, Process("match", settings, "8") as matcher:
         signer.start()
         matcher.start()
