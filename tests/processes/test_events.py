@@ -213,6 +213,10 @@ def listening(app):
             thread.join()
 
 
+def _original(id_, place):
+    return {"id": id_, "place": place, "status": "original", "duplicate_of": None}
+
+
 def test_a_client_that_reads_nothing_loses_its_connection(tmp_path):
     """The socket is closed in the middle of the stream; memory does not follow the events."""
     with (
@@ -225,10 +229,13 @@ def test_a_client_that_reads_nothing_loses_its_connection(tmp_path):
         client.connect(address)
         client.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         got = client.recv(9)
-        place = 0
+        world.events.publish([_original("first", 0)])
+        while b"first" not in got:  # from here on the reader is live: it reads the buffer, not the store
+            got += client.recv(1 << 16)
+        place = 1
         while not world.observer.value("service_event_readers_slow"):
             assert place < 20_000, "the reader took a gigabyte"
-            world.events.publish([{"id": "x" * 50_000, "place": place, "status": "original", "duplicate_of": None}])
+            world.events.publish([_original("x" * 50_000, place)])
             place += 1
         while part := client.recv(1 << 16):
             got = got[-100:] + part
