@@ -74,8 +74,7 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
     lock = threading.Lock()
     for round_ in range(kills + 1):
         serving = Serving(folder)
-        for id_ in rng.sample(sorted(answered), min(len(answered), 40)):
-            verify(serving.url, id_, answered[id_])
+        verify(serving.url, {id_: answered[id_] for id_ in rng.sample(sorted(answered), min(len(answered), 40))})
         ended = threading.Event()
 
         def send(url=serving.url, ended=ended):
@@ -105,17 +104,18 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
             serving.kill()
             ended.set()
         [thread.join() for thread in threads]
-    for id_, answer in answered.items():
-        verify(serving.url, id_, answer)
+    verify(serving.url, answered)
     serving.stop()
     return answered
 
 
-def verify(url, id_, answer):
-    """The stored verdict equals the answered verdict; a second row belongs to a request without an answer."""
-    stored = httpx.get(f"{url}/v1/documents/{id_}").raise_for_status().json()
-    assert {name: stored[name] for name in ANSWERED} == {name: answer[name] for name in ANSWERED}, (stored, answer)
-    assert len(stored["versions"]) == 1 or answer["repeated"], stored
+def verify(url, answered):
+    """The stored verdicts equal the answered ones; a second row belongs to a request without an answer."""
+    with httpx.Client(base_url=url, timeout=30) as client:
+        for id_, answer in answered.items():
+            stored = client.get(f"/v1/documents/{id_}").raise_for_status().json()
+            assert [stored[name] for name in ANSWERED] == [answer[name] for name in ANSWERED], (stored, answer)
+            assert len(stored["versions"]) == 1 or answer["repeated"], stored
 
 
 def main():
