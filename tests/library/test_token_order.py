@@ -57,6 +57,7 @@ def test_strings_of_a_large_order_equal_a_sort() -> None:
     expected = [sorted(set(reference.order_values(bag.tolist(), known.tolist()))) for bag in bags]
     assert [found[a:b].tolist() for a, b in pairwise(starts.tolist())] == expected
 
+
 @given(st.lists(st.integers(0, 2**63 - 1), max_size=40, unique=True), st.data())
 def test_different_tokens_have_different_values(halves: list[int], data: st.DataObject) -> None:
     """Values differ for known and unknown tokens, if their hashes differ in the upper 63 bits."""
