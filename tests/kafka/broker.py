@@ -176,10 +176,9 @@ def free_port(*taken: int, count: int = 1) -> int:
     """Return the first of `count` consecutive ports of `PORTS_FREE` that are free and not in `taken`."""
     chance = random.SystemRandom()
     for _ in range(1_000):
-        port = chance.choice(PORTS_FREE)
-        ports = range(port, port + count)
+        ports = range(first := chance.choice(PORTS_FREE), first + count)
         if not set(taken) & set(ports) and all(map(is_free, ports)):
-            return port
+            return first
     raise BrokerUnavailableError(f"no free port in {PORTS_FREE} of {HOST}: end what listens there")
 
 
