@@ -1,12 +1,12 @@
 """The walk of an item with many keys, as a kernel: all buckets in rounds, and the common keys are counted.
 
 A round visits one posting of each bucket. So the postings of a round do not depend on each other, and they are
-prefetched a round ahead: a visit takes a third of the time of a walk bucket by bucket, where each posting names the
-next one and each read waits for memory. No limit applies: only exact schemes count common keys, and they truncate
-nothing.
+prefetched a round ahead. In a walk bucket by bucket, each posting names the next one, and each visit waits for memory.
 
-``store.noted`` has the place in the buffer of each slot that the current probe has seen. Kernels read it only for slots
-that ``store.seen`` marks with the number of the current probe, so it is never cleared.
+A slot is noted at a common key whose payloads allow a pair, and counted at further common keys. It is a candidate if it
+has as many common keys as the payloads demand (``stream.table.admit``). A refused slot is looked at again at its next
+key, because another key may share the chain by accident. No limit applies: only exact schemes count common keys, and
+they truncate nothing.
 
 Source: for counting, Sarawagi, Kirpal, "Efficient set joins on similarity predicates", SIGMOD 2004.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream.kernels.compile import inlined, raw_inner
-from stream.table.admit import admits, common_min
+from stream.table.admit import common_min, may_reach
 from stream.table.chains import (
     CANDIDATES,
     GROUP_BITS,
@@ -33,19 +33,15 @@ from stream.table.chains import (
 )
 from stream.table.heads import NONE, prefetch
 
-_NOT_NOTED = np.uint32(0xFFFFFFFF)
-
 
 @raw_inner
 def walk_counted(store, limits, items, item, top, options, work):
     """Probe every bucket of an item, a round after the other; leave in ``targets`` what the new posting will link to.
 
     ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
-    A slot is a candidate if it has as many common keys as two payloads demand.
     """
-    state, base = store.state, options.base
-    journal, found, scratch = work.journal, work.found, work.scratch
-    first, begun = items.key_starts[item.place], found.length[0]
+    base, journal, found, scratch = options.base, work.journal, work.found, work.scratch
+    begun = found.length[0]
     epoch = options.epoch + np.uint32(item.place)
     chains, current, newer = scratch.chains, scratch.current, scratch.newer
     count = 0
@@ -79,21 +75,11 @@ def walk_counted(store, limits, items, item, top, options, work):
             if newer[j] == NONE:
                 scratch.targets[j] = posting
             newer[j] = posting
-            if hidden:  # a posting of a content or an id whose key shares the chain
-                continue
-            if store.seen[place] == epoch:
-                count_common(store, found, place)
-                continue
-            own, other = items.payloads[first + j], store.payloads[posting_place(store, posting)]
-            if admits(own, other, limits.admit_ratio):
-                store.seen[place] = epoch
-                candidate = eligible_copy(store, limits, slot, items, item, base)
-                expect(store, found, place, candidate, common_min(own, other, limits.admit_ratio))
-                if candidate != NONE:
-                    note(found, item.place, candidate, False)
+            if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
+                count_common(store, limits, items, item, j, posting, slot, place, epoch, found)
         count = left
-    drop_short(found, begun)
-    state[CANDIDATES] += found.length[0] - begun
+    keep_candidates(store, limits, items, item, base, found, begun)
+    store.state[CANDIDATES] += found.length[0] - begun
 
 
 @inlined
@@ -106,30 +92,32 @@ def fetch(store, posting):
 
 
 @inlined
-def expect(store, found, place, candidate, least):
-    """Prepare to count for the slot at ``place``, whose ``candidate`` (``NONE``: no candidate) is noted next.
+def count_common(store, limits, items, item, j, posting, slot, place, epoch, found):
+    """Count key ``j`` of the item, common with the slot at ``place``; note the slot if it is new.
 
-    ``least`` is the number of common keys that a candidate needs; the first common key is already found.
+    ``store.noted`` is the place of a slot in the buffer. It is read only for slots that ``store.seen`` marks with the
+    number of the current probe, so it is never cleared.
     """
-    at = found.length[0]
-    store.noted[place] = _NOT_NOTED if candidate == NONE else np.uint32(at)
-    found.missing[at] = np.int32(least - 1)
+    if store.seen[place] == epoch:
+        found.missing[store.noted[place]] -= np.int32(1)
+        return
+    own = items.payloads[items.key_starts[item.place] + j]
+    other = store.payloads[posting_place(store, posting)]
+    if may_reach(own, other, limits.admit_ratio):
+        store.seen[place] = epoch
+        at = found.length[0]
+        store.noted[place] = np.uint32(at)
+        found.missing[at] = np.int32(common_min(own, other, limits.admit_ratio) - 1)
+        note(found, item.place, slot, False)
 
 
 @inlined
-def count_common(store, found, place):
-    """Count one more common key of the slot at ``place``, if it is a candidate."""
-    at = store.noted[place]
-    if at != _NOT_NOTED:
-        found.missing[at] -= np.int32(1)
-
-
-@inlined
-def drop_short(found, begun):
-    """Drop the candidates from ``begun`` on that have too few common keys."""
-    kept = begun
-    for n in range(begun, found.length[0]):
-        if found.missing[n] <= 0:
-            found.slots[kept] = found.slots[n]
-            kept += 1
-    found.length[0] = kept
+def keep_candidates(store, limits, items, item, base, found, begun):
+    """Keep of the noted slots from ``begun`` on those with enough common keys, or their eligible copies."""
+    noted = found.length[0]
+    found.length[0] = begun
+    for at in range(begun, noted):
+        if found.missing[at] <= 0:
+            candidate = eligible_copy(store, limits, found.slots[at], items, item, base)
+            if candidate != NONE:
+                note(found, item.place, candidate, False)
