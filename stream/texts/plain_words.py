@@ -93,8 +93,8 @@ def word_tables() -> WordTables:
 def word_scratch() -> WordScratch:
     """New scratch for one thread."""
     room = _BLOCK + LANES + 2
-    bytes_ = np.empty((2, room), np.uint8)
-    return WordScratch(*bytes_, np.empty(_BLOCK + 1, np.uint64), np.empty(room, np.uint16))
+    groups, kinds = np.empty((2, room), np.uint8)
+    return WordScratch(groups, kinds, np.empty(_BLOCK + 1, np.uint64), np.empty(room, np.uint16))
 
 
 def _powers(base: int) -> npt.NDArray[np.uint64]:
@@ -172,7 +172,8 @@ def _group(codes, groups, out):
             out[i + _ONE] = _ascii_group(np.uint8(codes[i]))
     else:
         for first in range(np.uint64(0), n, _LANES):
-            begin = min(first, n - _LANES)  # the last lanes overlap: vector code needs a constant number
+            # The last lanes overlap: vector code needs a constant number.
+            begin = first if first + _LANES <= n else n - _LANES
             for i in range(begin, begin + _LANES):
                 out[i + _ONE] = _ascii_group(np.uint8(codes[i]))
 
@@ -196,10 +197,11 @@ def _decide(groups, end, kinds):
     Vector code needs a constant number, so up to 63 places more are written.
     """
     together = np.uint8(0)
+    for i in range(_ONE, end):
+        together |= groups[i]
     for first in range(_ONE, end, _LANES):
         for i in range(first, first + _LANES):
             group, sides = groups[i], (groups[i - _ONE], groups[i + _ONE])
-            together |= group
             parts = group | ((group >> _TO_PARTS) & sides[0] & sides[1])
             other = group | ((group >> _TO_OTHER) & (sides[0] | sides[1]))
             kinds[i] = ((parts | (parts >> np.uint8(1))) & _WORD) | (other & _OTHER)
