@@ -30,7 +30,7 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in MODULE_FILES.values()})
 LAYERS: list[set[str]] = [
     {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
     {"kernels.compile"},
-    {"table.pages", "table.admit", "table.counters"},
+    {"kernels.bits", "table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
     {"table.buffer", "table.views"},
@@ -38,7 +38,7 @@ LAYERS: list[set[str]] = [
     {"table.band_table"},
     {"table.window", "table.again"},
     {"table"},
-    {"kernels.bits", "kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
+    {"kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
     {"texts.unicode_fold"},
     {"texts.fold_stretches"},
     {"texts.normalize"},
