@@ -39,7 +39,7 @@ LAYERS: list[set[str]] = [
     {"table.window", "table.again"},
     {"table"},
     {"kernels.bits", "kernels.hashing", "kernels.words", "documents", "texts.unicode_table", "vectors.pairwise"},
-    {"texts.unicode_fold"},
+    {"texts.unicode_fold", "kernels.json_scan"},
     {"texts.fold_stretches"},
     {"texts.normalize"},
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
