@@ -20,29 +20,13 @@ from typing import Any, TextIO
 
 from rich.console import Console
 
-from benchmarks import (
-    arrow,
-    cli,
-    crawl,
-    crawl_pages,
-    entities,
-    exact,
-    floods,
-    floor,
-    linker,
-    pages,
-    peers,
-    real,
-    recall_sets,
-    scripts,
-    table,
-    truncation,
-    vectors,
-    verdicts,
-)
+from benchmarks import peers, real, scripts
 from benchmarks.measure import ONE_THREAD
-from benchmarks.recall import RECALL
+from benchmarks.pages import crawl, crawl_pages, extraction
+from benchmarks.recall import entities, exact, sets, truncation, verdicts
+from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
+from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -54,9 +38,9 @@ SCENARIOS: dict[str, Scenario] = {
         table,
         floods,
         floor,
-        recall_sets,
+        sets,
         real,
-        cli,
+        command,
         entities,
         exact,
         vectors,
@@ -65,14 +49,14 @@ SCENARIOS: dict[str, Scenario] = {
         verdicts,
         linker,
         arrow,
-        pages,
+        extraction,
         crawl,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
 SEEDS = {
-    "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": recall_sets.SEED,
-    "command": cli.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
+    "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": sets.SEED,
+    "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
     "arrow": arrow.SEED,
 }  # fmt: skip

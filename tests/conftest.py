@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
 
@@ -21,8 +21,11 @@ from kernel_cache import drop_stale_kernels
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 
-# No deadline: the first example of a test may compile a kernel. A failure prints what reproduces it.
-settings.register_profile("neardup", deadline=None, print_blob=True)
+# No deadline and no limit on slow examples: the first example of a test may compile a kernel, on a machine of any
+# speed. The same examples in every run: only a change of the code fails a test. A failure prints what reproduces it.
+settings.register_profile(
+    "neardup", deadline=None, derandomize=True, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("neardup")
 
 

@@ -6,11 +6,14 @@ from typing import Any
 
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 
 from stream.kernels.compile import machine_code
 
 # Numbers that ``mask_below`` compares.
 MASK_BITS = 64
+# Numbers that ``keep_below`` reads.
+KEEP_LANES = 8
 
 
 @machine_code
@@ -25,9 +28,7 @@ def mask_below(context, data, place, bound):
         numbers = ir.VectorType(ir.IntType(32), MASK_BITS)
         address = builder.gep(held.data, [arguments[1]])
         found = builder.load(builder.bitcast(address, numbers.as_pointer()), align=4)
-        nothing = ir.Constant(numbers, ir.Undefined)
-        first = builder.insert_element(nothing, arguments[2], ir.Constant(ir.IntType(32), 0))
-        bounds = builder.shuffle_vector(first, nothing, ir.Constant(numbers, [0] * MASK_BITS))
+        bounds = _repeated(builder, arguments[2], MASK_BITS)
         return builder.bitcast(builder.icmp_unsigned("<", found, bounds), ir.IntType(64))
 
     return types.uint64(data, place, types.uint32), code
@@ -51,9 +52,7 @@ def copy_bits(context, data, place, bits, out, at):
             )
             for n in (0, 3)
         )
-        nothing = ir.Constant(numbers, ir.Undefined)
-        first = builder.insert_element(nothing, arguments[2], ir.Constant(ir.IntType(32), 0))
-        kept = builder.shuffle_vector(first, nothing, ir.Constant(numbers, [0] * MASK_BITS))
+        kept = _repeated(builder, arguments[2], MASK_BITS)
         builder.store(builder.and_(builder.load(source, align=4), kept), target, align=4)
         return context.get_dummy_value()
 
@@ -123,3 +122,57 @@ def bit_count(context, word):
         return builder.ctpop(arguments[0])
 
     return types.uint64(types.uint64), code
+
+
+@machine_code
+def has_compress(context):
+    """Whether the processor has AVX-512, whose compressing instruction makes ``keep_below`` fast.
+
+    A constant of the machine code: the compiler removes the branch that is not taken. The cache keeps the code of each
+    processor apart.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, processor, features = context.codegen().magic_tuple()
+        return ir.Constant(ir.IntType(1), processor == "x86-64-v4" or "+avx512f" in features)
+
+    return types.boolean(), code
+
+
+@machine_code
+def keep_below(context, data, place, factor, bound, out, at):
+    """Write those of the 8 numbers of ``data`` (``uint64``) from ``place`` on to ``out``, from ``at`` on, whose high
+    half times ``factor`` has a low half below ``bound`` (``uint32``); returns how many, as a ``uint64``.
+
+    All 8 places of ``out`` are written. ``factor`` is below 2^32. No bounds checks.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        source, target = (context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 4))
+        halves, numbers, choices = (ir.VectorType(ir.IntType(bits), KEEP_LANES) for bits in (32, 64, 1))
+        address = builder.gep(source, [arguments[1]])
+        found = builder.load(builder.bitcast(address, numbers.as_pointer()), align=8)
+        factor, half = arguments[2], ir.Constant(ir.IntType(64), (1 << 32) - 1)
+        product = builder.mul(
+            builder.lshr(found, ir.Constant(numbers, [32] * KEEP_LANES)),
+            _repeated(builder, builder.and_(factor, half), KEEP_LANES),
+        )
+        bounds = _repeated(builder, arguments[3], KEEP_LANES)
+        chosen = builder.icmp_unsigned("<", builder.trunc(product, halves), bounds)
+        compress = get_or_insert_function(
+            builder.module,
+            ir.FunctionType(numbers, [numbers, choices, numbers]),
+            f"llvm.experimental.vector.compress.v{KEEP_LANES}i64",
+        )
+        kept = builder.call(compress, [found, chosen, ir.Constant(numbers, ir.Undefined)])
+        builder.store(kept, builder.bitcast(builder.gep(target, [arguments[5]]), numbers.as_pointer()), align=8)
+        return builder.zext(builder.ctpop(builder.bitcast(chosen, ir.IntType(KEEP_LANES))), ir.IntType(64))
+
+    return types.uint64(data, place, types.uint64, types.uint32, out, at), code
+
+
+def _repeated(builder: Any, number: Any, lanes: int) -> Any:
+    """Return a vector that holds the number in each lane."""
+    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
+    first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))

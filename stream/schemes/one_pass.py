@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel, raw_inner
+from stream.kernels.compile import raw_inner, raw_kernel
 from stream.kernels.hashing import bag_hash, bag_term
 from stream.signatures import INFINITY
 from stream.signatures.one_permutation import (
@@ -25,7 +25,6 @@ from stream.signatures.one_permutation import (
     round_of,
     row_scratch,
     sign_short,
-    value_of,
 )
 from stream.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
 from stream.texts.normalize import CodePoints
@@ -88,7 +87,7 @@ def _mask(bits: int) -> np.uint64:
     return np.uint64((1 << bits) - 1)
 
 
-@kernel
+@raw_kernel
 def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -100,7 +99,7 @@ def _sign_chars(codes, k, mask, seed, scratch, signatures, contents, counts):
             counts[i] = _sign_units(plain, k, mask, seed, scratch, signatures[i], contents[i])
 
 
-@kernel
+@raw_kernel
 def _sign_words(codes, k, mask, seed, rules, scratch, signatures, contents, counts):
     for i in range(len(counts)):
         first, end = codes.starts[i], codes.starts[i] + codes.lengths[i]
@@ -140,16 +139,13 @@ def _sign_units(units, k, mask, seed, scratch, row, content):
 def _take_block(shingles, mask, seed, bound, scratch, row, sums):
     """Let the shingles of a block with values below ``bound`` compete; add all to the sums of the content."""
     first_round = round_of(seed, np.uint64(0))
-    rows = np.uint64(len(row))
-    numbers, values = scratch.numbers, scratch.values
+    numbers = scratch.numbers
     first, second = np.uint64(0), np.uint64(0)
     for i in range(len(shingles)):
         shingle = shingles[i] & mask
         first += shingle
         second += bag_term(shingle)
-        number = number_of(shingle, first_round)
-        numbers[i] = number
-        values[i] = value_of(number, rows)
+        numbers[i] = number_of(shingle, first_round)
     sums[0] += first
     sums[1] += second
     compete_below(len(shingles), bound, scratch, row)

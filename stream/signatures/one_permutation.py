@@ -17,9 +17,9 @@ variance of MinHash.
 Most shingles of a long text cannot win a row, and a bound finds them without reading the row. The high half of x times
 the number of rows is row times 2^32 plus *value*. Numbers of one row have the order of their values. In a set of n
 shingles the least value of a row is about k / n of all values, so one bound is almost always above the least values of
-all rows. Vector code compares the values with the bound, and the few shingles below it compete. If a row stays empty,
-all shingles compete, and the bound of later sets is higher, because texts differ in how often they repeat a shingle.
-The bound has no influence on a signature.
+all rows. Vector code compares the values with the bound, and the few numbers below it are moved together and compete.
+If a row stays empty, all shingles compete, and the bound of later sets is higher, because texts differ in how often
+they repeat a shingle. The bound has no influence on a signature.
 
 Source: Dahlgaard, Knudsen, Thorup, "Fast similarity sketching", FOCS 2017, algorithm 1; the first round is one
 permutation hashing (Mining of Massive Datasets, 3.3.7; Li, Owen, Zhang, NIPS 2012); the hash of a round is multiply-
@@ -35,7 +35,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.bits import MASK_BITS, bit_count, lowest_bit, mask_below
+from stream.kernels.bits import KEEP_LANES, MASK_BITS, bit_count, has_compress, keep_below, lowest_bit, mask_below
 from stream.kernels.compile import inlined, kernel, raw_inner
 from stream.kernels.hashing import derive_seed
 from stream.signatures import INFINITY
@@ -47,11 +47,10 @@ BLOCK = 512
 _SURVIVORS = 5.0
 # Factors of the bound after a set with an empty row, and after a set without: about one set in thirty has empty rows.
 _HIGHER, _LOWER = 1.1, 0.997
-# Places that one stretch of code without branches notes.
+# Numbers that one stretch of code without branches keeps.
 _RUN = np.uint64(8)
 _HALF = np.uint64(32)
 _ONE = np.uint64(1)
-_NONE = np.uint32(0xFFFFFFFF)
 
 
 class Round(NamedTuple):
@@ -64,14 +63,14 @@ class Round(NamedTuple):
 class RowScratch(NamedTuple):
     """The arrays that signing one set writes, for sets of any size and k rows.
 
-    ``numbers`` (``uint64``) and ``values`` (``uint32``) belong to a block of shingles; ``places`` (``uint64``) are the
-    places in the block of the shingles below the bound. ``filled`` (``uint64[k]``) are the numbers of a round,
+    ``numbers`` (``uint64``) and ``values`` (``uint32``) belong to a block of shingles; ``kept`` (``uint64``) are the
+    numbers of the block with values below the bound. ``filled`` (``uint64[k]``) are the numbers of a round,
     ``empty`` (``int64[k]``) its rows. ``survivors`` (``float64[1]``): how many shingles of a long text compete.
     """
 
     numbers: npt.NDArray[np.uint64]
     values: npt.NDArray[np.uint32]
-    places: npt.NDArray[np.uint64]
+    kept: npt.NDArray[np.uint64]
     filled: npt.NDArray[np.uint64]
     empty: npt.NDArray[np.int64]
     survivors: npt.NDArray[np.float64]
@@ -97,9 +96,9 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
 def row_scratch(rows: int) -> RowScratch:
     """New scratch for one thread."""
     return RowScratch(
-        numbers=np.empty(BLOCK, np.uint64),
+        numbers=np.empty(BLOCK + MASK_BITS, np.uint64),
         values=np.empty(BLOCK, np.uint32),
-        places=np.empty(BLOCK + MASK_BITS, np.uint16),
+        kept=np.empty(BLOCK + 2 * MASK_BITS, np.uint64),
         filled=np.empty(rows, np.uint64),
         empty=np.empty(rows, np.int64),
         survivors=np.array([rows * (math.log(rows) + _SURVIVORS)]),
@@ -140,28 +139,48 @@ def _compete(number, row):
 
 @raw_inner
 def compete_below(count, bound, scratch, row):
-    """Let the ``count`` shingles of a block whose values are below ``bound`` compete."""
-    numbers, values, places = scratch.numbers, scratch.values, scratch.places
-    groups = (count + MASK_BITS - 1) // MASK_BITS
-    for j in range(count, groups * MASK_BITS):
-        values[j] = _NONE
-    expected = MASK_BITS * (bound / 4294967296.0)
-    noted = np.uint64(expected + 1.2 * math.sqrt(expected)) // _RUN * _RUN + _RUN
+    """Let those of the ``count`` numbers of a block compete whose values are below ``bound``."""
+    numbers, kept = scratch.numbers, scratch.kept
+    end = np.uint64((count + MASK_BITS - 1) // MASK_BITS * MASK_BITS)
+    for i in range(np.uint64(count), end):
+        numbers[i] = INFINITY  # wins no row, if it is kept at all
+    if has_compress():
+        found = keep(numbers, end, bound, np.uint64(len(row)), kept)
+    else:
+        found = keep_by_mask(numbers, end, bound, np.uint64(len(row)), scratch.values, kept)
+    for i in range(found):
+        _compete(kept[i], row)
+
+
+@raw_inner
+def keep(numbers, end, bound, rows, kept):
+    """Write the numbers up to ``end``, a multiple of 64, with values below ``bound`` to ``kept``; returns how many."""
     found = np.uint64(0)
-    for group in range(np.uint64(groups)):
-        first = group * np.uint64(MASK_BITS)
+    for place in range(np.uint64(0), end, np.uint64(KEEP_LANES)):
+        found += keep_below(numbers, place, rows, bound, kept, found)
+    return found
+
+
+@raw_inner
+def keep_by_mask(numbers, end, bound, rows, values, kept):
+    """The result of ``keep``, faster on a processor without an instruction for it; ``values`` is scratch."""
+    for i in range(end):
+        values[i] = value_of(numbers[i], rows)
+    expected = MASK_BITS * (bound / 4294967296.0)
+    written = np.uint64(expected + 1.2 * math.sqrt(expected)) // _RUN * _RUN + _RUN
+    found = np.uint64(0)
+    for first in range(np.uint64(0), end, np.uint64(MASK_BITS)):
         mask = mask_below(values, first, bound)
         total = bit_count(mask)
-        for run in range(found, found + noted, _RUN):  # a constant number, mostly enough: no branch to mispredict
+        for run in range(found, found + written, _RUN):  # a constant number, mostly enough: no branch to mispredict
             for i in range(_RUN):
-                places[run + i] = first + lowest_bit(mask)
+                kept[run + i] = numbers[first + lowest_bit(mask)]
                 mask &= mask - _ONE
-        for i in range(noted, total):
-            places[found + i] = first + lowest_bit(mask)
+        for i in range(written, total):
+            kept[found + i] = numbers[first + lowest_bit(mask)]
             mask &= mask - _ONE
         found += total
-    for i in range(found):
-        _compete(numbers[places[i]], row)
+    return found
 
 
 @raw_inner
@@ -214,14 +233,11 @@ def _sign(values, starts, seed, scratch, signatures):
 @raw_inner
 def _first_round(shingles, first_round, bound, scratch, row):
     """Every row takes part. The hashing has a separate loop, which compiles to vector code."""
-    numbers, values = scratch.numbers, scratch.values
-    rows = np.uint64(len(row))
+    numbers = scratch.numbers
     for first in range(0, len(shingles), BLOCK):
         block = shingles[first : first + BLOCK]
         for i in range(len(block)):
-            number = number_of(block[i], first_round)
-            numbers[i] = number
-            values[i] = value_of(number, rows)
+            numbers[i] = number_of(block[i], first_round)
         if bound:
             compete_below(len(block), bound, scratch, row)
         else:

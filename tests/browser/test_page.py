@@ -17,6 +17,13 @@ from workers.settings.serve import ServeSettings
 TOKEN = "a-token-of-enough-characters"
 STORM = STORIES["coast-storm"]
 ARABIC = STORIES["عاصفة-الساحل"]
+# No story has this text, so the window holds no other copy of it, however many documents were sent before.
+CLOCKS = (
+    "The museum of clocks opens its doors again on Friday after a year of repairs. The oldest piece, a tower clock "
+    "with one hand, runs for the first time since 1911, and a watchmaker explains every hour how the bells were tuned. "
+    "The rooms stay open until midnight on the first weekend, and from Sunday on the cellar shows sundials and "
+    "hourglasses."
+)
 TEAPOT = "A teapot of the seventeenth century was sold by auction to a collector who wants to drink from it."
 TAB, ENTER = 9, 13
 
@@ -39,8 +46,17 @@ class Page:
         return [json.loads(line) for line in answers[:-1]]
 
     def show(self, view, condition):
-        """Open a view, and return the value of a condition as soon as it is true."""
-        self.browser.evaluate(f"location.hash = {json.dumps(f'#/{view}')}")
+        """Open a view, and return the value of a condition as soon as it is true.
+
+        The page draws the view when it gets the event of the new address; until then the condition would hold, or
+        not, for the view before. This listener came later than that of the page, so it is called after it.
+        """
+        self.browser.evaluate(f"""new Promise((resolve) => {{
+            const before = location.href;
+            addEventListener('hashchange', resolve, {{ once: true }});
+            location.hash = {json.dumps(f"#/{view}")};
+            if (location.href === before) resolve();
+        }})""")
         return self.browser.wait(condition)
 
     def ask(self, text, expected=""):
@@ -103,7 +119,7 @@ def test_now_follows_a_hundred_documents_a_second(page):
     """Documents that were answered are on the page soon, while a hundred a second come."""
     page.show("now", "document.querySelector('main').dataset.documents === '0'")
     ended, sent = threading.Event(), []
-    steady = documents(7)
+    steady, extra = documents(7), documents(8)
 
     def send():
         with httpx.Client(base_url=page.url, timeout=60, headers=dict(page.client.headers)) as client:
@@ -116,16 +132,16 @@ def test_now_follows_a_hundred_documents_a_second(page):
     try:
         page.browser.wait("Number(document.querySelector('main').dataset.documents) > 100")
         for _ in range(2):
-            page.check_all(itertools.islice(steady, 100))
+            page.check_all({**one, "id": f"extra-{one['id']}"} for one in itertools.islice(extra, 100))
             total = page.client.get("/v1/figures").json()["present"]["documents"]
             page.browser.wait(f"Number(document.querySelector('main').dataset.documents) >= {total}")
         page.browser.wait("document.querySelectorAll('.latest li').length === 8")
+        page.browser.wait("/documents? a (second|minute)/.test(document.querySelector('.headline').innerText)")
     finally:
         ended.set()
         sender.join()
     assert sent
-    assert page.browser.wait("/documents? a (second|minute)/.test(document.querySelector('.headline').innerText)")
-    assert page.browser.wait("document.querySelectorAll('.tile .curve').length") == 5
+    page.browser.wait("document.querySelectorAll('.tile .curve').length === 5")
     link = "document.querySelector('.latest a').getAttribute('href').startsWith('#/pair?a=')"
     assert page.browser.evaluate(link)
 
@@ -156,12 +172,10 @@ def test_a_story_of_10000_members_stays_usable(page):
 
 def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path):
     """The marks are a file that ``evaluate --truth`` reads; the same press takes a mark back."""
-    page.check("first", STORM)
-    page.check("second", STORM.replace("Sunday", "Monday"))
-    original = page.client.get("/v1/documents/second").json()["duplicate_of"]
-    page.show(f"pair?a={original}&b=second", "document.querySelector('.verdict')?.innerText === 'They are a pair.'")
-    assert page.browser.evaluate("document.querySelector('ins').innerText")
-    page.show("pair?a=first&b=second", "document.querySelector('ins')?.innerText === 'Monday'")
+    page.check("first", CLOCKS)
+    page.check("second", CLOCKS.replace("Sunday", "Monday"))
+    page.show("pair?a=first&b=second", "document.querySelector('.verdict')?.innerText === 'They are a pair.'")
+    page.browser.wait("document.querySelector('ins')?.innerText === 'Monday'")
     assert page.browser.evaluate("document.querySelector('del').innerText") == "Sunday"
     press = "document.querySelector('[data-mark={}]').click()"
     page.browser.evaluate(press.format("duplicate"))
@@ -187,7 +201,7 @@ def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path)
 
 def test_ask_names_what_is_near_and_why(page):
     """The differences open below a document; a document that is expected is explained too."""
-    text = STORM.replace("Friday", "Thursday")
+    text = CLOCKS.replace("Friday", "Thursday")
     assert page.ask(text, "https://mirror-7.example/big").startswith("It is near ")
     assert page.browser.wait("[...document.querySelectorAll('.answers .verdict')].at(-1).innerText").startswith(
         "They are no pair: they share no"

@@ -172,13 +172,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def free_port(*taken: int) -> int:
-    """Return a port of `PORTS_FREE` that is free and not in `taken`."""
+def free_port(*taken: int, count: int = 1) -> int:
+    """Return the first of `count` consecutive ports of `PORTS_FREE` that are free and not in `taken`."""
     chance = random.SystemRandom()
     for _ in range(1_000):
-        port = chance.choice(PORTS_FREE)
-        if port not in taken and is_free(port):
-            return port
+        ports = range(first := chance.choice(PORTS_FREE), first + count)
+        if not set(taken) & set(ports) and all(map(is_free, ports)):
+            return first
     raise BrokerUnavailableError(f"no free port in {PORTS_FREE} of {HOST}: end what listens there")
 
 

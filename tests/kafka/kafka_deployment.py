@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 COMMAND = [sys.executable, "-m", "workers"]
-WAIT_SECONDS_MAX = 90.0
+WAIT_SECONDS_MAX = 180.0
 SEED = 20_261_121
 
 
@@ -75,7 +75,7 @@ def wait_until(is_so: Callable[[], bool], what: str) -> None:
 def get(port: int, path: str) -> tuple[int, str]:
     """Return status and text of an HTTP answer; status 0 means no answer."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:

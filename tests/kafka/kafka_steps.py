@@ -8,6 +8,7 @@ from kafka_harness import KafkaHarness
 
 from workers.transport.kafka.transport import KafkaTransport
 from workers.transport.protocol import (
+    AbortedError,
     Committed,
     Consumer,
     Polled,
@@ -69,3 +70,16 @@ def step(producer: Producer, topic: str, polled: Polled, value: bytes) -> None:
     offsets = {record.partition: Committed(record.offset + 1, "") for record in polled.records}
     producer.send_offsets(topic, offsets, polled.membership)
     producer.commit()
+
+
+def is_published(producer: Producer, topic: str, value: bytes) -> bool:
+    """Take one step; return False if it is known that the step was not committed."""
+    try:
+        producer.begin()
+        producer.send(topic, 0, value)
+        producer.flush()
+        producer.commit()
+    except AbortedError:
+        producer.abort()
+        return False
+    return True

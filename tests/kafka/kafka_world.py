@@ -227,9 +227,12 @@ class Place:
 
 
 class Slowed(KafkaTransport):
-    """Reads of ``partitions`` return one record at a time and take ``seconds`` for each record."""
+    """Reads of ``partitions_slow`` return one record at a time and take ``seconds`` for each record; while they are
+    ``held``, they return none.
+    """
 
     seconds = 0.0
+    held = False
     partitions_slow: frozenset[int] = frozenset()
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
@@ -239,4 +242,7 @@ class Slowed(KafkaTransport):
                 continue
             for record in stretch:
                 time.sleep(self.seconds)
+                while self.held:
+                    yield []
+                    time.sleep(self.seconds)
                 yield [record]

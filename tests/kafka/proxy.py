@@ -5,12 +5,12 @@ thread reads whole Kafka frames (a 4-byte size, then the body) and forwards them
 its API and a correlation id; the response repeats the id. So a fault can hit one API before or after the broker acts.
 With `lose(Api.END_TXN, "request")` the request never reaches the broker. With `lose(Api.END_TXN, "response")` the
 broker acts and the response never reaches the client. After a loss the proxy closes the connection, and the client
-notices at once; with `hang=True` the connection stays silent, and the client must time out. `fail` lets the broker act
-and replaces its answer by an error.
+notices at once; with `hang=True` the connection stays silent, and the client must time out. `hold` keeps a request
+until the test lets it pass, also after `heal`. `fail` lets the broker act and replaces its answer by an error.
 
 The general faults hold for all connections until `heal`. `pause` holds every frame. `delay` holds each response for a
-while. `drop_responses` forwards requests, drops one response of each connection and closes the connection. `cut` closes
-all connections and refuses new ones. Any thread may set a fault.
+while, at most until `heal`. `drop_responses` forwards requests, drops one response of each connection and closes the
+connection. `cut` closes all connections and refuses new ones. Any thread may set a fault.
 
 Clients follow the address that the broker advertises: give them `Broker.bootstrap_proxied`, listen on
 `Broker.proxy_port` and forward to `Broker.proxied_port`.
@@ -23,7 +23,6 @@ import enum
 import socket
 import struct
 import threading
-import time
 import types
 from dataclasses import dataclass, field
 from typing import Literal, Self
@@ -33,6 +32,7 @@ from kafka.protocol.producer import ProduceResponse
 HOST = "127.0.0.1"
 CONNECT_SECONDS_MAX = 5.0
 JOIN_SECONDS_MAX = 5.0
+ANSWER_SECONDS_MAX = 30.0  # of a broker to a request that was held
 FRAME_BYTES_MAX = 256 << 20  # a longer frame is no Kafka frame
 
 Side = Literal["request", "response"]
@@ -67,11 +67,20 @@ class Rule:
     api: Api
     side: Side
     times: int
-    hang: bool
-    delay_seconds: float | None  # None: lose the frame; otherwise forward it after this delay
+    is_lost: bool = False
+    hang: bool = False
+    is_held: bool = False
     error_code: int = 0  # replaces the error code of every partition in the response to a produce
     happened: threading.Event = field(default_factory=threading.Event)
+    released: threading.Event = field(default_factory=threading.Event)
+    answered: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
     count: int = 0
+
+    def let_pass(self) -> None:
+        """Forward the held requests, and return when the broker has answered each of them."""
+        self.released.set()
+        for _ in range(self.count):
+            assert self.answered.acquire(timeout=ANSWER_SECONDS_MAX), "the broker did not answer a held request"
 
 
 @dataclass(eq=False)
@@ -81,6 +90,7 @@ class Connection:
     client: socket.socket
     broker: socket.socket
     apis: dict[int, tuple[int, int]] = field(default_factory=dict)  # with their versions
+    held: dict[int, threading.Event] = field(default_factory=dict)  # set when the broker has answered
     silent: bool = False
 
     def close(self) -> None:
@@ -102,8 +112,10 @@ class Proxy:
         self._flowing = threading.Event()
         self._flowing.set()
         self._delay_seconds = 0.0
+        self._delays_ended = threading.Event()
         self._drop_responses = False
         self._rules: list[Rule] = []
+        self._holding: list[Rule] = []
         self._connections: set[Connection] = set()
         self._listener: socket.socket | None = None
         self._acceptor: threading.Thread | None = None
@@ -133,7 +145,8 @@ class Proxy:
         self._flowing.clear()
 
     def delay(self, seconds: float) -> None:
-        """Hold each response for this long until `heal`; the responses of one connection wait in turn."""
+        """Hold each response for this long, at most until `heal`; the responses of one connection wait in turn."""
+        self._delays_ended.clear()
         self._delay_seconds = seconds
 
     def drop_responses(self) -> None:
@@ -142,19 +155,21 @@ class Proxy:
 
     def lose(self, api: Api, side: Side, *, times: int = 1, hang: bool = False) -> Rule:
         """Lose the next `times` requests or responses of an API, and close the connection of each."""
-        return self._add(Rule(api, side, times, hang, None))
+        return self._add(Rule(api, side, times, is_lost=True, hang=hang))
 
-    def hold(self, api: Api, side: Side, seconds: float, *, times: int = 1) -> Rule:
-        """Forward the next `times` requests or responses of an API after this delay."""
-        return self._add(Rule(api, side, times, False, seconds))
+    def hold(self, api: Api, *, times: int = 1) -> Rule:
+        """Keep the next `times` requests of an API until `let_pass` of the rule."""
+        self._holding.append(self._add(Rule(api, "request", times, is_held=True)))
+        return self._holding[-1]
 
     def fail(self, error_code: int, *, times: int = 1) -> Rule:
         """Answer the next `times` produce requests with this error code, although the broker accepts them."""
-        return self._add(Rule(Api.PRODUCE, "response", times, False, 0.0, error_code))
+        return self._add(Rule(Api.PRODUCE, "response", times, error_code=error_code))
 
     def heal(self) -> None:
         """End every fault and listen again; close the connections that lost a frame to `hang`."""
         self._delay_seconds = 0.0
+        self._delays_ended.set()
         self._drop_responses = False
         with self._lock:
             self._rules.clear()
@@ -168,6 +183,9 @@ class Proxy:
         """Refuse new connections, close all connections and let the threads end."""
         self.cut()
         self._flowing.set()
+        self._delays_ended.set()
+        for rule in self._holding:
+            rule.released.set()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -225,16 +243,19 @@ class Proxy:
                     continue
                 api, version = self._api_of(connection, side, frame)
                 rule = self._rule_for(api, side)
-                if rule is not None and rule.delay_seconds is None:
+                if rule is not None and rule.is_lost:
                     if not rule.hang:
                         break
                     connection.silent = True
                     continue
                 if side == "response" and self._drop_responses:
                     break
-                late = rule.delay_seconds if rule is not None and rule.delay_seconds else 0.0
-                time.sleep(late + (self._delay_seconds if side == "response" else 0.0))
+                if side == "response" and self._delay_seconds:
+                    self._delays_ended.wait(self._delay_seconds)
                 self._flowing.wait()
+                if rule is not None and rule.is_held:
+                    self._keep(connection, rule, frame)
+                    continue
                 if rule is not None and rule.error_code:
                     frame = with_produce_error(frame, version, rule.error_code)
                 target.sendall(struct.pack(">i", len(frame)) + frame)
@@ -242,10 +263,21 @@ class Proxy:
         with self._lock:
             self._connections.discard(connection)
 
+    def _keep(self, connection: Connection, rule: Rule, frame: bytes) -> None:
+        """Forward a request when its rule releases it, and wait for the answer: a closed connection would lose it."""
+        _, _, correlation_id = struct.unpack_from(">hhi", frame)
+        answered = connection.held[correlation_id] = threading.Event()
+        rule.released.wait()
+        connection.broker.sendall(struct.pack(">i", len(frame)) + frame)
+        if answered.wait(ANSWER_SECONDS_MAX):
+            rule.answered.release()
+
     def _api_of(self, connection: Connection, side: Side, frame: bytes) -> tuple[int | None, int]:
         """Return API and version of a frame."""
         if side == "response":
             (correlation_id,) = struct.unpack_from(">i", frame)
+            if correlation_id in connection.held:
+                connection.held.pop(correlation_id).set()
             return connection.apis.pop(correlation_id, (None, 0))
         api, version, correlation_id = struct.unpack_from(">hhi", frame)
         connection.apis[correlation_id] = (api, version)

@@ -10,10 +10,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from benchmarks import kafka_matcher, kafka_signer, kafka_verdicts
-from benchmarks.kafka_deploy import Bench, Process, deployment, load
-from benchmarks.kafka_latency import _candidate
-from benchmarks.kafka_reader import TopicReader
+from benchmarks.kafka import matcher, signer, verdicts
+from benchmarks.kafka.deploy import Bench, Process, deployment, load
+from benchmarks.kafka.latency import _candidate
+from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
 from stream import Deduplicator
 from workers.service.roles import warm
@@ -34,8 +34,8 @@ def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
     settings = deployment(bench, "test")
     warm(settings, settings.bands_partitions)
     assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
-    assert min(kafka_signer.bare(settings, DOCUMENTS)) > 0
-    _, _, tally = kafka_signer.signer(settings, DOCUMENTS)
+    assert min(signer.bare(settings, DOCUMENTS)) > 0
+    _, _, tally = signer.signer(settings, DOCUMENTS)
     assert tally.sums["documents"] == DOCUMENTS
     assert {"poll", "decode", "sign", "send", "flush", "commit"} <= tally.stages().keys()
 
@@ -44,10 +44,10 @@ def test_matcher_finds_the_pairs_of_the_library_in_memory_and_on_the_broker(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The measured matcher finds every pair, in memory and on the broker."""
-    monkeypatch.setitem(kafka_matcher._DOCUMENTS, "smoke", DOCUMENTS)
-    expected = len(Deduplicator().process(kafka_matcher.documents(DOCUMENTS)))
-    results: list[Result] = list(kafka_matcher.run(bench))
-    assert [result.scenario for result in results] == [kafka_matcher.BYTES_ID] + 4 * [kafka_matcher.ID]
+    monkeypatch.setitem(matcher._DOCUMENTS, "smoke", DOCUMENTS)
+    expected = len(Deduplicator().process(matcher.documents(DOCUMENTS)))
+    results: list[Result] = list(matcher.run(bench))
+    assert [result.scenario for result in results] == [matcher.BYTES_ID] + 4 * [matcher.ID]
     assert results[0].value is not None
     assert 1_000 < results[0].value < 1_400
     assert [result.details["pairs"] for result in results[1::2]] == [expected, expected]
@@ -71,8 +71,8 @@ def test_worker_processes_report_their_turns_and_end_in_order(bench: Bench) -> N
 
 def test_a_filter_and_a_bare_loop_forward_every_document(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both sides of the comparison send on all documents once."""
-    monkeypatch.setitem(kafka_verdicts._FILTERED, "smoke", DOCUMENTS)
-    (result,) = kafka_verdicts.filters(bench)
+    monkeypatch.setitem(verdicts._FILTERED, "smoke", DOCUMENTS)
+    (result,) = verdicts.filters(bench)
     assert result.details["documents"] == DOCUMENTS
     assert result.value is not None
     assert result.value > 0
@@ -80,8 +80,8 @@ def test_a_filter_and_a_bare_loop_forward_every_document(bench: Bench, monkeypat
 
 def test_a_verdict_is_measured_from_the_last_report_of_a_matcher(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """No verdict is readable before the report that it waits for."""
-    monkeypatch.setitem(kafka_verdicts._BACKLOG, "smoke", DOCUMENTS)
-    (result,) = kafka_verdicts.latency(bench)
+    monkeypatch.setitem(verdicts._BACKLOG, "smoke", DOCUMENTS)
+    (result,) = verdicts.latency(bench)
     assert result.details["verdicts"] >= 1
     assert result.value is not None
     assert result.value > 0

@@ -17,7 +17,7 @@ from make_topic import MakeTopic
 from proxy import Api, Proxy, Side
 
 POLL_MILLISECONDS = 200
-READ_SECONDS_MAX = 20.0
+READ_SECONDS_MAX = 60.0
 TransactionalProducer = Callable[..., KafkaProducer]
 
 
@@ -56,7 +56,9 @@ def committed_values(bootstrap: str, topic: str) -> list[bytes]:
         values: list[bytes] = []
         deadline = time.monotonic() + READ_SECONDS_MAX
         while consumer.position(partition) < end:
-            assert time.monotonic() < deadline, f"at {consumer.position(partition)} of {end} after 20 s"
+            assert time.monotonic() < deadline, (
+                f"at {consumer.position(partition)} of {end} after {READ_SECONDS_MAX:.0f} s"
+            )
             for records in consumer.poll(POLL_MILLISECONDS).values():
                 values += [record.value for record in records]
     return values
@@ -65,7 +67,7 @@ def committed_values(bootstrap: str, topic: str) -> list[bytes]:
 def send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
     """Send in the open transaction and wait until the broker has acknowledged each record."""
     futures = [producer.send(topic, value, partition=0) for value in values]
-    producer.flush(timeout=10)
+    producer.flush(timeout=READ_SECONDS_MAX)
     assert all(future.succeeded() for future in futures)
 
 
@@ -140,17 +142,26 @@ def test_a_new_producer_ends_what_a_stuck_commit_left_open(
     old.begin_transaction()
     send(old, topic, [b"old 1", b"old 2"])
     proxy.cut()
-    commit = threading.Thread(target=old.commit_transaction, daemon=True)
-    commit.start()
+    committed = threading.Event()
+
+    def commit() -> None:
+        with contextlib.suppress(Exception):  # the new producer may fence it
+            old.commit_transaction()
+            committed.set()
+
+    committing = threading.Thread(target=commit, daemon=True)
+    committing.start()
     time.sleep(1)
     proxy.heal()
-    commit.join(3)
-    kept = [] if commit.is_alive() else [b"old 1", b"old 2"]
+    committing.join(3)
+    is_committed = committed.is_set()
     new = producers(broker.bootstrap_proxied, topic)
     new.begin_transaction()
     send(new, topic, [b"new"])
     new.commit_transaction()
-    assert committed_values(broker.bootstrap, topic) == [*kept, b"new"]
+    *kept, last = committed_values(broker.bootstrap, topic)
+    assert last == b"new"
+    assert kept in ([[b"old 1", b"old 2"]] if is_committed else [[], [b"old 1", b"old 2"]])
 
 
 @pytest.mark.parametrize("fault", ["cut", "pause", "delay", "drop_responses"])
@@ -163,14 +174,14 @@ def test_a_general_fault_holds_until_it_is_healed(
     with contextlib.closing(producer):
         producer.partitions_for(topic)  # otherwise send() itself waits for the topic's metadata
         if fault == "delay":
-            proxy.delay(1.0)
+            proxy.delay(READ_SECONDS_MAX)
         else:
             getattr(proxy, fault)()
         future = producer.send(topic, b"late", partition=0)
         time.sleep(0.5)
         assert not future.is_done
         proxy.heal()
-        future.get(timeout=20)
+        future.get(timeout=READ_SECONDS_MAX)
     assert committed_values(broker.bootstrap, topic) == [b"late"]
 
 
@@ -188,7 +199,7 @@ def test_the_broker_dies_with_its_parent(session_broker: Broker, tmp_path: Path)
     )
     parent = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=120)
     pid, folder = parent.stdout.split()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + READ_SECONDS_MAX
     while _is_alive(int(pid)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not _is_alive(int(pid))

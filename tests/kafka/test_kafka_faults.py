@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 from broker import Broker
-from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, publish, visible
+from kafka import KafkaAdminClient
+from kafka_deployment import WAIT_SECONDS_MAX, wait_until
+from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, is_published, publish, visible
 from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
@@ -27,10 +28,6 @@ AT_A_START = (
 )  # fmt: skip
 BATCH = 12
 DOCUMENTS = stories(BATCH * len(IN_A_STEP + AT_A_START))
-LATE_SECONDS = 3.0
-# The broker dies this long after it has decided a transaction. A single node that is killed before it has written the
-# markers may drop them at restart and leave the transaction open forever. Shorter than the wait of the workers.
-MARKERS_SECONDS = 1.0
 
 
 @pytest.mark.parametrize("side", ["request", "response"])
@@ -73,17 +70,15 @@ def test_records_that_come_late_belong_to_no_transaction(harnesses: MakeHarness,
     transport, topic = harness.transport(), harness.make_topic(1)
     producer = transport.producer(harness.name("writer"))
     producer.begin()
-    late = proxy.hold(Api.PRODUCE, "request", LATE_SECONDS, times=4)
+    late = proxy.hold(Api.PRODUCE, times=4)
     producer.send(topic, 0, b"late")
     with pytest.raises(AbortedError):
         producer.flush()
     assert late.happened.is_set()
     producer.abort()
     proxy.heal()
-    producer.begin()
-    producer.send(topic, 0, b"second try")
-    producer.commit()
-    time.sleep(LATE_SECONDS)  # until every held message has arrived
+    harness.wait_until(lambda: is_published(producer, topic, b"second try"), "the second try is committed")
+    late.let_pass()
     publish(transport, topic, [b"end"])
     harness.wait_until(lambda: visible(transport, topic) == [b"second try", b"end"], "the later records are visible")
 
@@ -96,7 +91,7 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     producer.begin()
     producer.send(topic, 0, b"undone")
     producer.flush()
-    late = proxy.hold(Api.END_TXN, "request", LATE_SECONDS)
+    late = proxy.hold(Api.END_TXN)
     with pytest.raises(OutcomeUnknownError):
         producer.commit()
     assert late.happened.is_set()
@@ -104,11 +99,21 @@ def test_a_commit_that_comes_late_commits_nothing(harnesses: MakeHarness, proxy:
     successor.begin()
     successor.send(topic, 0, b"open")
     successor.flush()
-    time.sleep(LATE_SECONDS)  # until every held message has arrived
+    late.let_pass()
     assert visible(transport, topic) == []
     successor.commit()
     publish(transport, topic, [b"end"])
     harness.wait_until(lambda: visible(transport, topic) == [b"open", b"end"], "the successor's records are visible")
+
+
+def are_markers_written(broker: Broker) -> bool:
+    """Whether every decided transaction has its markers.
+
+    A single node that is killed earlier may drop them at restart and leave the transaction open forever.
+    """
+    with KafkaAdminClient(bootstrap_servers=broker.bootstrap) as admin:
+        waiting = admin.list_transactions(state_filters=["PrepareCommit", "PrepareAbort"])
+    return not any(waiting.values())
 
 
 def test_a_broker_that_dies_in_a_commit_has_done_it_or_not(worlds: Worlds, broker: Broker, proxy: Proxy) -> None:
@@ -125,9 +130,10 @@ def test_a_broker_that_dies_in_a_commit_has_done_it_or_not(worlds: Worlds, broke
     world.load(DOCUMENTS[40:80])
 
     def die() -> None:
-        if decided.happened.wait(30):
-            time.sleep(MARKERS_SECONDS)
-            broker.kill()
+        decided.happened.wait(WAIT_SECONDS_MAX)
+        proxy.pause()  # no worker begins another transaction
+        wait_until(lambda: are_markers_written(broker), "the markers of the transaction are written")
+        broker.kill()
 
     dying = threading.Thread(target=die)
     dying.start()

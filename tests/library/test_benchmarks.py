@@ -10,26 +10,10 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as runner
-from benchmarks import (
-    arrow,
-    cli,
-    contenders,
-    entities,
-    exact,
-    floods,
-    floor,
-    linker,
-    peers,
-    real,
-    recall,
-    recall_sets,
-    scripts,
-    table,
-    truncation,
-    vectors,
-    verdicts,
-)
+from benchmarks import contenders, peers, real, scripts
+from benchmarks.recall import entities, exact, schemes, sets, truncation, verdicts
 from benchmarks.report import Result, Target, checksum
+from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
 from stream import Config, Deduplicator
 from stream.schemes import SCHEMES
@@ -150,20 +134,20 @@ def test_the_bare_loops_compute_the_shingles() -> None:
 
 def test_recall_scenarios_reach_their_targets() -> None:
     """Recall at the threshold and bias lie within binomial bounds, for a fixed seed."""
-    results = list(recall_sets.run("smoke"))
+    results = list(sets.run("smoke"))
     assert {result.verdict for result in results} == {"reached"}
-    assert {result.name.partition(",")[0] for result in results} == set(recall_sets.ROWS)
+    assert {result.name.partition(",")[0] for result in results} == set(sets.ROWS)
 
 
 def test_the_recall_of_every_scheme_has_a_scenario() -> None:
     """No scheme is without one."""
-    assert set(recall.RECALL) == set(SCHEMES)
-    assert set(recall.RECALL.values()) <= set(runner.SCENARIOS)
+    assert set(schemes.RECALL) == set(SCHEMES)
+    assert set(schemes.RECALL.values()) <= set(runner.SCENARIOS)
 
 
 def test_verified_recall_reaches_its_targets() -> None:
     """If similarity is measured, at thresholds .5, .8 and .95."""
-    results = list(recall_sets.run_exact("smoke"))
+    results = list(sets.run_exact("smoke"))
     assert [result.verdict for result in results] == ["reached"] * 6
 
 
@@ -182,7 +166,7 @@ def test_signing_vectors_has_a_fixed_checksum() -> None:
 
 def test_bias_of_families_is_reported() -> None:
     """Linear functions are worst at the ends of 0 to 9; families that promise to be min-wise keep it."""
-    results = {result.name: result for result in recall_sets.run_minwise("smoke")}
+    results = {result.name: result for result in sets.run_minwise("smoke")}
     assert {result.verdict for result in results.values()} == {"reached", ""}
     assert results["a x + b mod 101, 0 to 9: least share"].details["bias"] == pytest.approx(0.362, abs=0.001)
     assert results["minhash, 0 to 9: bias"].value > 0.2
@@ -251,7 +235,7 @@ def test_scripts_are_measured_or_reported_as_absent() -> None:
 
 def test_the_command_finds_what_the_library_finds() -> None:
     """The pairs are compared within the scenario."""
-    (result,) = cli.run("smoke")
+    (result,) = command.run("smoke")
     if result.verdict == "absent":
         pytest.skip(str(result.details["note"]))
     assert result.details["pairs"] > 0

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from benchmarks.minwise import bias, first_fractions, linear_family
+from benchmarks.recall.minwise import bias, first_fractions, linear_family
 from stream.signatures import minhash, one_permutation, permutation
 
 # Small and regular sets, on which linear functions do worst.

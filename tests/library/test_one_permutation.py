@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from oracle import pair_of_sets
+from python_calls import from_python
 from reference import MASK, derive_seed
 
-from stream.signatures.one_permutation import sign
+from stream.signatures.one_permutation import BLOCK, keep, keep_by_mask, row_scratch, sign
 
 EMPTY = MASK
 
@@ -59,3 +60,20 @@ def test_rows_and_values_do_not_depend_on_the_low_half_of_shingles(low: int) -> 
     assert abs(np.bincount(places, minlength=rows) - sets / rows).max() < spread
     values = np.array([((number >> 32) * rows & 0xFFFFFFFF) * rows >> 32 for number in numbers])
     assert abs(np.bincount(values, minlength=rows) - sets / rows).max() < spread
+
+
+@pytest.mark.parametrize("way", [keep, keep_by_mask])
+@pytest.mark.parametrize("fraction", [0.0, 0.01, 0.3, 1.0])
+@pytest.mark.parametrize("end", [64, 192, BLOCK])
+def test_the_numbers_that_compete_are_those_below_the_bound(way: object, fraction: float, end: int) -> None:
+    """On every processor: both ways keep the same numbers, in order, and write within their scratch."""
+    rows, scratch = 126, row_scratch(126)
+    bound = int(fraction * 0xFFFFFFFF)
+    numbers = np.random.default_rng(end).integers(0, 2**64, len(scratch.numbers), np.uint64)
+    guarded = np.full(len(scratch.kept) + 1, 7, np.uint64)
+    given = np.uint64(end), np.uint32(bound), np.uint64(rows)
+    more = (scratch.values,) if way is keep_by_mask else ()
+    found = from_python(way)(numbers, *given, *more, guarded[:-1])
+    below = [number for number in numbers[:end].tolist() if (number >> 32) * rows & 0xFFFFFFFF < bound]
+    assert guarded[:found].tolist() == below
+    assert guarded[-1] == 7

@@ -2,7 +2,8 @@
 
 import pytest
 
-from benchmarks import crawl, pages, real
+from benchmarks import real
+from benchmarks.pages import crawl, extraction
 
 
 def test_pages_of_one_story_are_pairs_by_their_articles() -> None:
@@ -17,7 +18,7 @@ def test_the_main_text_of_real_pages_is_nearer_to_their_articles_than_all_text()
     """And pairs of pages with one article are found by it."""
     if not real.DATA.exists():
         pytest.skip("the folder of real data, shared/data next to the project, is not there")
-    values = {result.name: result.value or 0.0 for result in pages.run("smoke")}
+    values = {result.name: result.value or 0.0 for result in extraction.run("smoke")}
     assert values["main, trafilatura: F1"] > 0.9 > values["text, trafilatura: F1"]
     assert values["main, resiliparse: F1"] > values["text, resiliparse: F1"]
     found, raw = values["main, trafilatura, characters: recall of pairs"], values["raw, characters: recall of pairs"]

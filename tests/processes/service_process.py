@@ -78,7 +78,7 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
         ended = threading.Event()
 
         def send(url=serving.url, ended=ended):
-            with httpx.Client(base_url=url, timeout=30) as client:
+            with httpx.Client(base_url=url, timeout=120) as client:
                 while not ended.is_set():
                     with lock:
                         if not waiting:
@@ -111,7 +111,7 @@ def kill_at_random(folder, documents, kills, seed=1, clients=4):
 
 def verify(url, answered):
     """The stored verdicts equal the answered ones; a second row belongs to a request without an answer."""
-    with httpx.Client(base_url=url, timeout=30) as client:
+    with httpx.Client(base_url=url, timeout=120) as client:
         for id_, answer in answered.items():
             stored = client.get(f"/v1/documents/{id_}").raise_for_status().json()
             assert [stored[name] for name in ANSWERED] == [answer[name] for name in ANSWERED], (stored, answer)

@@ -8,6 +8,7 @@ import io
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -258,3 +259,24 @@ def test_a_value_that_json_cannot_express_becomes_text_or_null(tmp_path: Path) -
         "text": "x", "zone": "2024-02-03T04:05:06.789000", "far": 1 << 60, "large": str(10**30), "none": None,
         "bytes": "/w==",
     }  # fmt: skip
+
+
+def test_a_place_outside_of_a_dictionary_is_damage(read: Callable[..., list[Any]]) -> None:
+    """Of texts and of other columns: pyarrow does not compare the places in Parquet with the size of the dictionary."""
+    head_of_two, head_of_none = b"\x4c\x15\x04\x15\x00", b"\x4c\x15\x00\x15\x00"  # how many values a dictionary has
+    for name in ("text", "kind"):
+        columns = {"text": pa.array(["one", "two"]), "kind": pa.array(["x", "y"])}
+        columns[name] = columns[name].dictionary_encode()
+        content = parquet(pa.table(columns), compression="none", use_dictionary=[name])
+        assert content.count(head_of_two) == 1
+        assert read("in.parquet", content.replace(head_of_two, head_of_none)) == [(1, "table_damaged")]
+
+
+def test_the_thread_that_decodes_ahead_ends_with_the_reader(tmp_path: Path) -> None:
+    """Also if the caller leaves the rest of a file unread."""
+    pq.write_table(pa.table({"text": ["one"] * 20_000}), tmp_path / "a.parquet", row_group_size=5_000)
+    parts = Reader(Options(), Fields(), Stop(), lambda part: None).parts([str(tmp_path / "a.parquet")])
+    assert sum(len(part) for part in (next(parts), next(parts)) if part) > 0
+    assert any(thread.name.startswith("parquet") for thread in threading.enumerate())
+    parts.close()
+    assert not any(thread.name.startswith("parquet") for thread in threading.enumerate())

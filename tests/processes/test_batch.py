@@ -272,8 +272,9 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
     process = start("batch", "-", "--temporary", str(tmp_path))
     process.stdin.write(lines([Document("a", TEXT), Document("b", TEXT)]))
     process.stdin.flush()
-    deadline = time.monotonic() + 30
-    while not list(tmp_path.glob("neardup-*/join.duckdb")) and time.monotonic() < deadline:
+    deadline = time.monotonic() + PROCESS_SECONDS_MAX
+    while not list(tmp_path.glob("neardup-*/join.duckdb")):
+        assert time.monotonic() < deadline, "no database was made"
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PROCESS_SECONDS_MAX)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import Bench
 
-from benchmarks import entities
+from benchmarks.recall import entities
 from stream.documents import REASONS, Document
 from stream.json_lines import KINDS, Fields
 from workers.commands.calibrate import CalibrateOptions, calibrate

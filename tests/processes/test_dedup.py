@@ -315,7 +315,7 @@ def test_a_growing_file_is_followed(start, tmp_path):
         file.write(lines(doc("b", NEARLY), doc("c", OTHER)))
     assert process.stdout.readline() == lines(doc("c", OTHER))
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == Exit.TERMINATED
+    assert process.wait(PROCESS_SECONDS_MAX) == Exit.TERMINATED
 
 
 @pytest.mark.parametrize(

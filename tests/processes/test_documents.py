@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command import ROOT, clean_environment
+from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 
 import neardup
 
@@ -40,7 +40,8 @@ def test_a_page_prints_what_it_shows(page: str, tmp_path: Path) -> None:
     for command, shown in commands:
         done = subprocess.run(
             ["bash", "-c", command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
-            cwd=tmp_path, env=clean_environment(COLUMNS="80", PATH=path), check=False, timeout=120, text=True,
+            cwd=tmp_path, env=clean_environment(COLUMNS="80", PATH=path), check=False, text=True,
+            timeout=PROCESS_SECONDS_MAX,
         )  # fmt: skip
         checker, flags = doctest.OutputChecker(), doctest.ELLIPSIS | doctest.DONT_ACCEPT_BLANKLINE
         assert checker.check_output(shown, done.stdout, flags), f"$ {command}{done.stdout}"
@@ -52,7 +53,13 @@ def test_the_reference_of_the_api_has_every_public_name(tmp_path: Path) -> None:
     assert options
     command = [sys.executable, "-m", "pdoc", *options[1].split(), "--output-directory", str(tmp_path), "neardup"]
     done = subprocess.run(
-        command, capture_output=True, cwd=ROOT, env=clean_environment(), check=False, timeout=120, text=True
+        command,
+        capture_output=True,
+        cwd=ROOT,
+        env=clean_environment(),
+        check=False,
+        timeout=PROCESS_SECONDS_MAX,
+        text=True,
     )
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "neardup.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from benchmarks import entities
+from benchmarks.recall import entities
 
 PEOPLE = (
     "--scheme=records",

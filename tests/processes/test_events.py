@@ -252,7 +252,7 @@ def test_the_real_service_sends_events_and_ends_at_once(tmp_path):
         assert stream.headers["content-type"].startswith("text/event-stream")
         lines = stream.iter_lines()
         assert next(lines) == "retry: 1000"
-        httpx.post(f"{serving.url}/v1/check", json={"id": "a", "text": TEXT}).raise_for_status()
+        client.post("/v1/check", json={"id": "a", "text": TEXT}).raise_for_status()
         data = next(line for line in lines if line.startswith("data: "))
         assert json.loads(data.removeprefix("data: "))["id"] == "a"
         assert serving.stop() == Exit.TERMINATED

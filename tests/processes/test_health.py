@@ -76,7 +76,7 @@ def test_the_server_answers_on_a_free_port():
     port = serve("127.0.0.1", 0, metrics.registry, Health(10))
 
     def get(path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.read().decode()
 
     assert "neardup_documents_total 3.0" in get("/metrics")

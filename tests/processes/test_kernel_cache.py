@@ -23,7 +23,9 @@ def installed(tmp_path):
         paths = {"PYTHONPATH": str(tmp_path), "HOME": "/dev/null/none", "TMPDIR": str(tmp_path / "tmp")}
         given = {**clean_environment(), **paths, "PYTHONDONTWRITEBYTECODE": "1", "NUMBA_CACHE_DIR": "", **environment}
         command = [sys.executable, *arguments]
-        return subprocess.run(command, capture_output=True, cwd=tmp_path, env=given, check=False, timeout=120)
+        return subprocess.run(
+            command, capture_output=True, cwd=tmp_path, env=given, check=False, timeout=PROCESS_SECONDS_MAX
+        )
 
     return run
 

@@ -114,7 +114,8 @@ def test_the_crawl_keeps_each_text_once(serving: Serving, site: Site) -> None:
     assert len(kept) == 3
     assert first.stderr.count("Dropped: nearly the same as http") == 2
     for path in set().union(*groups):
-        [version] = httpx.get(f"{serving.url}/v1/documents/{quote(start + path, safe='')}").json()["versions"]
+        address = f"{serving.url}/v1/documents/{quote(start + path, safe='')}"
+        [version] = httpx.get(address, timeout=60).json()["versions"]
         assert version["status"] == ("original" if path in kept else "duplicate")
     again = run("crawl.py", serving.url, f"{start}/")
     assert {json.loads(line)["url"] for line in again.stdout.splitlines()} == {start + path for path in kept}

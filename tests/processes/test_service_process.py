@@ -40,7 +40,7 @@ def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
         answers = [answer for part in pool.map(send, range(50)) for answer in part]
     [original] = [answer["id"] for answer in answers if answer["status"] == "original"]
     assert [answer["duplicate_of"] for answer in answers if answer["status"] == "duplicate"] == [original] * 999
-    [cluster] = httpx.get(f"{serving.url}/v1/clusters", headers=headers).json()["clusters"]
+    [cluster] = httpx.get(f"{serving.url}/v1/clusters", headers=headers, timeout=60).json()["clusters"]
     assert cluster["size"] == 1000
 
 
@@ -103,7 +103,7 @@ def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
 
 def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):
     """No line of the log contains the token."""
-    assert httpx.get(f"{serving.url}/v1/clusters").status_code == 401
+    assert httpx.get(f"{serving.url}/v1/clusters", timeout=60).status_code == 401
     assert serving.stop() == Exit.TERMINATED
     assert TOKEN not in serving.log
 

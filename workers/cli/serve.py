@@ -36,6 +36,7 @@ def serve_command(
         raise Failure(
             Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: pip install 'neardup[serve]'"
         )
+    from workers.process.interpreter import settle
     from workers.settings.load import load
     from workers.settings.serve import ServeSettings, ViewSettings
 
@@ -43,8 +44,9 @@ def serve_command(
         from workers.http.view.server import serve_view
         from workers.transport.kafka.connect import connect
 
-        settings = load(given(ctx), config, ViewSettings)
-        raise typer.Exit(serve_view(settings, state, connect(settings)))
+        view = load(given(ctx), config, ViewSettings)
+        settle()
+        raise typer.Exit(serve_view(view, state, connect(view)))
     if state is None:
         raise Failure(
             Exit.USAGE, "no --state is given: name the folder of the window, or show a deployment --from-kafka"
@@ -54,4 +56,6 @@ def serve_command(
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
     from workers.http.server import serve
 
-    raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))
+    settings = load(given(ctx), config, ServeSettings)
+    settle()
+    raise typer.Exit(serve(settings, state))

@@ -10,7 +10,7 @@ connections and see the last commit. Every change belongs to a transaction:
   the numbers of the decision. A random name replaces the id, the same name for all versions that are removed together;
 - ``commit`` makes the changes durable (``full``: after a loss of power, too; ``normal``: after the end of the process).
   Raises ``StoreFull`` if the disk is full; then nothing has changed. Any other error of SQLite leaves the outcome
-  unknown, and the process must end.
+  unknown, and the process must end. A thread moves committed changes to the database (``checkpoints``).
 
 Triggers keep one row for each cluster: its size, and the times of its first and last documents.
 """
@@ -22,10 +22,12 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from workers.process.exits import Exit, Failure
+from workers.store.checkpoints import Checkpoints
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
 # Rows of the old end that one step looks at: more than a step adds.
@@ -120,15 +122,15 @@ class Log:
         self._writer = _connected(self.path, self._lock)
         try:
             self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
             self._prepare(fingerprints)
-        except sqlite3.Error as error:
-            self.close()
-            raise _unusable(folder, error) from None
-        except Failure:
-            self.close()
-            raise
+            self._checkpoints = Checkpoints(self.path)
+        except (sqlite3.Error, OSError, Failure) as error:
+            self._writer.close()
+            self._lock.close()
+            raise error if isinstance(error, Failure) else _unusable(folder, error) from None
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
@@ -217,10 +219,14 @@ class Log:
             if not is_full(error):
                 raise
             raise StoreFull(str(error)) from error
+        if self._checkpoints.committed():
+            with suppress(sqlite3.Error):  # the transaction is durable; the next checkpoint tries again
+                self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def checkpoint(self) -> None:
         """Move all changes to the database and empty the file of changes, which otherwise still holds erased data."""
-        self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        with self._checkpoints.paused():
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def rollback(self) -> None:
         """Undo the transaction; after some errors SQLite has already done so."""
@@ -250,6 +256,7 @@ class Log:
     def close(self) -> None:
         """Close the log; another process may open it."""
         self._writer.close()
+        self._checkpoints.close()
         self._lock.close()
 
 

@@ -112,6 +112,14 @@ JOIN (SELECT * FROM items ANTI JOIN (SELECT newer AS n FROM found) USING (n)) i 
 WHERE c.other < i.n;
 DROP TABLE candidates;
 """
+# Pairs of contents in both directions, of the table ``pairs`` of rows.
+CONTENT_PAIRS = """
+SELECT a.content AS one, b.content AS other, similarity FROM {pairs} JOIN items a ON a.n = newer
+JOIN items b ON b.n = older
+UNION ALL
+SELECT b.content AS one, a.content AS other, similarity FROM {pairs} JOIN items a ON a.n = newer
+JOIN items b ON b.n = older
+"""
 
 
 class Found(NamedTuple):
@@ -151,7 +159,7 @@ def add_arrivals(
         "n": rows, "time": times, "high": contents[:, 0].copy(), "low": contents[:, 1].copy(),
         "id": np.array([*ids, None], object)[:-1],
     }  # fmt: skip
-    _insert(database, "arrivals", columns)
+    insert(database, "arrivals", columns)
 
 
 def name_contents(database: Connection, *, by_content: bool) -> None:
@@ -180,7 +188,7 @@ def contents_between(database: Connection, first: int, end: int) -> Rows:
 def add_keys(database: Connection, rows: Rows, keys: npt.NDArray[np.uint64], payloads: npt.NDArray[np.uint64]) -> None:
     """Add bucket keys, each with its content and a payload, or without payloads."""
     given = payloads if len(payloads) else np.zeros(len(keys), np.uint64)
-    _insert(database, "postings", {"key": keys, "content": rows, "payload": given})
+    insert(database, "postings", {"key": keys, "content": rows, "payload": given})
 
 
 def join(database: Connection, window: int, cap: int, admit_ratio: float | None) -> Counts:
@@ -206,9 +214,15 @@ def candidates(database: Connection, rows_max: int) -> Iterator[Found]:
         yield Found(np.array(newer, np.int64), np.array(older, np.int64), np.array(identical, np.bool_))
 
 
-def _insert(database: Connection, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+def insert(database: Connection, table: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+    """Add rows to a table; the columns are in its order."""
+    execute_with(database, f"INSERT INTO {table} SELECT * FROM columns", columns)
+
+
+def execute_with(database: Connection, query: str, columns: dict[str, npt.NDArray[Any]]) -> None:
+    """Execute a query that reads arrays as the table ``columns``."""
     database.register("columns", columns)
-    database.execute(f"INSERT INTO {table} SELECT * FROM columns")
+    database.execute(query)
     database.unregister("columns")
 
 

@@ -16,6 +16,8 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
+from workers.commands.batch.join import CONTENT_PAIRS, insert
+
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
@@ -23,12 +25,7 @@ _BEGIN = "CREATE TABLE scored (newer BIGINT, older BIGINT, similarity DOUBLE)"
 _RANKED = """
 CREATE TABLE alike AS
 SELECT one, other, max(similarity) AS similarity FROM (
-    SELECT a.content AS one, b.content AS other, similarity FROM scored JOIN items a ON a.n = newer
-    JOIN items b ON b.n = older
-    UNION ALL
-    SELECT b.content AS one, a.content AS other, similarity FROM scored JOIN items a ON a.n = newer
-    JOIN items b ON b.n = older
-    UNION ALL
+    {content_pairs} UNION ALL
     SELECT content AS one, content AS other, 1.0 AS similarity FROM items GROUP BY content HAVING count(*) > 1
 ) GROUP BY one, other;
 CREATE TABLE newest AS
@@ -74,14 +71,12 @@ class Ranking:
 
     def add(self, newer: Rows, older: Rows, similarity: Floats) -> None:
         """Add scored pairs of rows."""
-        self._cursor.register("columns", {"newer": newer, "older": older, "similarity": similarity})
-        self._cursor.execute("INSERT INTO scored SELECT * FROM columns")
-        self._cursor.unregister("columns")
+        insert(self._cursor, "scored", {"newer": newer, "older": older, "similarity": similarity})
 
     def best(self, count: int, window: int, k: int, rows_max: int) -> Iterator[Best]:
         """Yield the ``k`` best neighbours of ``count`` rows, ``rows_max`` rows at a time; ``window`` in
         microseconds."""
-        self._cursor.execute(_RANKED.format(window=window, k=k))
+        self._cursor.execute(_RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="scored"), window=window, k=k))
         for first in range(0, count, rows_max):
             end = min(first + rows_max, count)
             query = "SELECT n, other, similarity FROM best WHERE n >= ? AND n < ? ORDER BY n, rank"

@@ -25,6 +25,7 @@ from stream.documents import Document
 from stream.pipeline import Signed
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
 from workers.commands.batch.rows import RowFiles, Rows
 from workers.commands.dedup.clusters import LARGEST
 from workers.commands.dedup.verdict_lines import Decision, verdict_line
@@ -46,13 +47,7 @@ CREATE TABLE ranked AS SELECT i.n, i.content, i.time, c.place FROM items i JOIN 
 CREATE TABLE foremost AS SELECT content, min(place) AS place FROM ranked GROUP BY content;
 CREATE TABLE decided_with AS
 SELECT r.place, f.place AS other, p.similarity FROM (
-    SELECT one, other, max(similarity) AS similarity FROM (
-        SELECT a.content AS one, b.content AS other, similarity FROM linked JOIN items a ON a.n = newer
-        JOIN items b ON b.n = older
-        UNION ALL
-        SELECT b.content AS one, a.content AS other, similarity FROM linked JOIN items a ON a.n = newer
-        JOIN items b ON b.n = older
-    ) WHERE one <> other GROUP BY one, other
+    SELECT one, other, max(similarity) AS similarity FROM ({content_pairs}) WHERE one <> other GROUP BY one, other
 ) p JOIN ranked r ON r.content = p.one JOIN foremost f ON f.content = p.other WHERE f.place < r.place;
 """
 
@@ -66,11 +61,12 @@ class Links:
 
     def add(self, newer: Rows, older: Rows, similarity: npt.NDArray[np.float64]) -> None:
         """Add pairs of rows."""
-        self._insert("INSERT INTO linked SELECT * FROM columns", newer=newer, older=older, similarity=similarity)
+        insert(self._cursor, "linked", {"newer": newer, "older": older, "similarity": similarity})
 
     def rank(self, order: Rows) -> None:
         """Set the order of decisions, a list of rows. Call it after the last ``add``."""
-        self._insert(_RANKED, n=order, place=np.arange(len(order)))
+        query = _RANKED.format(content_pairs=CONTENT_PAIRS.format(pairs="linked"))
+        execute_with(self._cursor, query, {"n": order, "place": np.arange(len(order))})
 
     def times(self, first: int, end: int) -> npt.NDArray[np.int64]:
         """Return the effective times of rows, by their position in the order."""
@@ -81,11 +77,6 @@ class Links:
         query = "SELECT place, other, similarity FROM decided_with WHERE place >= ? AND place < ? ORDER BY place, other"
         places, others, similarity = self._fetch(query, first, end)
         return Found(places - first, others, similarity.astype(np.float32))
-
-    def _insert(self, query: str, **columns: npt.NDArray[Any]) -> None:
-        self._cursor.register("columns", columns)
-        self._cursor.execute(query)
-        self._cursor.unregister("columns")
 
     def _fetch(self, query: str, first: int, end: int) -> list[npt.NDArray[Any]]:
         return [np.asarray(column) for column in self._cursor.execute(query, [first, end]).fetchnumpy().values()]

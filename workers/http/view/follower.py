@@ -259,7 +259,7 @@ class Follower:
                 self._view.drop_before(newest - self._window)
 
     def _answer(self, lines: Sequence[_Line], rows: Sequence[Row | int]) -> None:
-        answers = []
+        answers, awaited = [], []
         for line, row in zip(lines, rows, strict=True):
             with self._lock:
                 future = self._awaited.pop(place_of(line.partition, line.fields["offset"]), None)
@@ -269,8 +269,10 @@ class Follower:
             elif row:
                 self._on_removed(decided.answer.id)
             if future is not None and future.set_running_or_notify_cancel():
-                future.set_result(decided)
+                awaited.append((future, decided))
         self._on_step(answers)
+        for future, decided in awaited:  # a request that is answered is counted, and its event is sent
+            future.set_result(decided)
 
     def _decided(self, line: _Line, row: Row | int, *, with_pairs: bool) -> Decided:
         id_ = str(line.fields.get("id", ""))

@@ -4,6 +4,9 @@ Parquet begins at its end, so content that cannot seek (a pipe, compressed conte
 first. A file of Arrow is a stream of Arrow between two marks, so both are read from their beginning. A batch has about
 ``_BATCH_BYTES`` by the sizes that a Parquet file gives, and ``_BATCH_ROWS`` rows at most; in Arrow, the batches are
 those of the file. Columns of a large row group are read through a buffer, so that memory does not follow its size.
+
+A thread decodes the next batch of a Parquet file while the caller works with the last one: pyarrow decodes without the
+interpreter's lock. Decompression is most of that time.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from workers.sources.blocks import Content, SeekableFile
@@ -56,7 +60,7 @@ def parquet_batches(content: Content) -> Iterator[Any]:
             )
             rows = _rows_of_batch(metadata)
             yield pa.RecordBatch.from_pylist([], schema=parquet.schema_arrow)
-            yield from parquet.iter_batches(batch_size=rows, use_threads=False)
+            yield from _ahead(map(_checked, parquet.iter_batches(batch_size=rows, use_threads=False)))
         except _damages() as error:
             content.check()
             raise Damaged(str(error)) from error
@@ -88,6 +92,23 @@ def arrow_batches(content: Content) -> Iterator[Any]:
     except _damages() as error:
         content.check()
         raise Damaged(str(error)) from error
+
+
+def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the batches; a thread makes the next one meanwhile. It has ended when this iterator ends or is closed."""
+    with ThreadPoolExecutor(1, "parquet") as thread:
+        following = thread.submit(next, batches, None)
+        while (batch := following.result()) is not None:
+            following = thread.submit(next, batches, None)
+            yield batch
+
+
+def _checked(batch: Any) -> Any:
+    """Return a batch of Parquet. Raises if a place in a dictionary is outside of it: pyarrow does not compare them."""
+    for column in batch.columns:
+        if "dictionary" in str(column.type):
+            column.validate(full=True)
+    return batch
 
 
 def _damages() -> tuple[type[Exception], ...]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from benchmarks.measure import interleaved
 from benchmarks.real import DATA, REAL_SETS, bags, read_documents
-from benchmarks.recall_sets import measure
+from benchmarks.recall.sets import measure
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import KINDS, similar_pairs
 from benchmarks.texts import documents as generated

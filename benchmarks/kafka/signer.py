@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import orjson
 from kafka import KafkaConsumer, TopicPartition
 
-from benchmarks.kafka_deploy import (
+from benchmarks.kafka.deploy import (
     Bench,
     Process,
     Tally,

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from benchmarks.minwise import Numbers, bias, first_fractions, linear_family
+from benchmarks.recall.minwise import Numbers, bias, first_fractions, linear_family
 from benchmarks.report import Result, Size, Target, checksum
 from stream import Config
 from stream.documents import Features

@@ -26,7 +26,7 @@ from stream.schemes.grid_functions import candidate_probability
 
 SEED = 8
 RECORDS, FINGERPRINTS = "S8-records", "S8-prints"
-DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 _DEVIATIONS = 3.0
 _FINGERS: dict[Size, int] = {"smoke": 200, "default": 2000, "large": 10_000}
 _SQUARES = 1000

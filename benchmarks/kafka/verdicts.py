@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from benchmarks.kafka_deploy import (
+from benchmarks.kafka.deploy import (
     Bench,
     Process,
     Tally,
@@ -29,7 +29,7 @@ from benchmarks.kafka_deploy import (
     wait_until,
     with_group,
 )
-from benchmarks.kafka_reader import TopicReader
+from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
 from stream.verdicts.decisions import Verdicts
 from stream.verdicts.representatives import NO_RANK

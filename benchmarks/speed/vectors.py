@@ -156,7 +156,7 @@ def run_speed(size: Size) -> Iterator[Result]:
     """Each runs in a separate process, in which the library of the product has one thread from the start."""
     count = _VECTORS[size]
     for dimension in DIMENSIONS:
-        got = in_subprocess("benchmarks.vectors", str(dimension), str(count), str(_REPEATS[size]))
+        got = in_subprocess("benchmarks.speed.vectors", str(dimension), str(count), str(_REPEATS[size]))
         name = f"{count:,} vectors of {dimension}, {got['planes']} planes"
         cost = {f"{part} us": got[part] / count * 1e6 for part in ("product", "sign", "batch", "table")}
         details = {**cost, "checksum": got["checksum"]}

@@ -21,20 +21,20 @@ from typing import TextIO
 
 from rich.console import Console
 
-from benchmarks import kafka_latency, kafka_matcher, kafka_signer, kafka_verdicts
 from benchmarks.__main__ import environment
-from benchmarks.kafka_deploy import Bench, broker_module, served
+from benchmarks.kafka import latency, matcher, signer, verdicts
+from benchmarks.kafka.deploy import Bench, broker_module, served
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import SIZES, Result, Size, print_table
 from workers.process.interpreter import settle
 
 # Permanent ids -> scenarios: one scenario has several ids if they share its preparation.
 SCENARIOS: dict[str, Callable[[Bench], Iterator[Result]]] = {
-    f"{kafka_signer.BARE_ID}, {kafka_signer.TWO_ID}": kafka_signer.run,
-    f"{kafka_matcher.ID}, {kafka_matcher.BYTES_ID}": kafka_matcher.run,
-    kafka_latency.ID: kafka_latency.run,
-    kafka_verdicts.VERDICT_ID: kafka_verdicts.latency,
-    kafka_verdicts.FILTER_ID: kafka_verdicts.filters,
+    f"{signer.BARE_ID}, {signer.TWO_ID}": signer.run,
+    f"{matcher.ID}, {matcher.BYTES_ID}": matcher.run,
+    latency.ID: latency.run,
+    verdicts.VERDICT_ID: verdicts.latency,
+    verdicts.FILTER_ID: verdicts.filters,
 }
 
 
@@ -71,8 +71,8 @@ def main(arguments: list[str] | None = None) -> int:
     for ids, results, seconds in run(options.size, options.only):
         print_table(f"{ids} ({seconds:.1f} s)", results, console)
         rows += results
-    verdicts = [result.verdict for result in rows if result.verdict]
-    console.print(", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in sorted(set(verdicts))))
+    judged = [result.verdict for result in rows if result.verdict]
+    console.print(", ".join(f"{judged.count(verdict)} {verdict}" for verdict in sorted(set(judged))))
     with contextlib.ExitStack() as stack:
         lines: TextIO = sys.stdout
         if options.json:

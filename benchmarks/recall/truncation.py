@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.floods import one_word_apart
 from benchmarks.real import DATA, REAL_SETS, read_documents
 from benchmarks.report import Result, Size, Target
+from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import draw_words
 from stream import Config, Deduplicator, Document
 

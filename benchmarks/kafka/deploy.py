@@ -1,6 +1,6 @@
 """Common parts of the measurements on a broker: the broker, a separate deployment for each, documents, processes.
 
-Workers run in separate processes (``python -m benchmarks.kafka_worker``) if several compete for the cores, or if the
+Workers run in separate processes (``python -m benchmarks.kafka.worker``) if several compete for the cores, or if the
 load must not share an interpreter with them. Each reports every turn as a line of JSON on its standard output: the
 monotonic clock, which all processes of a machine share, documents so far, and processor seconds.
 """
@@ -37,7 +37,7 @@ from workers.topics.rules import topic_plans
 from workers.transport.kafka.connect import connect
 from workers.transport.kafka.transport import KafkaTransport, TopicSpec
 
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 _BROKER = ROOT / "tests" / "kafka" / "broker.py"
 # Texts are made of pieces of this many words, drawn from a pool of so many: 25 pieces are a text of 4 kB.
 _PIECE_WORDS, _POOL_PIECES, PIECES = 22, 8_000, 25
@@ -210,7 +210,7 @@ class Process:
     """A worker or a source of documents in a separate process; see the module. The end of the block kills it."""
 
     def __init__(self, what: str, settings: StreamSettings, *arguments: str) -> None:
-        command = [sys.executable, "-m", "benchmarks.kafka_worker", what, settings.model_dump_json(exclude_unset=True)]
+        command = [sys.executable, "-m", "benchmarks.kafka.worker", what, settings.model_dump_json(exclude_unset=True)]
         self._process = subprocess.Popen(
             [*command, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT, text=True,
             env=os.environ | ONE_THREAD,

@@ -1,4 +1,4 @@
-"""A process of a measurement: ``python -m benchmarks.kafka_worker sign|match|link SETTINGS PARTITIONS``, or ``produce
+"""A process of a measurement: ``python -m benchmarks.kafka.worker sign|match|link SETTINGS PARTITIONS``, or ``produce
 SETTINGS COUNT SEED RATE``.
 
 A worker reports that it is ready when it reads the records of so many partitions, one record a step. After a line on
@@ -15,7 +15,7 @@ import time
 
 from kafka import KafkaProducer
 
-from benchmarks.kafka_deploy import Tally, values
+from benchmarks.kafka.deploy import Tally, values
 from workers.process.interpreter import settle
 from workers.service.roles import ROLES, wait_seconds
 from workers.settings.kafka import StreamSettings

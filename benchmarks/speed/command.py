@@ -26,7 +26,7 @@ RATIO_MIN = 0.5
 _DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 2, "large": 3}
 _COMMAND = [sys.executable, "-c", "from workers.cli.app import main; main()", "run", "--quiet"]
-_ROOT = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(size: Size) -> Iterator[Result]:

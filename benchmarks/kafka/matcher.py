@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from benchmarks.kafka_deploy import Bench, Tally, deployment, texts, with_group
+from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
 from stream import Document
 from stream.bands_message import decode

@@ -4,7 +4,7 @@ Most tools keep one document of each connected component. The truth is an exact 
 threshold, over distinct contents. A dropped content is *unsupported* if its similarity to every kept content is below
 the threshold. B-cubed precision and the adjusted Rand index compare clusters with the pairs of the join.
 
-``python -m benchmarks.verdicts`` prints the table of the guarantees.
+``python -m benchmarks.recall.verdicts`` prints the table of the guarantees.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
-from benchmarks.kafka_deploy import Bench, Process, deployment, load, processor_seconds, wait_until
-from benchmarks.kafka_reader import TopicReader
+from benchmarks.kafka.deploy import Bench, Process, deployment, load, processor_seconds, wait_until
+from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
 from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of

@@ -7,15 +7,16 @@ force.
 
 from __future__ import annotations
 
-from benchmarks import entities, exact, recall_sets, vectors
+from benchmarks.recall import entities, exact, sets
+from benchmarks.speed import vectors
 
 # Scheme -> the id of its scenario.
 RECALL: dict[str, str] = {
-    "one_permutation": recall_sets.ID,
-    "minhash": recall_sets.ID,
-    "permutation": recall_sets.ID,
-    "partial_minhash": recall_sets.ID,
-    "grouped": recall_sets.ID,
+    "one_permutation": sets.ID,
+    "minhash": sets.ID,
+    "permutation": sets.ID,
+    "partial_minhash": sets.ID,
+    "grouped": sets.ID,
     "prefix": exact.RECALL,
     "identical": exact.RECALL,
     "hyperplane": vectors.RECALL,

@@ -1,0 +1,1 @@
+"""The workers on a broker. ``python -m benchmarks.kafka`` runs them."""

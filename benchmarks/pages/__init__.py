@@ -1,0 +1,1 @@
+"""Pages of the web: extraction, and a crawl with planted copies."""

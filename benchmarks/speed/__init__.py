@@ -1,0 +1,1 @@
+"""Speed and memory: the command, the table, the linker, the readers of tables, the least that a document can cost."""

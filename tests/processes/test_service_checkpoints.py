@@ -1,0 +1,131 @@
+"""Committed changes move to the database on a thread of their own; a COMMIT does not wait for that."""
+
+import logging
+import sqlite3
+import time
+
+import pytest
+from service_world import NOW, TEXT, opened
+
+from stream.documents import Document
+from workers.settings.serve import ServeSettings
+from workers.store.checkpoints import Checkpoints
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def keeper(tmp_path):
+    """A window whose checkpoints run at once."""
+    keeper = opened(tmp_path, ServeSettings(threshold=0.7))
+    use(keeper.log, seconds=0.0)
+    yield keeper
+    keeper.log.close()
+
+
+def use(log, **options):
+    """Give a log other checkpoints."""
+    log._checkpoints.close()
+    log._checkpoints = Checkpoints(log.path, **options)
+
+
+def add(keeper, *names):
+    """Add a document for each name, one step each."""
+    for name in names:
+        [answer] = keeper.check([Document(name, f"{TEXT} {name}", NOW)])
+        assert answer.place is not None
+
+
+def until(condition):
+    """Wait for a condition; a test that waits too long fails."""
+    end = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_thread_moves_committed_changes_to_the_database(keeper):
+    """No commit does it: the writer's own limit is off."""
+    assert keeper.log._writer.execute("PRAGMA wal_autocheckpoint").fetchone() == (0,)
+    assert b"harbour-post" not in keeper.log.path.read_bytes()
+    add(keeper, "harbour-post")
+    until(lambda: b"harbour-post" in keeper.log.path.read_bytes())
+
+
+def test_the_writer_runs_one_checkpoint_when_the_file_of_changes_is_large(keeper):
+    """The thread has seen more pages than the limit; so the writer begins the file again."""
+    use(keeper.log, seconds=0.0, pages_max=0)
+    add(keeper, "a")
+    until(keeper.log._checkpoints.committed)
+
+
+def test_a_checkpoint_of_the_writer_lets_the_file_of_changes_begin_again(keeper, monkeypatch):
+    """It has a bounded size, however many commits there are."""
+    changes = keeper.log.path.with_name("window.sqlite-wal")
+    monkeypatch.setattr(keeper.log._checkpoints, "committed", lambda: True)
+    add(keeper, *(f"first {n}" for n in range(10)))
+    size = changes.stat().st_size
+    add(keeper, *(f"more {n}" for n in range(100)))
+    assert changes.stat().st_size < 4 * size
+
+
+def test_a_failed_checkpoint_of_the_writer_leaves_the_answer_as_it_is(keeper, monkeypatch):
+    """The document is committed: the outcome is known."""
+
+    class Failing:
+        def __init__(self, connection):
+            self.connection = connection
+            self.failed = []
+
+        def __getattr__(self, name):
+            return getattr(self.connection, name)
+
+        def execute(self, query, *values):
+            if "wal_checkpoint" in query:
+                self.failed.append(query)
+                raise sqlite3.OperationalError("disk I/O error")
+            return self.connection.execute(query, *values)
+
+    failing = Failing(keeper.log._writer)
+    monkeypatch.setattr(keeper.log, "_writer", failing)
+    monkeypatch.setattr(keeper.log._checkpoints, "committed", lambda: True)
+    add(keeper, "a", "b")
+    assert len(failing.failed) == 2
+    assert keeper.matcher.table.documents == 2
+
+
+def test_a_failed_checkpoint_of_the_thread_is_logged_and_tried_again(keeper, caplog, monkeypatch):
+    """Commits go on."""
+    checkpoints, failed = keeper.log._checkpoints, []
+    connection = checkpoints._connection
+
+    class Failing:
+        def execute(self, query):
+            if len(failed) < 2:
+                failed.append(query)
+                raise sqlite3.OperationalError("disk I/O error")
+            return connection.execute(query)
+
+        def close(self):
+            connection.close()
+
+    monkeypatch.setattr(checkpoints, "_connection", Failing())
+    with caplog.at_level(logging.WARNING):
+        add(keeper, "a")
+        until(lambda: len(failed) == 1)
+        add(keeper, "b")
+        until(lambda: len(failed) == 2)
+        add(keeper, "harbour-post")
+        until(lambda: b"harbour-post" in keeper.log.path.read_bytes())
+    assert [record.getMessage() for record in caplog.records] == [
+        "a checkpoint failed, the next one tries again: disk I/O error"
+    ] * 2
+
+
+def test_removal_waits_for_a_checkpoint_that_runs(keeper):
+    """Afterwards neither the database nor the file of changes holds the id."""
+    for n in range(20):
+        add(keeper, f"secret-id-{n}")
+        assert keeper.remove(f"secret-id-{n}") == 1
+        for path in keeper.log.path.parent.iterdir():
+            assert b"secret-id" not in path.read_bytes(), path
