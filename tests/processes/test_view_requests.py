@@ -198,8 +198,9 @@ def test_an_id_that_no_message_can_hold_is_refused(deployment: Deployment) -> No
     assert (response.status_code, response.json()["reason"]) == (422, "id_surrogate")
 
 
-def test_a_deployment_without_verdicts_is_named(tmp_path: Path) -> None:
-    """The sentence has the missing topic."""
+def test_a_deployment_without_verdicts_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence has the missing topic. With a folder for the view no temporary one is made."""
+    monkeypatch.setattr("tempfile.TemporaryDirectory", None)
     settings = ViewSettings(window_seconds=1e9, port=0)
     with pytest.raises(Failure, match=r"verdicts-.* does not exist") as failure:
         serve_view(settings, str(tmp_path / "view"), MemoryTransport(MemoryCluster()))
