@@ -43,7 +43,7 @@ def test_records_give_the_same_messages_by_columns_and_one_by_one(
 ) -> None:
     """Bands, dead letters and counts, however the records are divided into chunks."""
     records = [Record(0, i, time, key, value) for i, (value, key, time) in enumerate(given_records)]
-    with mock.patch("workers.stages.signer.CHUNK_CHARACTERS", chunk_bytes):
+    with mock.patch("workers.stages.signer._CHUNK_BYTES", chunk_bytes):
         messages, report = sign_records(records, SIGNER, PLAN)
     with mock.patch("workers.stages.signer.decode_columns", return_value=None):
         wanted, counts = sign_records(records, SIGNER, PLAN)
