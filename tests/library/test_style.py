@@ -47,7 +47,7 @@ LAYERS: list[set[str]] = [
         "texts.unicode_table",
         "vectors.pairwise",
     },
-    {"texts.unicode_fold"},
+    {"texts.unicode_fold", "kernels.json_scan"},
     {"texts.fold_stretches"},
     {"texts.normalize"},
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
