@@ -91,10 +91,11 @@ WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {wind
 GROUP BY a.content, b.content {admits};
 DROP TABLE shared;
 """
-# ``stream.table.admit.admits`` of two payloads.
-_ADMITS = """
-least(a.payload & 4294967295, b.payload & 4294967295)::DOUBLE >= {ratio}::DOUBLE * ((a.payload >> 32)
-+ (b.payload >> 32) + greatest(a.payload & 4294967295, b.payload & 4294967295))::DOUBLE * (1 - pow(2, -50))
+# How many tokens two sets can share if they share one of these payloads; ``stream.table.admit.may_reach`` by them.
+_MOST = "(least(a.payload >> 32, b.payload >> 32) + least(a.payload & 4294967295, b.payload & 4294967295))"
+_ADMITS = f"""
+{_MOST}::DOUBLE >= {{ratio}}::DOUBLE * ((a.payload >> 32) + (a.payload & 4294967295) + (b.payload >> 32)
++ (b.payload & 4294967295) - {_MOST})::DOUBLE * (1 - pow(2, -50))
 """
 # The same predicate of any common key, and ``stream.table.admit.common_min`` of the number of common keys.
 _HAVING = """
