@@ -4,7 +4,7 @@ The pages are generated from real texts (``crawl_pages``), written as an archive
 deduplicated by the command. Two pages are a pair if they are in one cluster. The cost is CPU time, of the command's own
 process and of the processes that extract, measured after a first small run. The folder of real data must be present.
 
-``python -m benchmarks.pages.extraction.crawl --pages 20000`` prints the table of the guarantees.
+``python -m benchmarks.pages.crawl --pages 20000`` prints the table of the guarantees.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ For pairs, each page of the set is a template: one page has its own article, and
 the same article in place of its own. Two pages are a true pair if they hold the same article. The folder of real data
 must be present.
 
-``python -m benchmarks.pages.extraction.extraction`` prints the table of the guarantees.
+``python -m benchmarks.pages.extraction`` prints the table of the guarantees.
 """
 
 from __future__ import annotations

@@ -38,7 +38,6 @@ from stream.table.admit import payload_of
 from stream.texts.shingles import SHINGLES
 from stream.theory.tuning import Tuning, complete
 from stream.tokens import verify
-from stream.tokens.bags import sorted_sets
 from stream.tokens.token_order import TokenOrder
 
 # The settings that decide how documents are read.
@@ -89,11 +88,6 @@ class Shared(NamedTuple):
 
     first: npt.NDArray[np.int32]
     tokens: npt.NDArray[np.int32]
-
-
-def strings(values: npt.NDArray[np.uint64], starts: Starts, order: TokenOrder) -> tuple[Strings, Starts]:
-    """Bags of hashed tokens, ``values[starts[i]:starts[i + 1]]``, as strings: order values, ascending, each once."""
-    return sorted_sets(order.values(values), starts)
 
 
 def prefix_lengths(lengths: npt.NDArray[np.int64], threshold: float) -> npt.NDArray[np.int64]:
@@ -149,7 +143,7 @@ def features(documents: Sequence[Document], plan: PrefixPlan) -> Reading:
 
 def evidence(features: Features, plan: PrefixPlan) -> Evidence:
     """The strings, eight bytes a token."""
-    return ragged_evidence(*strings(features.values, features.starts, plan.order))
+    return ragged_evidence(*plan.order.strings(features.values, features.starts))
 
 
 def keys(evidence: Evidence, plan: PrefixPlan) -> Keys:

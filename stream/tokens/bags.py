@@ -30,7 +30,7 @@ def sorted_bags(values: Elements, starts: Starts) -> Elements:
     """Each bag ``values[starts[i]:starts[i + 1]]`` in ascending order, under the same starts."""
     out = np.empty_like(values)
     longest = int(np.diff(starts).max(initial=0))
-    _sort(values, starts, np.empty(_buckets(longest), np.int64), out)
+    _sort(values, starts, bucket_counts(longest), out)
     return out
 
 
@@ -55,8 +55,9 @@ def numbered(values: Elements, starts: Starts, bits: int) -> Elements:
     return out
 
 
-def _buckets(elements: int) -> int:
-    return 1 << max(elements - 1, 1).bit_length()
+def bucket_counts(elements: int) -> npt.NDArray[np.int64]:
+    """Scratch for ``sort_bag`` of at most so many elements."""
+    return np.empty(1 << max(elements - 1, 1).bit_length(), np.int64)
 
 
 @kernel
@@ -64,11 +65,12 @@ def _sort(values, starts, counts, out):
     for i in range(len(starts) - 1):
         bag, into = values[starts[i] : starts[i + 1]], out[starts[i] : starts[i + 1]]
         if len(bag):
-            _sort_one(bag, counts, into)
+            sort_bag(bag, counts, into)
 
 
 @inner
-def _sort_one(bag, counts, into):
+def sort_bag(bag, counts, into):
+    """Write a bag that is not empty to ``into`` in ascending order; ``counts`` is of ``bucket_counts``."""
     n = len(bag)
     buckets = 2  # the greatest shift is 63, because a shift by 64 would not change the number
     while buckets < n:

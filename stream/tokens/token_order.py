@@ -9,6 +9,10 @@ Each token becomes an **order value**: half of its hash if it is unknown, else t
 bits below. Ordering the values is ordering the tokens. Two tokens have the same value only if both are unknown
 and their hashes agree in 63 bits.
 
+A **string** is a set in this order. Known tokens need no sorting: each marks the bit of its rank, and the marks are
+read from the lowest to the highest. Only unknown tokens are sorted. On prose a string takes 11 ns a token; sorting all
+tokens took 27.
+
 Frequencies are counted in bounded memory. With more tokens than counters, every count is lowered by the count of the
 first token beyond them, and tokens with no count left are dropped. So a count is never too high, and too low by at most
 the number of tokens counted divided by the number of counters.
@@ -26,9 +30,12 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.errors import ConfigError
-from stream.kernels.compile import kernel
+from stream.kernels.bits import lowest_bit
+from stream.kernels.compile import kernel, raw_inner
+from stream.tokens.bags import bucket_counts, sort_bag
 
 Tokens = npt.NDArray[np.uint64]
+Starts = npt.NDArray[np.int64]
 
 # Most known tokens: a rank must fit 32 bits, next to 32 bits of the hash.
 KNOWN_MAX = 1 << 24
@@ -38,6 +45,9 @@ _KNOWN = np.uint64(1 << 63)
 _LOW32 = np.uint64(0xFFFFFFFF)
 _HIGH32 = np.uint64(32)
 _ONE = np.uint64(1)
+_LINE_BITS, _LINE_MASK = np.uint64(6), np.uint64(63)
+# Tokens whose places are read at once: the reads overlap, because none of them waits for a comparison.
+_BLOCK = 512
 _NO_TOKENS: Tokens = np.empty(0, np.uint64)
 
 
@@ -49,8 +59,9 @@ class TokenOrder:
 
     >>> import numpy as np
     >>> order = TokenOrder(np.array([8, 6], np.uint64))
-    >>> order.values(np.array([40, 6, 8], np.uint64)).argsort().tolist()
-    [0, 2, 1]
+    >>> values, starts = order.strings(np.array([6, 40, 8, 6], np.uint64), np.array([0, 4]))
+    >>> values.argsort().tolist(), starts.tolist()
+    ([0, 1, 2], [0, 3])
     """
 
     __slots__ = ("_places", "digest", "tokens")
@@ -63,11 +74,20 @@ class TokenOrder:
         self._places = np.zeros(1 << (max(_PLACES_EACH * len(self.tokens), 1) - 1).bit_length(), np.uint64)
         _fill(self.tokens, self._places)
 
-    def values(self, tokens: Tokens) -> Tokens:
-        """Return the order value of each token: ``uint64[m]`` to ``uint64[m]``."""
-        out = np.empty_like(tokens)
-        _order_values(tokens, self.tokens, self._places, _spread(len(self.tokens)), out)
-        return out
+    def strings(self, values: Tokens, starts: Starts) -> tuple[Tokens, Starts]:
+        """Return bags of tokens, ``values[starts[i]:starts[i + 1]]``, as strings: order values, ascending, each once.
+
+        The result has the shapes and dtypes of the arguments, with fewer values.
+        """
+        out, out_starts = np.empty_like(values), np.zeros(len(starts), np.int64)
+        longest = int(np.diff(starts).max(initial=0))
+        lines = (len(self.tokens) >> int(_LINE_BITS)) + 1
+        scratch = _Scratch(
+            np.empty(_BLOCK, np.uint64), np.empty(longest, np.uint64), bucket_counts(longest),
+            np.zeros(lines, np.uint64), np.zeros((lines >> int(_LINE_BITS)) + 1, np.uint64),
+        )  # fmt: skip
+        _strings(values, starts, self.tokens, self._places, _spread(len(self.tokens)), scratch, out, out_starts)
+        return out[: out_starts[-1]], out_starts
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, TokenOrder) and self.digest == other.digest
@@ -77,6 +97,17 @@ class TokenOrder:
 
     def __repr__(self) -> str:
         return f"<order of {len(self.tokens):,} tokens, {self.digest}>"
+
+
+class _Scratch(NamedTuple):
+    """The arrays that the kernels write: the first places of a block of tokens; the unknown tokens of a bag, and what
+    sorts them; a bit for each rank, in ``lines`` of 64, and a bit in ``pages`` for each line that is not 0."""
+
+    firsts: npt.NDArray[np.uint64]
+    unknown: npt.NDArray[np.uint64]
+    counts: npt.NDArray[np.int64]
+    lines: npt.NDArray[np.uint64]
+    pages: npt.NDArray[np.uint64]
 
 
 class Frequencies(NamedTuple):
@@ -143,17 +174,76 @@ def _fill(tokens, places):
 
 
 @kernel
-def _order_values(values, tokens, places, spread, out):
+def _strings(values, starts, tokens, places, spread, scratch, out, out_starts):
+    at = 0
+    for i in range(len(starts) - 1):
+        bag = values[starts[i] : starts[i + 1]]
+        unknown = _split(bag, tokens, places, scratch)
+        if unknown:
+            into = out[at : at + unknown]
+            sort_bag(scratch.unknown[:unknown], scratch.counts, into)
+            at += _distinct(into)
+        at = _marked(scratch, spread, out, at)
+        out_starts[i + 1] = at
+
+
+@raw_inner
+def _split(bag, tokens, places, scratch):
+    """Mark the ranks of the known tokens of a bag; write the values of the others to ``scratch.unknown``, and return
+    their number."""
+    firsts, unknown = scratch.firsts, scratch.unknown
     mask = np.uint64(len(places) - 1)
-    for i in range(len(values)):
-        x = values[i]
-        out[i] = x >> _ONE
-        at = x & mask
-        while places[at] != 0:
-            found = places[at]
-            if (found ^ x) >> _HIGH32 == 0:
-                rank = (found & _LOW32) - _ONE
-                if tokens[rank] == x:
-                    out[i] = _KNOWN | (rank << spread)
+    count = 0
+    for first in range(0, len(bag), _BLOCK):
+        block = bag[first : first + _BLOCK]
+        for j in range(len(block)):
+            firsts[j] = places[np.int64(block[j] & mask)]
+        for j in range(len(block)):
+            x, found = block[j], firsts[j]
+            at = x & mask
+            while found != 0:
+                if (found ^ x) >> _HIGH32 == 0 and tokens[np.int64((found & _LOW32) - _ONE)] == x:
                     break
-            at = (at + _ONE) & mask
+                at = (at + _ONE) & mask
+                found = places[np.int64(at)]
+            if found != 0:
+                rank = (found & _LOW32) - _ONE
+                line = rank >> _LINE_BITS
+                scratch.lines[np.int64(line)] |= _ONE << (rank & _LINE_MASK)
+                scratch.pages[np.int64(line >> _LINE_BITS)] |= _ONE << (line & _LINE_MASK)
+            else:
+                unknown[count] = x >> _ONE
+                count += 1
+    return count
+
+
+@raw_inner
+def _distinct(values):
+    """Move the distinct ones of sorted values to the front; returns their number."""
+    at = 0
+    for j in range(len(values)):
+        if j == 0 or values[j] != values[j - 1]:
+            values[at] = values[j]
+            at += 1
+    return at
+
+
+@raw_inner
+def _marked(scratch, spread, out, at):
+    """Write the values of the marked ranks to ``out`` from ``at`` on, ascending, and clear the marks; returns the
+    place after them."""
+    lines, pages = scratch.lines, scratch.pages
+    for page in range(len(pages)):
+        summary = pages[page]
+        pages[page] = 0
+        while summary:
+            line = (np.int64(page) << 6) + np.int64(lowest_bit(summary))
+            summary &= summary - _ONE
+            marks = lines[line]
+            lines[line] = 0
+            base = np.uint64(line) << _LINE_BITS
+            while marks:
+                out[at] = _KNOWN | ((base + lowest_bit(marks)) << spread)
+                marks &= marks - _ONE
+                at += 1
+    return at

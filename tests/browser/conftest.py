@@ -1,11 +1,11 @@
-"""Puts this folder and the folders of the service and of the programs on the import path, because there is no
-`__init__.py`; and the shared fixtures.
+"""Puts this folder and the folder of the service on the import path, because there is no `__init__.py`; and the shared
+fixture.
 """
 
 import sys
 from pathlib import Path
 
-for name in ("deploy", "processes", "browser"):
+for name in ("processes", "browser"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
 
 from chromium import chromium  # noqa: E402, F401 - a fixture; found by the path above

@@ -21,6 +21,8 @@ from workers.transport.protocol import (
     FencedError,
 )
 
+# Of a poll that an event ends earlier.
+POLL_SECONDS = 60.0
 pytestmark = pytest.mark.usefixtures("quiet_client")
 
 
@@ -56,17 +58,26 @@ def test_a_step_in_hand_is_committed_while_the_group_waits_to_rebalance(harnesse
     harness.wait_until(lambda: start(older, older.poll(0.1, 10)) is None and len(older.positions()) == 2, "both owned")
     publish(transport, topic, [b"in"])
     newer = transport.consumer(topic, group, "newer")
-    joining = threading.Timer(1.0, lambda: newer.poll(2.5, 10))
+    begins, ended = threading.Event(), threading.Event()
+
+    def join() -> None:
+        begins.set()
+        while not ended.is_set():
+            newer.poll(0.5, 10)
+
+    joining = threading.Timer(1.0, join)
     joining.start()
     began = time.monotonic()
-    polled = older.poll(15.0, 10)
-    assert 0.9 < time.monotonic() - began < 10  # not before the rebalance begins, and at once after it
+    polled = older.poll(POLL_SECONDS, 10)
+    assert begins.is_set()  # not before the rebalance begins,
+    assert time.monotonic() - began < POLL_SECONDS - 1.0  # and not at the end of its own time
     assert [record.value for record in polled.records] == [b"in"]
     step(transport.producer(harness.name("worker")), topic, polled, b"out")
     assert older.committed(0) == Committed(1, "")
     before = polled.membership.generation
     harness.wait_until(lambda: older.poll(0.1, 10).membership.generation > before, "the group has another generation")
-    joining.join(10)
+    ended.set()
+    joining.join()
 
 
 def test_added_partitions_are_read_after_the_leader_was_restarted(harnesses: MakeHarness) -> None:
@@ -114,7 +125,7 @@ def test_a_partition_that_moves_while_its_owner_restarts_finds_an_owner(harnesse
     harness.wait_until(lambda: transport.admin.owned(group, topic) == 1, "one is given up")
     harness.kill(older)
     polling.set()
-    joining.join(10)
+    joining.join()
     successor = transport.consumer(topic, group, "older")
 
     def is_whole() -> bool:
@@ -155,7 +166,7 @@ def test_a_member_that_missed_a_generation_gets_everything_again(harnesses: Make
     notes = consumer._notes  # type: ignore[attr-defined]
     notes.membership = polled.membership._replace(member="as if removed during a rebalance")
     consumer._client._coordinator.request_rejoin()  # type: ignore[attr-defined]
-    again = consumer.poll(5, 10)
+    again = consumer.poll(POLL_SECONDS, 10)
     assert (again.revoked, again.assigned, again.records) == ((0, 1), (0, 1), [])
     with pytest.raises(AssertionError):
         consumer.resume([0])

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kafka_deployment import Deployment
+from kafka_deployment import WAIT_SECONDS_MAX, Deployment
 from kafka_world import World, stories
 
 from stream import Config, Document, Signer
@@ -136,7 +136,7 @@ def test_a_message_of_another_configuration_ends_the_matcher_with_its_code(world
     del deployment.environment["NEARDUP_START"]
     try:
         matcher = deployment.start("match", "--from", "earliest", "--supervised")
-        assert matcher.wait(60) == Exit.GENERATION, deployment.log
+        assert matcher.wait(WAIT_SECONDS_MAX) == Exit.GENERATION, deployment.log
         assert other.signing_fingerprint in deployment.log
         assert "Traceback" not in deployment.log
     finally:

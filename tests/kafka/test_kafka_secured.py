@@ -15,7 +15,7 @@ import pytest
 from broker import HOST, Broker
 from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
-from kafka_deployment import Deployment, documents, pairs_in
+from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, pairs_in
 
 from workers.process.exits import Exit
 from workers.settings.kafka import StreamSettings
@@ -160,7 +160,7 @@ def test_a_worker_whose_password_is_wrong_ends_with_one_sentence(deployment: Dep
     """The worker exits with the code of a broker that refuses."""
     deployment.environment["NEARDUP_SASL_PASSWORD"] = WRONG
     worker = deployment.start("sign", "--supervised", command=[sys.executable, "-c", IMPATIENT])
-    assert worker.wait(60) == Exit.BROKER, deployment.log
+    assert worker.wait(WAIT_SECONDS_MAX) == Exit.BROKER, deployment.log
     last = deployment.log.splitlines()[-1]
     assert "refuses the login" in last
     assert "sasl_username" in last

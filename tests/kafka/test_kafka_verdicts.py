@@ -81,7 +81,7 @@ def test_every_document_gets_one_verdict_after_crashes_of_linker_and_filter(worl
     linker.leave()
     filter_.kill()
     world.load(documents[100:200])
-    world.run(lambda: sum(map(len, lines_of(world).values())) == 200, "another linker has gone on", seconds_max=60)
+    world.run(lambda: sum(map(len, lines_of(world).values())) == 200, "another linker has gone on")
     assert standby.worker.running
     standby.kill()
     matcher.kill()
@@ -150,14 +150,14 @@ def test_a_matcher_that_stands_still_holds_back_verdicts_and_nothing_else(worlds
     documents = feed(150)
     signer, matcher, linker, filter_ = (world.place(role) for role in (SIGN, MATCH, LINK, FILTER))
     world.load(documents[:50])
-    world.run(lambda: decided(linker) == 50, "the first have a verdict", seconds_max=60)
+    world.run(lambda: decided(linker) == 50, "the first have a verdict")
     world.settle()
     world.places = [signer, linker, filter_]
     world.load(documents[50:])
     world.run(lambda: linker.worker and linker.worker.state.undecided == 100, "the linker has read every arrival")
     assert sum(map(len, lines_of(world).values())) == 50
     world.places = [signer, matcher, linker, filter_]
-    world.run(lambda: decided(linker) == 150, "all have a verdict", seconds_max=60)
+    world.run(lambda: decided(linker) == 150, "all have a verdict")
     world.settle()
     check(world)
 
@@ -172,7 +172,7 @@ def test_two_generations_decide_the_same_documents_side_by_side(worlds: Worlds) 
             each.place(role)
     other.load(feed(80))  # its producer took the place of the other one, which has the same name
     for each in (world, other):
-        each.run(lambda each=each: decided(each.places[2]) == 80, "all have a verdict", seconds_max=60)  # type: ignore[misc]
+        each.run(lambda each=each: decided(each.places[2]) == 80, "all have a verdict")  # type: ignore[misc]
         each.settle()
         check_verdicts(each)
     check(world)

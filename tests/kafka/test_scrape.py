@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -15,25 +14,17 @@ import uuid
 
 import pytest
 import yaml
+from broker import free_port
 from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, recorded, rules
 from kafka import KafkaProducer
+from kafka_deployment import WAIT_SECONDS_MAX
 
 NEARDUP = [sys.executable, "-m", "workers"]
-WAIT_SECONDS_MAX = 90.0
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 JOBS = {
     "neardup-signer": "sign", "neardup-matcher": "match", "neardup-linker": "link", "neardup-filter": "filter",
     "neardup-serve": "serve",
 }  # fmt: skip
-
-
-def free_ports(count):
-    """Distinct ports that are free now; each stays open until all are known."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 def wait_for(what, holds):
@@ -48,6 +39,14 @@ def wait_for(what, holds):
     raise AssertionError(f"{what}: not in {WAIT_SECONDS_MAX:g} s")
 
 
+def wait_to_be(wanted, found):
+    """Poll until the result is what is wanted. A scrape takes a moment; one that takes too long hides its worker."""
+    deadline = time.monotonic() + WAIT_SECONDS_MAX
+    while time.monotonic() < deadline and found() != wanted:
+        time.sleep(0.3)
+    assert found() == wanted
+
+
 class Scraped:
     """Queries one Prometheus."""
 
@@ -56,7 +55,7 @@ class Scraped:
 
     def get(self, path, **parameters):
         url = f"{self.address}{path}?{urllib.parse.urlencode(parameters)}"
-        with urllib.request.urlopen(url, timeout=10) as answer:
+        with urllib.request.urlopen(url, timeout=60) as answer:
             return json.loads(answer.read())["data"]
 
     def ask(self, expression):
@@ -73,7 +72,7 @@ def running(command, log, **options):
         finally:
             process.terminate()
             try:
-                process.wait(timeout=40)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
@@ -85,7 +84,8 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
     workers.
     """
     folder = tmp_path_factory.mktemp("scrape")
-    server_port, *worker_ports = free_ports(1 + len(JOBS))
+    first = free_port(count=1 + len(JOBS))
+    server_port, *worker_ports = range(first, first + 1 + len(JOBS))
     kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
     environment = {
         **kept,
@@ -143,9 +143,9 @@ def scraped(prometheus, bootstrap_servers, tmp_path_factory):
 
 def test_all_workers_are_scraped(scraped):
     """up is 1 for all jobs, and each worker reports its role."""
-    assert {each["metric"]["job"] for each in scraped.ask("up == 1")} == {*JOBS, "prometheus"}
-    roles = {each["metric"]["job"]: each["metric"]["role"] for each in scraped.ask("neardup_worker_info")}
-    assert roles == JOBS
+    wait_to_be({*JOBS, "prometheus"}, lambda: {each["metric"]["job"] for each in scraped.ask("up == 1")})
+    workers = "neardup_worker_info"
+    wait_to_be(JOBS, lambda: {each["metric"]["job"]: each["metric"]["role"] for each in scraped.ask(workers)})
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -154,30 +154,41 @@ def test_every_metric_of_the_table_arrives_under_its_name(scraped, job):
     wanted = {name: row for name, row in exported().items() if JOBS[job] in row.roles}
     if job == "neardup-serve":
         del wanted["neardup_lag_records"]  # of a view of a deployment only
-    series = [each["metric"] for each in scraped.ask(f'{{job="{job}", __name__=~"neardup.+"}}')]
-    found = {each["__name__"]: each for each in series}
-    assert set(found) == set(wanted)
-    for name, row in wanted.items():
-        assert not row.label or row.label in found[name]
+
+    def found():
+        """Each series with its label, if the table gives it one."""
+        series = [each["metric"] for each in scraped.ask(f'{{job="{job}", __name__=~"neardup.+"}}')]
+        labels = {each["__name__"]: each for each in series}
+        return {name: wanted[name].label in each if name in wanted else None for name, each in labels.items()}
+
+    wait_to_be({name: bool(row.label) for name, row in wanted.items()}, found)
 
 
 def test_the_numbers_equal_those_of_the_documents(scraped):
     """Four documents are signed, one without text is refused, one is a copy; pairs have two kinds of similarity."""
-    signed = scraped.ask("neardup_documents_total{job='neardup-signer'}")
-    refused = scraped.ask("neardup_refused_total > 0")
-    assert [each["value"][1] for each in signed] == ["4"]
-    assert [(each["metric"]["reason"], each["value"][1]) for each in refused] == [("no_text", "1")]
-    (pairs,), (inside,) = scraped.ask("neardup_pairs_total"), scraped.ask('neardup_similarity_ratio_bucket{le="+Inf"}')
-    assert pairs["value"][1] == inside["value"][1] != "0"
+
+    def values(expression):
+        return [each["value"][1] for each in scraped.ask(expression)]
+
+    def refused():
+        return [(each["metric"]["reason"], each["value"][1]) for each in scraped.ask("neardup_refused_total > 0")]
+
+    wait_to_be(["4"], lambda: values("neardup_documents_total{job='neardup-signer'}"))
+    wait_to_be([("no_text", "1")], refused)
+    counted = '(neardup_pairs_total > 0) == ignoring(le) neardup_similarity_ratio_bucket{le="+Inf"}'
+    wait_for("each pair has a similarity", lambda: scraped.ask(counted))
 
 
 def test_every_rule_is_evaluated_without_error(scraped):
     """All rules are loaded and healthy, and their recorded series can be queried."""
-    loaded = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
-    assert len(loaded) == len(rules())
-    assert {rule["health"] for rule in loaded} == {"ok"}
-    names = {each["metric"]["__name__"] for each in scraped.ask('{__name__=~".+:neardup.+"}')}
-    assert names == recorded()
+
+    def health():
+        loaded = [rule for group in scraped.get("/api/v1/rules")["groups"] for rule in group["rules"]]
+        return len(loaded), {rule["health"] for rule in loaded}
+
+    wait_to_be((len(rules()), {"ok"}), health)
+    names = '{__name__=~".+:neardup.+"}'
+    wait_to_be(recorded(), lambda: {each["metric"]["__name__"] for each in scraped.ask(names)})
 
 
 def test_no_alert_fires_on_workers_that_work(scraped):
@@ -188,4 +199,7 @@ def test_no_alert_fires_on_workers_that_work(scraped):
 @pytest.mark.parametrize("expression", dashboard_expressions())
 def test_the_dashboard_gets_answers(scraped, expression):
     """Every panel has series; only panels that filter values above zero may be empty."""
-    assert scraped.ask(expression) or "> 0" in expression
+    if "> 0" in expression:
+        scraped.ask(expression)
+    else:
+        wait_for(expression, lambda: scraped.ask(expression))

@@ -15,7 +15,7 @@ import textbook_index
 from oracle import all_pairs, random_sets
 
 from stream.kernels.compile import kernel
-from stream.schemes.prefix import prefix_keys, prefix_lengths, shared, strings
+from stream.schemes.prefix import prefix_keys, prefix_lengths, shared
 from stream.table.admit import admits
 from stream.tokens.token_order import TokenOrder
 
@@ -40,8 +40,9 @@ def ragged(parts: Sequence[Sequence[int]]) -> Ragged:
 
 def written(letters: str, order: TokenOrder) -> str:
     """A set of letters as a string in an order of letters."""
-    values, _ = strings(*ragged([letters.encode()]), order)
-    letter_of = dict(zip(order.values(ALPHABET).tolist(), ascii_lowercase, strict=True))
+    values, _ = order.strings(*ragged([letters.encode()]))
+    single, _ = order.strings(ALPHABET, np.arange(len(ALPHABET) + 1))
+    letter_of = dict(zip(single.tolist(), ascii_lowercase, strict=True))
     return "".join(letter_of[value] for value in values.tolist())
 
 
@@ -184,9 +185,9 @@ def test_an_item_has_the_same_keys_in_any_batch() -> None:
     """Other sets of the batch, repeated tokens and the order of tokens make no difference."""
     rng = np.random.default_rng(3)
     bags = [rng.integers(0, 2**64, int(size), np.uint64) for size in rng.integers(1, 200, 30)]
-    together = prefix_keys(*strings(*ragged(bags), NO_ORDER), 0.8, seed=5)
+    together = prefix_keys(*NO_ORDER.strings(*ragged(bags)), 0.8, seed=5)
     for i, bag in enumerate(bags):
-        alone = prefix_keys(*strings(*ragged([[*bag[::-1], *bag]]), NO_ORDER), 0.8, seed=5)
+        alone = prefix_keys(*NO_ORDER.strings(*ragged([[*bag[::-1], *bag]])), 0.8, seed=5)
         here = slice(together.starts[i], together.starts[i + 1])
         assert alone.values.tolist() == together.values[here].tolist()
         assert alone.payloads.tolist() == together.payloads[here].tolist()

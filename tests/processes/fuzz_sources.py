@@ -53,7 +53,7 @@ from workers.web.markup import ROWS
 from workers.web.pages import decoded
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
-INPUT_SECONDS_MAX = 20
+INPUT_SECONDS_MAX = 120
 # Bytes of memory that a run may add.
 MEMORY_BYTES_MAX = 200 << 20
 INPUT_BYTES_MAX = 50_000

@@ -4,6 +4,8 @@ import gzip
 import json
 import os
 import signal
+from concurrent.futures import Future
+from itertools import groupby
 
 import pytest
 from warc_records import PARAGRAPH, page
@@ -110,6 +112,31 @@ def test_texts_come_in_the_order_of_the_pages_whatever_each_takes():
     assert found[::3] == list(range(20))
     assert found[2::3] == [None] * 20
     assert [text.split()[2] for text in found[1::3]] == [str(i) for i in range(20)]
+
+
+class Unfinished(Future):
+    """A text that is there when it is waited for, and not before."""
+
+    def result(self, timeout=None):
+        return "text"
+
+
+def test_pages_are_read_several_at_once(monkeypatch):
+    """When as many pages as allowed are in progress, half of them are finished before the next ones are read."""
+    extraction = Extraction(Options(html_processes=1))
+    monkeypatch.setattr(extraction, "_begin", lambda page: Unfinished())
+    events = []
+
+    def pages():
+        for number in range(20):
+            events.append("read")
+            yield Pending(number, Page("a", b"<p>"))
+
+    for _ in extraction.in_order(pages(), lambda pending, text: text):
+        events += ["text"]
+    assert [(event, len(list(run))) for event, run in groupby(events)] == [
+        ("read", 9), ("text", 5), ("read", 5), ("text", 5), ("read", 5), ("text", 5), ("read", 1), ("text", 5),
+    ]  # fmt: skip
 
 
 def test_a_page_that_takes_too_long_is_given_up_and_the_next_one_is_read():

@@ -33,6 +33,9 @@ HTML_REASONS: dict[str, str] = {
 RAW = MODES[-1]
 # Pages in progress for each process: one that is extracted, and enough others that a slow page does not stop the rest.
 _PAGES_PER_PROCESS = 8
+# When the bound is reached, pages are finished until this part of it remains, and then several are read at once: a
+# thread that wakes for each page finds its caches cold, and takes twice the time.
+_REFILL_PART = 0.5
 # Seconds in which a process loads its libraries: a hundred times what it takes, so that only a broken one is late.
 _START_SECONDS = 60.0
 # Bytes of the pages in progress at most, unless one page alone is larger.
@@ -118,8 +121,11 @@ class Extraction:
         held = 0
         try:
             for item in items:
-                size = len(item.page.payload) if isinstance(item, Pending) else 0
-                while waiting and (item is None or self._is_full(len(waiting), held + size) or _is_done(waiting[0][1])):
+                size = _size(item)
+                part = _REFILL_PART if self._is_full(len(waiting), held + size, 1) else 1
+                while waiting and (
+                    item is None or self._is_full(len(waiting), held + size, part) or _is_done(waiting[0][1])
+                ):
                     held -= _size(waiting[0][0])
                     yield _finished(*waiting.popleft(), finish)
                 if item is None:
@@ -153,8 +159,9 @@ class Extraction:
         for process in tuple(self._processes):
             self._end(process)
 
-    def _is_full(self, count: int, held: int) -> bool:
-        return count >= _PAGES_PER_PROCESS * self._options.html_processes or held > _BYTES_MAX
+    def _is_full(self, count: int, held: int, part: float) -> bool:
+        """Whether so many pages and bytes reach this part of their bounds."""
+        return count >= part * _PAGES_PER_PROCESS * self._options.html_processes or held > part * _BYTES_MAX
 
     def _begin(self, page: Page) -> Future[Extracted]:
         """Begin the extraction of a page; what needs no process is done at once."""
