@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.compile import machine_code
+from stream.kernels.compile import has_avx512, machine_code
 
 # Numbers that ``mask_below`` compares.
 MASK_BITS = 64
@@ -60,6 +60,51 @@ def copy_bits(context, data, place, bits, out, at):
 
 
 @machine_code
+def mask_of_breaks(context, data, place):
+    """Which of the 64 bytes of ``data`` (``uint8``) from ``place`` on end a plain stretch of a JSON string, as bits of
+    a ``uint64``: a quote, a backslash or a control character.
+
+    No bounds checks: the caller guarantees 64 bytes.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        codes = ir.VectorType(ir.IntType(8), MASK_BITS)
+        address = builder.gep(held.data, [arguments[1]])
+        found = builder.load(builder.bitcast(address, codes.as_pointer()), align=1)
+        quote, backslash, blank = (ir.Constant(codes, [one] * MASK_BITS) for one in b'"\\ ')
+        breaks = builder.or_(builder.icmp_unsigned("==", found, quote), builder.icmp_unsigned("==", found, backslash))
+        breaks = builder.or_(breaks, builder.icmp_unsigned("<", found, blank))
+        return builder.bitcast(breaks, ir.IntType(64))
+
+    return types.uint64(data, place), code
+
+
+@machine_code
+def copy_bytes(context, data, place, out, at):
+    """Copy the 64 bytes of ``data`` (``uint8``) from ``place`` on to ``out`` (``uint8``), from ``at`` on.
+
+    No bounds checks: the caller guarantees 64 bytes in both, which do not overlap.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        codes = ir.VectorType(ir.IntType(8), MASK_BITS)
+        source, target = (
+            builder.bitcast(
+                builder.gep(
+                    context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]]
+                ),
+                codes.as_pointer(),
+            )
+            for n in (0, 2)
+        )
+        builder.store(builder.load(source, align=1), target, align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, place, out, at), code
+
+
+@machine_code
 def lowest_bit(context, word):
     """The place of the lowest bit that is set in a ``uint64``, as a ``uint64``; 64 if there is none."""
 
@@ -88,8 +133,7 @@ def has_compress(context):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, processor, features = context.codegen().magic_tuple()
-        return ir.Constant(ir.IntType(1), processor == "x86-64-v4" or "+avx512f" in features)
+        return ir.Constant(ir.IntType(1), has_avx512(context))
 
     return types.boolean(), code
 

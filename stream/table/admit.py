@@ -6,6 +6,9 @@ add up to the size of the set. If a token is the first that two sets have in com
 shorter suffix, and their union is at least both positions and the longer suffix. If the quotient of these bounds is
 below the ratio, no later common token gives more. So a pair that is refused in one bucket is refused in all.
 
+A later common token gives a weaker bound. Tokens that are common before it are at most the lesser position, and from it
+on at most the shorter suffix.
+
 The number of common tokens of two prefixes is a bound, too. For a ratio R, the prefix of a set of L tokens leaves out
 fewer than R L tokens. Choose the set whose prefix ends with the rarer token: both prefixes hold each common token up to
 this last token. So two sets of L and M tokens share fewer than R max(L, M) tokens beyond their prefixes. At a ratio of
@@ -43,6 +46,18 @@ def admits(payload_a, payload_b, ratio):
     suffix_a, suffix_b = np.int64(payload_a & _SUFFIX), np.int64(payload_b & _SUFFIX)
     heads = np.int64(payload_a >> _POSITION_SHIFT) + np.int64(payload_b >> _POSITION_SHIFT)
     return min(suffix_a, suffix_b) >= ratio * (heads + max(suffix_a, suffix_b)) * _SLACK
+
+
+@inlined
+def may_reach(payload_a, payload_b, ratio):
+    """Whether sets with any common token of these payloads can have a Jaccard similarity of ``ratio`` or more.
+
+    True for each pair whose similarity, the quotient of two numbers in ``float64``, is ``ratio`` or more.
+    """
+    suffix_a, suffix_b = np.int64(payload_a & _SUFFIX), np.int64(payload_b & _SUFFIX)
+    before_a, before_b = np.int64(payload_a >> _POSITION_SHIFT), np.int64(payload_b >> _POSITION_SHIFT)
+    most = min(before_a, before_b) + min(suffix_a, suffix_b)
+    return most >= ratio * (before_a + suffix_a + before_b + suffix_b - most) * _SLACK
 
 
 @inlined

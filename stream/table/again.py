@@ -12,7 +12,6 @@ import numpy.typing as npt
 from stream.kernels.compile import raw_kernel
 from stream.table import views
 from stream.table.band_table import BandTable
-from stream.table.buffer import note
 from stream.table.chains import (
     CONTENT,
     ID,
@@ -31,13 +30,14 @@ from stream.table.chains import (
     new_buffer,
     new_journal,
     new_scratch,
+    note,
     older,
     same_id,
     slot_of,
     slot_place,
 )
 from stream.table.heads import NONE, locate
-from stream.table.step import find_content, walk
+from stream.table.step import find_content, probe
 
 
 def newest_version(table: BandTable, items: Items) -> int:
@@ -124,4 +124,4 @@ def _found_again(store, limits, items, slot, options, work):
     if copy != NONE:
         note(work.found, 0, copy, True)
     else:
-        walk(store, limits, items, item, top, options, work)
+        probe(store, limits, items, item, top, options, work)

@@ -41,6 +41,8 @@ GROUP_BITS = 5
 _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
+# The three lists of the journal.
+HEADS, LINKS, FLAGS = 0, 1, 2
 # Why ``run`` returned.
 FINISHED, HEADS_FULL, JOURNAL_FULL, CANDIDATES_FULL, BUDGET_REACHED = 0, 1, 2, 3, 4
 
@@ -146,11 +148,18 @@ class CandidateBuffer(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """For each key of the current item: the head of its bucket, the place of the head, the target of a new posting."""
+    """For each key of the current item: the head of its bucket, the place of the head, the target of a new posting.
+
+    A walk in rounds also has the buckets that it has not walked to the end, and for each key the posting of the next
+    round and the newer posting that links to it.
+    """
 
     heads: npt.NDArray[np.int64]
     places: npt.NDArray[np.int64]
     targets: npt.NDArray[np.int64]
+    chains: npt.NDArray[np.int64]
+    current: npt.NDArray[np.int64]
+    newer: npt.NDArray[np.int64]
 
 
 class Options(NamedTuple):
@@ -203,7 +212,7 @@ def new_buffer(size: int) -> CandidateBuffer:
 
 def new_scratch(keys: int) -> Scratch:
     """Room for an item with ``keys`` keys."""
-    return Scratch(np.empty(keys, np.int64), np.empty(keys, np.int64), np.empty(keys, np.int64))
+    return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))
 
 
 @inlined
@@ -299,3 +308,26 @@ def eligible_copy(store, limits, slot, items, item, base):
         place = slot_place(store, slot)
     store.state[CUTS] += 1
     return NONE
+
+
+@inlined
+def relink(store, posting, following, journal):
+    """Unlink the postings between two postings; if the journal is full, a later walk does it."""
+    n = journal.counts[LINKS]
+    if n == len(journal.link_postings):
+        return
+    at = posting_place(store, posting)
+    journal.link_postings[n] = posting
+    journal.link_values[n] = store.links[at]
+    journal.counts[LINKS] = n + 1
+    store.links[at] = np.uint32(0) if following == NONE else np.uint32(posting - following)
+
+
+@inlined
+def note(found, i, slot, identical):
+    """Note one candidate; ``run`` has made sure that there is room."""
+    n = found.length[0]
+    found.items[n] = np.int32(i)
+    found.slots[n] = slot
+    found.identical[n] = identical
+    found.length[0] = n + 1

@@ -124,7 +124,7 @@ def entry_at(heads, segment, position):
 
 
 @machine_code
-def _prefetch(typing, array, place):
+def prefetch(typing, array, place):
     """Prefetch the cache line of ``array[place]``."""
 
     def code(context, builder, signature, arguments):
@@ -146,8 +146,8 @@ def warm(heads, keys):
     for j in range(len(keys)):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
-        _prefetch(heads.entries, place)
-        _prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
+        prefetch(heads.entries, place)
+        prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
 
 
 @inlined

@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream.kernels.compile import inlined, raw_kernel
-from stream.table.admit import admits, common_min
-from stream.table.buffer import count_common, drop_short, expect, note
+from stream.table.admit import admits
 from stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
@@ -25,13 +24,16 @@ from stream.table.chains import (
     EXPIRED,
     FINISHED,
     FIRST_TIME,
+    FLAGS,
     GROUP_BITS,
+    HEADS,
     HEADS_FULL,
     ID,
     ITEMS,
     JOURNAL_FULL,
     KEYS,
     LATE,
+    LINKS,
     NO_TIME,
     OLDEST,
     POSTING_END,
@@ -48,19 +50,21 @@ from stream.table.chains import (
     eligible_copy,
     event_time,
     first_posting,
+    note,
     older,
     posting_place,
+    relink,
     same_id,
     slot_of,
     slot_place,
 )
 from stream.table.heads import NONE, locate, make_room, put_at, warm
+from stream.table.rounds import walk_counted
 
 NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.
 AHEAD = 2
-_HEADS, _LINKS, _FLAGS = 0, 1, 2  # the three lists of the journal
 
 
 @raw_kernel
@@ -81,8 +85,8 @@ def run(store, limits, items, first, options, work):
             segment = make_room(heads, keys, base, state[POSTING_END])
             if segment != NONE:
                 return i, HEADS_FULL, segment
-            if journal.counts[_HEADS] + len(keys) > len(journal.head_keys) or (
-                journal.counts[_FLAGS] == len(journal.flag_slots)
+            if journal.counts[HEADS] + len(keys) > len(journal.head_keys) or (
+                journal.counts[FLAGS] == len(journal.flag_slots)
             ):
                 return i, JOURNAL_FULL, NONE
         if options.probe:
@@ -109,7 +113,7 @@ def run(store, limits, items, first, options, work):
             state[COPIES] += 1
         walked = options.probe and (copy == NONE or limits.ranking)
         if walked:
-            walk(store, limits, items, item, top, options, work)
+            probe(store, limits, items, item, top, options, work)
         state[TRUNCATED] += state[CUTS] > cuts
         if options.add:
             state[VERSIONS] += has_version(store, items, item, scratch.targets[ID], base)
@@ -198,6 +202,15 @@ def find_content(store, limits, items, item, posting, base):
 
 
 @inlined
+def probe(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to."""
+    if limits.counted:
+        walk_counted(store, limits, items, item, top, options, work)
+    else:
+        walk(store, limits, items, item, top, options, work)
+
+
+@inlined
 def walk(store, limits, items, item, top, options, work):
     """Probe every bucket of an item, newest posting first; leave in ``targets`` what the new posting will link to.
 
@@ -233,23 +246,17 @@ def walk(store, limits, items, item, top, options, work):
                         state[CUTS] += 1
                         break
                     visited += 1
-                    if store.seen[place] == epoch:
-                        if limits.counted:
-                            count_common(store, found, place)
-                    elif len(items.payloads) == 0 or admits(
-                        items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
+                    if store.seen[place] != epoch and (
+                        len(items.payloads) == 0
+                        or admits(
+                            items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
+                        )
                     ):
                         store.seen[place] = epoch
                         candidate = eligible_copy(store, limits, slot, items, item, base)
-                        if limits.counted:
-                            at = posting_place(store, posting)
-                            least = common_min(items.payloads[first + j], store.payloads[at], limits.admit_ratio)
-                            expect(store, found, place, candidate, least)
                         if candidate != NONE:
                             note(found, item.place, candidate, False)
             posting = following
-    if limits.counted:
-        drop_short(found, begun)
     state[CANDIDATES] += found.length[0] - begun
     state[CUTS] += found.length[0] - begun == limits.probe_candidates
 
@@ -306,10 +313,10 @@ def append(store, items, item, base, work):
             store.payloads[at] = items.payloads[first + j]
         if posting & _GROUP_MASK == 0:
             store.groups[at >> GROUP_BITS] = np.uint32(slot & 0xFFFFFFFF)
-        n = journal.counts[_HEADS]
+        n = journal.counts[HEADS]
         journal.head_keys[n] = key
         journal.head_postings[n] = before
-        journal.counts[_HEADS] = n + 1
+        journal.counts[HEADS] = n + 1
         put_at(store.heads, key, to, posting, base)
     state[SLOT_END] += 1
     state[POSTING_END] = end
@@ -344,26 +351,13 @@ def append_bytes(store, place, items, i):
 
 
 @inlined
-def relink(store, posting, following, journal):
-    """Unlink the postings between two postings; if the journal is full, a later walk does it."""
-    n = journal.counts[_LINKS]
-    if n == len(journal.link_postings):
-        return
-    at = posting_place(store, posting)
-    journal.link_postings[n] = posting
-    journal.link_values[n] = store.links[at]
-    journal.counts[_LINKS] = n + 1
-    store.links[at] = np.uint32(0) if following == NONE else np.uint32(posting - following)
-
-
-@inlined
 def set_flag(store, slot, flag, journal):
     """Set a flag of an older slot; ``run`` has made sure that the journal has room."""
-    n = journal.counts[_FLAGS]
+    n = journal.counts[FLAGS]
     place = slot_place(store, slot)
     journal.flag_slots[n] = slot
     journal.flag_values[n] = store.flags[place]
-    journal.counts[_FLAGS] = n + 1
+    journal.counts[FLAGS] = n + 1
     store.flags[place] |= flag
 
 
@@ -376,7 +370,7 @@ def remove(store, items, key, base, journal):
         slot = slot_of(store, posting, base)
         place = slot_place(store, slot)
         if same_id(store, place, items, 0) and not store.flags[place] & REMOVED:
-            if journal.counts[_FLAGS] == len(journal.flag_slots):
+            if journal.counts[FLAGS] == len(journal.flag_slots):
                 return False
             set_flag(store, slot, REMOVED, journal)
             store.state[REMOVALS] += 1
@@ -387,12 +381,12 @@ def remove(store, items, key, base, journal):
 @raw_kernel
 def undo(store, journal, base):
     """Restore the values in the journal, newest first; the caller then restores the state."""
-    for n in range(journal.counts[_HEADS] - 1, -1, -1):
+    for n in range(journal.counts[HEADS] - 1, -1, -1):
         key = journal.head_keys[n]
         _, to = locate(store.heads, key, base, store.state[POSTING_END])
         put_at(store.heads, key, to, journal.head_postings[n], base)
-    for n in range(journal.counts[_LINKS] - 1, -1, -1):
+    for n in range(journal.counts[LINKS] - 1, -1, -1):
         store.links[posting_place(store, journal.link_postings[n])] = journal.link_values[n]
-    for n in range(journal.counts[_FLAGS] - 1, -1, -1):
+    for n in range(journal.counts[FLAGS] - 1, -1, -1):
         store.flags[slot_place(store, journal.flag_slots[n])] = journal.flag_values[n]
     journal.counts[:] = 0

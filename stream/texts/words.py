@@ -64,9 +64,12 @@ _HEBREW_QUOTE, _FLAG_WHOLE = 19, 20
 _CLASS_MASK, _PICTOGRAPHIC, _WORDLIKE = 0x1F, 0x20, 0x40  # the bits of a table entry
 WORD_CLASS, WORDLIKE, NUMERIC = _CLASS_MASK, _WORDLIKE, _NUMERIC  # the same for other cuts of text
 PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
-# The entries of code points between which words stand, and of those that only bridge; for ``stream.texts.plain_words``.
+# For ``stream.texts.plain_words``: the entries of digits, of code points between which words stand, and of bridges
+# between two letters or two digits.
+PLAIN_DIGIT = _NUMERIC | _WORDLIKE
 HARD_ENTRIES = (0, _CR, _LF, _NEWLINE, _SPACE)
-BRIDGES = (_SINGLE, _DOUBLE, _MIDNUMLET, _MIDLETTER, _MIDNUM)
+LETTER_BRIDGES, NUMBER_BRIDGES = (_SINGLE, _MIDNUMLET, _MIDLETTER), (_SINGLE, _MIDNUMLET, _MIDNUM)
+DOUBLE_QUOTE = _DOUBLE  # joins Hebrew letters only
 
 
 def _bits(*classes: int) -> int:

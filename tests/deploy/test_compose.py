@@ -39,7 +39,7 @@ def test_it_meets_the_compose_specification():
     """Each field has a valid name, type and value; the networks, volumes and secrets that services use exist."""
     found = compose_spec.PyOptions(apply_merge=True).from_yaml(interpolated())
     found.validate()
-    assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "serve", "prometheus", "grafana"}
+    assert set(found.service_names()) == {"kafka", "topics", *WORKERS, "serve", "view", "prometheus", "grafana"}
 
 
 def test_a_field_that_does_not_exist_would_be_found():
@@ -50,10 +50,12 @@ def test_a_field_that_does_not_exist_would_be_found():
 
 
 def test_ports_are_published_on_loopback_only():
-    """Kafka, the service, Prometheus and Grafana publish ports for this machine; workers publish none."""
+    """Kafka, the services, Prometheus and Grafana publish ports for this machine; workers publish none."""
     published = {name: service.get("ports", []) for name, service in services().items()}
-    assert {name for name, ports in published.items() if ports} == {"kafka", "serve", "prometheus", "grafana"}
-    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+    assert {name for name, ports in published.items() if ports} == {"kafka", "serve", "view", "prometheus", "grafana"}
+    every = [port for ports in published.values() for port in ports]
+    assert all(port.startswith("127.0.0.1:") for port in every)
+    assert len({port.split(":")[1] for port in every}) == len(every), "all can run at the same time"
 
 
 def test_every_service_that_stays_has_a_health_check_and_starts_again():
@@ -86,6 +88,20 @@ def test_the_service_needs_a_token_and_nothing_of_kafka():
         ServeSettings(host=serve["environment"]["NEARDUP_HOST"]).access_token()
 
 
+def test_the_view_belongs_to_the_stream_and_needs_a_token():
+    """It has the settings of the workers, waits for their topics, and keeps its view on a volume of its own."""
+    view, serve = services()["view"], services()["serve"]
+    assert view["profiles"] == ["view"]
+    assert view["depends_on"] == {"topics": {"condition": "service_completed_successfully"}}
+    assert services()["matcher"]["environment"].items() <= view["environment"].items()
+    added = view["environment"].keys() - services()["matcher"]["environment"].keys()
+    assert {name: view["environment"][name] for name in added}.items() <= serve["environment"].items()
+    assert {"NEARDUP_HOST", "NEARDUP_TOKEN"} <= added
+    (volume,) = view["volumes"]
+    assert volume.split(":")[0] not in serve["volumes"][0]
+    assert view["command"][view["command"].index("--state") + 1].startswith(volume.split(":")[1])
+
+
 def test_every_file_that_is_mounted_or_built_from_exists():
     """Paths are relative to the compose file."""
     for service in services().values():
@@ -99,7 +115,7 @@ def test_every_file_that_is_mounted_or_built_from_exists():
 def test_variables_of_the_shell_are_no_settings():
     """A neardup command in the same shell would refuse an unknown NEARDUP_ variable."""
     names = re.findall(r"(?<!\$)\$\{?(\w+)", COMPOSE.read_text())
-    assert sorted(names) == ["FILTERS", "LINKERS", "MATCHERS", "SERVE_TOKEN", "SIGNERS"]
+    assert sorted(set(names)) == ["FILTERS", "LINKERS", "MATCHERS", "SERVE_TOKEN", "SIGNERS"]
 
 
 def test_kafka_is_the_version_that_the_tests_run_with():

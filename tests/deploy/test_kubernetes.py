@@ -111,8 +111,9 @@ def test_each_worker_has_a_name_of_its_own():
 
 def test_probes_ask_for_life_and_readiness():
     """/healthz decides on a restart, /readyz on the pace of an update; the first start may have to load kernels."""
-    for name in ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter", "neardup-serve"):
-        port = "http" if name == "neardup-serve" else "health"
+    workers = ("neardup-signer", "neardup-matcher", "neardup-linker", "neardup-filter")
+    for name in (*workers, "neardup-serve", "neardup-view"):
+        port = "health" if name in workers else "http"
         (container,) = pods()[name]["spec"]["containers"]
         paths = {key: probe["httpGet"] for key, probe in container.items() if key.endswith("Probe")}
         assert paths == {

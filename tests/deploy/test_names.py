@@ -35,6 +35,8 @@ from workers.telemetry.health import Health, application
 from workers.telemetry.metrics import METRICS, Metrics
 
 WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter", "serve": "serve"}
+# A view is scraped as a service, under the job of the service.
+COMMANDS = {**WORKERS, "view": "serve"}
 NEARDUP_FILES = [ROOT / "docker-compose.yml", DOCKERFILE, OPERATIONS, *sorted(DEPLOY.glob("kubernetes/*"))]
 HEALTH_PORT = StreamSettings.model_fields["health_port"].default
 SERVE_PORT = ServeOptions.model_fields["port"].default
@@ -90,7 +92,7 @@ def test_prometheus_scrapes_the_jobs_that_rules_query():
     jobs = {job["job_name"] for job in load(DEPLOY / "prometheus.yml")["scrape_configs"]} - {"prometheus"}
     assert jobs == {f"neardup-{name}" for name in WORKERS}
     components = {pod["metadata"]["labels"]["app.kubernetes.io/component"] for pod in pods().values()}
-    assert set(WORKERS) < components
+    assert set(COMMANDS) < components
     asked = [pair for expression in expressions() for pair in re.findall(r'\bjob(=~?)"([^"]*)"', expression)]
     assert asked
     for operator, value in asked:
@@ -122,15 +124,15 @@ def test_the_settings_are_valid_together(where, monkeypatch, tmp_path):
     assert int(limit[1]) == 0.85 * settings.window_documents
 
 
-@pytest.mark.parametrize("name", ["topics", *WORKERS])
+@pytest.mark.parametrize("name", ["topics", *COMMANDS])
 def test_the_commands_of_the_compose_file_exist(name):
     """Each service runs an existing command with existing options."""
     arguments = compose_command(services()[name])
     assert parses(arguments)
-    assert arguments[0] == WORKERS.get(name, name)
+    assert arguments[0] == COMMANDS.get(name, name)
 
 
-@pytest.mark.parametrize("name", ["neardup-topics", *(f"neardup-{name}" for name in WORKERS)])
+@pytest.mark.parametrize("name", ["neardup-topics", *(f"neardup-{name}" for name in COMMANDS)])
 def test_the_commands_of_the_manifests_exist(name):
     """Each workload runs an existing command with existing options."""
     (container,) = pods()[name]["spec"]["containers"]

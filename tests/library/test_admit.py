@@ -9,7 +9,7 @@ import pytest
 
 from stream.kernels.compile import kernel
 from stream.schemes.prefix import prefix_lengths
-from stream.table.admit import admits, common_min, payload_of
+from stream.table.admit import admits, common_min, may_reach, payload_of
 
 
 @kernel
@@ -116,3 +116,34 @@ def test_two_sets_of_a_thousand_tokens_must_share_ninety_of_their_prefixes_at_ei
     least_common(np.array([1000, 1000]), np.array([1000, 1250]), np.array([0.8, 0.8]), out)
     assert abs(int(out[0]) - 90) <= 1
     assert out[1] == 1
+
+
+@kernel
+def reaching(positions_a, suffixes_a, positions_b, suffixes_b, ratios, out):  # type: ignore[no-untyped-def]
+    for i in range(len(out)):
+        a, b = payload_of(positions_a[i], suffixes_a[i]), payload_of(positions_b[i], suffixes_b[i])
+        out[i] = may_reach(a, b, ratios[i])
+
+
+def test_no_common_token_refuses_a_pair_that_reaches_the_ratio() -> None:
+    """For every common token of sets of any sizes, also where the similarity is equal to the ratio; others are refused
+    if no pair with this token can reach the ratio."""
+    rng = np.random.default_rng(5)
+    rows, expected = [], []
+    for _ in range(1500):
+        a, b = rng.integers(1, 40, 2).tolist()
+        common = int(rng.integers(1, min(a, b) + 1))
+        ratio = common / (a + b - common) * float(rng.choice([1.0, 1.0, 0.9, 1.2, 1.5]))
+        own = rng.permutation(a + b - common)
+        sets = np.sort(own[:a]), np.sort(np.concatenate([own[:common], own[a:]]))
+        for token in own[:common].tolist():
+            at = [int(np.searchsorted(one, token)) for one in sets]
+            rows.append((at[0], a - at[0], at[1], b - at[1], ratio))
+            most = min(at) + min(a - at[0], b - at[1])
+            expected.append(ratio <= most / (a + b - most))
+            assert expected[-1] or ratio > common / (a + b - common)
+    columns = np.array(rows).T
+    out = np.empty(len(rows), np.bool_)
+    reaching(*columns[:4].astype(np.int64), columns[4].copy(), out)
+    assert out.tolist() == expected
+    assert 0 < out.sum() < len(rows)

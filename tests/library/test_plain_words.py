@@ -12,6 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from python_calls import from_python
 
+from stream.texts import plain_words
 from stream.texts.plain_words import word_hashes, word_scratch, word_tables
 from stream.texts.unicode_table import code_points_of
 from stream.texts.words import token_hashes, word_table
@@ -49,6 +50,12 @@ def test_runs_give_the_hashes_of_the_automaton_for_any_code_points(text: str) ->
     """From all of Unicode."""
     fast, slow = both(text)
     assert fast == slow
+
+
+def test_ascii_has_the_groups_of_the_table() -> None:
+    """The comparisons that group ASCII agree with the properties of Unicode."""
+    group = from_python(plain_words._ascii_group)
+    assert [group(np.uint8(c)) for c in range(128)] == word_tables().groups[:128].tolist()
 
 
 def test_every_pair_of_classes_is_cut_alike() -> None:

@@ -13,11 +13,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
+import orjson
 
 from stream.bands_message import BandMessage, encode
 from stream.batches import id_columns
 from stream.config import Config
 from stream.errors import ConfigError
+from stream.json_lines import Fields
 from stream.partitions import Partition
 from stream.pipeline import Signer, table_limits
 from stream.schemes import SCHEMES
@@ -27,6 +29,7 @@ from stream.verdicts.rule import DOCUMENT, REMOVAL
 from workers.process.exits import Exit, Failure
 from workers.settings.files import fields_of
 from workers.settings.kafka import StreamSettings
+from workers.stages.json_columns import decode_columns
 from workers.stages.matcher import MatchPlan, MatchWorker
 from workers.stages.partition_table import PartitionTable
 from workers.stages.sign_worker import SignWorker
@@ -272,6 +275,10 @@ def warm(config: Config, partitions: int) -> None:
     """Compile the kernels of signers and matchers, or load them from disk."""
     samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
     signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
+    lines = [orjson.dumps({"id": str(i), "text": text}) for i, text in enumerate(_WARM_TEXTS)]
+    decoded = decode_columns(lines, [None] * len(lines), Fields())
+    if config.plan.kind == "text" and decoded is not None:
+        Signer(config).sign(decoded.documents)
     message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
     table = PartitionTable(config, Partition(0, partitions))
     for publish in (False, True):

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
 from stream.documents import Document
@@ -262,7 +262,7 @@ class SignWorker:
 def _signing_in(pool: Executor, signer: Signer) -> StartSigning:
     """Return a function that starts to sign documents in a thread of the pool."""
 
-    def start(documents: list[Document]) -> Callable[[], Signed]:
+    def start(documents: Sequence[Document]) -> Callable[[], Signed]:
         return pool.submit(signer.sign, documents).result
 
     return start

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -16,13 +17,14 @@ import numpy.typing as npt
 from stream.bands_message import BandMessage, encode
 from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
 from stream.config import Config
-from stream.documents import Document
+from stream.documents import Document, DocumentColumns, Refusal
 from stream.json_lines import Fields, decode_document
 from stream.partitions import route
 from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
 from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
+from workers.stages.json_columns import decode_columns
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -35,6 +37,9 @@ from workers.transport.protocol import Record
 MESSAGE_BYTES_MAX = 512 << 10
 # Maximum bytes of removed ids in addition. The sum stays below the limit, even with one item or id too many.
 REMOVED_BYTES_MAX = 256 << 10
+# Columns are signed in chunks of about this many bytes: twice as many as documents, because they are smaller in memory.
+# A call costs about 100 microseconds: 4 kB take 7.1 microseconds to decode and sign, 8.0 with half of it.
+_CHUNK_BYTES = 2 * CHUNK_CHARACTERS
 _MILLISECONDS = 1e3
 
 
@@ -74,15 +79,22 @@ class Signings(NamedTuple):
 
 
 # Starts to sign documents, and returns the function that waits for the result.
-StartSigning = Callable[[list[Document]], Callable[[], Signed]]
+StartSigning = Callable[[Sequence[Document]], Callable[[], Signed]]
 
 
 class _Chunk(NamedTuple):
     """Documents in signing, their indices among the records, and the function that waits for the result."""
 
-    documents: list[Document]
-    rows: list[int]
+    documents: Sequence[Document]
+    rows: npt.NDArray[np.int64]
     signed: Callable[[], Signed]
+
+
+class _Counts(NamedTuple):
+    """The number of clamped times, and the number of documents whose id is not the key of their message."""
+
+    clamped: int = 0
+    misnamed: int = 0
 
 
 class _Segment:
@@ -100,6 +112,10 @@ class _Segment:
         self._rows: list[int] = []
         self._characters = 0
 
+    def following(self) -> _Segment:
+        """Return a new segment."""
+        return _Segment(self._start)
+
     def add(self, row: int, document: Document) -> None:
         """Add a document, whose record has the index ``row``."""
         self._documents.append(document)
@@ -108,10 +124,15 @@ class _Segment:
         if self._characters >= CHUNK_CHARACTERS or len(self._rows) == CHUNK_DOCUMENTS:
             self.end()
 
+    def add_columns(self, first: int, documents: DocumentColumns) -> None:
+        """Add documents, whose records have the indices from ``first`` on, as a chunk."""
+        self.end()
+        self.chunks.append(_Chunk(documents, np.arange(first, first + len(documents)), self._start(documents)))
+
     def end(self) -> None:
         """Start to sign the last chunk."""
         if self._rows:
-            self.chunks.append(_Chunk(self._documents, self._rows, self._start(self._documents)))
+            self.chunks.append(_Chunk(self._documents, np.array(self._rows), self._start(self._documents)))
         self._documents, self._rows, self._characters = [], [], 0
 
 
@@ -136,7 +157,7 @@ def sign_records(
     refused: dict[str, int] = {}
     rows = StepRows(records, starts or {})
     with stage(observer, "decode"):
-        segments, clamped, misnamed = _segments(records, plan, messages, refused, now_seconds, rows, start)
+        segments, counts = _segments(records, plan, messages, refused, now_seconds, rows, start)
     with stage(observer, "sign"):
         documents, shingles, removals = _sign_segments(records, segments, plan, messages, refused, rows)
         if plan.verdicts:
@@ -145,7 +166,7 @@ def sign_records(
                 Message(plan.topics.arrivals, 0, data) for data in encode_arrivals(rows.arrivals(), fingerprint)
             ]
     size = sum(len(record.value or b"") for record in records)
-    return Signings(messages, SignReport(documents, size, shingles, removals, clamped, misnamed, refused))
+    return Signings(messages, SignReport(documents, size, shingles, removals, *counts, refused))
 
 
 def _sign_segments(
@@ -164,11 +185,12 @@ def _sign_segments(
         for chunk in segment.chunks:
             signed = chunk.signed()
             for refusal in signed.refusals:
-                _refuse(records[chunk.rows[refusal.place]], refusal.reason, plan, messages, refused)
+                record = records[chunk.rows[refusal.place]]
+                _refuse(record, _reason(record, refusal, chunk, plan), plan, messages, refused)
             accepted = np.ones(len(chunk.rows), np.bool_)
             accepted[[refusal.place for refusal in signed.refusals]] = False
             ranks = ranks_of(chunk.documents, plan.representative)[accepted]
-            places.append(rows.add(np.array(chunk.rows)[accepted], signed.batch, ranks))
+            places.append(rows.add(chunk.rows[accepted], signed.batch, ranks))
             shingles += signed.shingles
             documents += signed.batch.size
             batches.append(signed.batch)
@@ -176,6 +198,15 @@ def _sign_segments(
         _add_contents(contents, batches, places, list(segment.removed), plan)
     messages += _band_messages(contents, plan, rows)
     return documents, shingles, removals
+
+
+def _reason(record: Record, refusal: Refusal, chunk: _Chunk, plan: SignPlan) -> str:
+    """Return why a document was refused: a line that was decoded to columns may have a fault that comes before."""
+    if isinstance(chunk.documents, DocumentColumns):
+        document = decode_document(record.value or b"", plan.fields, refusal.id)
+        if isinstance(document, str):
+            return document
+    return refusal.reason
 
 
 def _segments(
@@ -186,12 +217,67 @@ def _segments(
     now_seconds: float,
     rows: StepRows,
     start: StartSigning,
-) -> tuple[list[_Segment], int, int]:
-    """Return the records in order, split where an id returns after its removal; the number of clamped times; and the
-    number of documents whose id is not the key of their message."""
-    segments = [_Segment(start)]
+) -> tuple[list[_Segment], _Counts]:
+    """Return the records in order, split where an id returns after its removal.
+
+    The records of a chunk are decoded to columns, or one by one if some of them are not of the usual form.
+    """
+    segments, counts = [_Segment(start)], _Counts()
+    for first, end in pairwise(_chunk_bounds(records)):
+        part = records[first:end]
+        found = None if segments[-1].removed else _columns(part, plan)
+        if found is None:
+            added = _decode_each(part, first, plan, messages, refused, now_seconds, rows, segments)
+        else:
+            documents, added = found
+            segments[-1].add_columns(first, documents)
+        counts = _Counts(counts.clamped + added.clamped, counts.misnamed + added.misnamed)
+    segments[-1].end()
+    return segments, counts
+
+
+def _chunk_bounds(records: Sequence[Record]) -> list[int]:
+    """Return the bounds of chunks: each has about as many bytes, or as many records, as are signed at once."""
+    sizes = np.fromiter((len(record.value or b"") for record in records), np.int64, len(records))
+    bounds, ends = [0], np.cumsum(sizes)
+    while bounds[-1] < len(records):
+        first = bounds[-1]
+        full = int(np.searchsorted(ends, ends[first] - sizes[first] + _CHUNK_BYTES))
+        bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(records)))
+    return bounds
+
+
+def _columns(records: Sequence[Record], plan: SignPlan) -> tuple[DocumentColumns, _Counts] | None:
+    """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
+    _, _, arrivals, keys, values, *_ = zip(*records, strict=True)
+    arrived = np.array(arrivals) / _MILLISECONDS
+    if plan.config.plan.kind != "text" or None in values or arrived.min() < 0:
+        return None
+    decoded = decode_columns(values, keys, plan.fields)
+    if decoded is None:
+        return None
+    documents, misnamed = decoded
+    latest = arrived + plan.skew_seconds
+    ahead = documents.times > latest
+    documents.times[ahead] = latest[ahead]
+    missing = np.isnan(documents.times)
+    documents.times[missing] = arrived[missing]
+    return documents, _Counts(int(np.count_nonzero(ahead)), int(np.count_nonzero(misnamed)))
+
+
+def _decode_each(
+    records: Sequence[Record],
+    first: int,
+    plan: SignPlan,
+    messages: list[Message],
+    refused: dict[str, int],
+    now_seconds: float,
+    rows: StepRows,
+    segments: list[_Segment],
+) -> _Counts:
+    """Add records, which have the indices from ``first`` on, to the segments."""
     clamped = misnamed = 0
-    for row, record in enumerate(records):
+    for row, record in enumerate(records, first):
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
             _refuse(record, "batch_too_large", plan, messages, refused, documents)
@@ -221,11 +307,10 @@ def _segments(
             clamped += 1
         if segments[-1].removed and document.id.encode(errors="replace") in segments[-1].removed:
             segments[-1].end()
-            segments.append(_Segment(start))
+            segments.append(segments[-1].following())
         misnamed += record.key is not None and key != document.id
         segments[-1].add(row, document)
-    segments[-1].end()
-    return segments, clamped, misnamed
+    return _Counts(clamped, misnamed)
 
 
 def _add_contents(

@@ -211,7 +211,11 @@ class Keeper:
         has = verdicts.originals >= 0
         places = np.full(batch.size, -1)
         places[has] = self._decider.decisions.places(verdicts.originals[has])
-        ids = batch.ids.tobytes()
+        # Slices of bytes: an array for each row would take longer than the rest of it.
+        ids, ragged = batch.ids.tobytes(), batch.ragged.tobytes()
+        fixed, width = batch.fixed.tobytes(), batch.fixed.shape[1]
+        contents, times = batch.contents.astype("<u8").tobytes(), batch.times.tolist()
+        id_starts, ragged_starts = batch.id_starts.tolist(), batch.ragged_starts.tolist()
         said: dict[int, tuple[int, int | None]] = {}
         rows: list[Row] = []
         columns = (
@@ -231,13 +235,11 @@ class Keeper:
                 before = said.get(previous) or self._said(previous)
                 answer = before or (0, None)
             said[place] = answer
-            fixed = batch.fixed[n].tobytes()
-            ragged = batch.ragged[batch.ragged_starts[n] : batch.ragged_starts[n + 1]].tobytes()
+            evidence = fixed[n * width : (n + 1) * width] + ragged[ragged_starts[n] : ragged_starts[n + 1]]
             rows.append(
                 Row(
-                    place, ids[batch.id_starts[n] : batch.id_starts[n + 1]], int(batch.times[n]),
-                    batch.contents[n].astype("<u8").tobytes(), fixed + ragged, status, answer[0], cluster,
-                    original if original >= 0 else None, similarity or None, answer[1],
+                    place, ids[id_starts[n] : id_starts[n + 1]], times[n], contents[16 * n : 16 * n + 16], evidence,
+                    status, answer[0], cluster, original if original >= 0 else None, similarity or None, answer[1],
                     previous if previous >= 0 else None,
                 )
             )  # fmt: skip
@@ -312,6 +314,8 @@ def _removals(ids: list[bytes]) -> Arrivals:
 
 def _newest(id_: str, found: Sequence[Pair]) -> tuple[Pair, ...]:
     """Return the pairs of one document, the most similar first, with the document as the newer one."""
+    if not found:  # so it is for most documents
+        return ()
     turned = [
         Pair(pair.older if pair.newer == id_ else pair.newer, id_, pair.similarity, pair.buckets) for pair in found
     ]

@@ -8,6 +8,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -39,8 +40,9 @@ def serve_view(settings: ViewSettings, state: str | None, transport: Transport) 
     token = settings.access_token()
     address = bound(settings.host, settings.port)
     topics = names_of(settings).topics
-    with tempfile.TemporaryDirectory() as folder:
-        view = View(Path(state or folder), {"verdicts": topics.verdicts}, "normal")
+    # A container may have no place for temporary files.
+    with nullcontext(state) if state else tempfile.TemporaryDirectory() as folder:
+        view = View(Path(folder), {"verdicts": topics.verdicts}, "normal")
         try:
             start = partial(started_view, settings, transport, view)
             return asyncio.run(run(settings, address, token, start))

@@ -1,0 +1,101 @@
+"""Vector operations that no loop compiles to, each with a few instructions.
+
+No bounds checks: the caller guarantees the numbers that are read and the room for those that are written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+
+from stream.kernels.compile import machine_code
+
+# Places that ``changes`` compares, and terms that ``running_sums`` adds.
+LANES, SUM_LANES = 64, np.uint64(8)
+_SUMS = int(SUM_LANES)
+_I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
+
+
+@machine_code
+def changes(context, data, first, out, at):
+    """Write the places p of 64 from ``first`` on with ``data[p] != data[p + 1]`` to ``out``, from ``at`` on.
+
+    ``data`` is ``uint8`` with 65 numbers from ``first`` on, ``out`` is ``uint16`` with room for 64 more places, however
+    few they are. Returns how many, as a ``uint64``.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        bytes_, places = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(_I16, LANES)
+        here = builder.gep(_data(context, builder, signature, arguments, 0), [arguments[1]])
+        further = builder.gep(here, [ir.Constant(_I64, 1)])
+        differ = builder.icmp_unsigned("!=", _load(builder, here, bytes_), _load(builder, further, bytes_))
+        compress = _intrinsic(
+            builder, f"llvm.experimental.vector.compress.v{LANES}i8", bytes_, [bytes_, differ.type, bytes_]
+        )
+        every = ir.Constant(bytes_, list(range(LANES)))
+        chosen = builder.zext(builder.call(compress, [every, differ, ir.Constant(bytes_, ir.Undefined)]), places)
+        base = _all_lanes(builder, builder.trunc(arguments[1], _I16), LANES)
+        target = builder.gep(_data(context, builder, signature, arguments, 2), [arguments[3]])
+        builder.store(builder.add(chosen, base), builder.bitcast(target, places.as_pointer()), align=1)
+        return builder.ctpop(builder.bitcast(differ, _I64))
+
+    return types.uint64(data, types.uint64, out, types.uint64), code
+
+
+@machine_code
+def running_sums(context, codes, factors, first, total, out):
+    """Add eight terms (code + 1) * factor from place ``first`` on to ``total``; returns the sum, modulo 2^64.
+
+    The sum up to the term of place p goes to ``out[p + 1]``. ``codes`` are ``uint8`` or ``uint32``, the others
+    ``uint64``.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        numbers = ir.VectorType(_I64, _SUMS)
+        narrow = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), _SUMS)
+        held, factor, target = (
+            builder.gep(_data(context, builder, signature, arguments, n), [arguments[2]]) for n in (0, 1, 4)
+        )
+        terms = builder.add(builder.zext(_load(builder, held, narrow), numbers), ir.Constant(numbers, [1] * _SUMS))
+        sums = builder.mul(terms, _load(builder, factor, numbers))
+        zeros = ir.Constant(numbers, [0] * _SUMS)
+        for distance in (1, 2, 4):  # sums of 2, 4 and 8 terms that end in each lane
+            lanes = [_SUMS + i - distance if i >= distance else 0 for i in range(_SUMS)]
+            sums = builder.add(sums, builder.shuffle_vector(zeros, sums, _lanes(lanes)))
+        last = builder.extract_element(sums, ir.Constant(_I32, _SUMS - 1))
+        sums = builder.add(sums, _all_lanes(builder, arguments[3], _SUMS))
+        place = builder.bitcast(builder.gep(target, [ir.Constant(_I64, 1)]), numbers.as_pointer())
+        builder.store(sums, place, align=1)
+        return builder.add(arguments[3], last)
+
+    return types.uint64(codes, factors, types.uint64, types.uint64, out), code
+
+
+def _data(context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
+    """The address of the first number of an argument that is an array."""
+    return context.make_array(signature.args[number])(context, builder, arguments[number]).data
+
+
+def _load(builder: Any, address: Any, vector: ir.VectorType) -> Any:
+    return builder.load(builder.bitcast(address, vector.as_pointer()), align=1)
+
+
+def _lanes(lanes: list[int]) -> Any:
+    return ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
+
+
+def _all_lanes(builder: Any, value: Any, count: int) -> Any:
+    """A vector with one value in all lanes."""
+    nothing = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
+    return builder.shuffle_vector(
+        builder.insert_element(nothing, value, ir.Constant(_I32, 0)), nothing, _lanes([0] * count)
+    )
+
+
+def _intrinsic(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
+    """A function of LLVM, declared once in a module."""
+    declared = builder.module.globals.get(name)
+    return declared or ir.Function(builder.module, ir.FunctionType(result, arguments), name)

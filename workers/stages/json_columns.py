@@ -1,0 +1,126 @@
+"""Lines of JSON -> columns of documents, without a Python object for each. No input or output.
+
+One compiled pass reads lines of the usual form (``stream.kernels.json_scan``). ``decode_document`` reads all others,
+and says why a line is refused: this module refuses nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from stream.documents import Column, DocumentColumns
+from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
+from stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
+
+_ROW_NUMBERS = 2 * OTHER + 1
+_PADDING = bytes(PADDING)
+
+
+class Found(NamedTuple):
+    """What the scan writes: bytes and starts of ids and texts; kinds, values and spans of the timestamps; whether an id
+    is not the key of its line."""
+
+    ids: npt.NDArray[np.uint8]
+    id_starts: npt.NDArray[np.int64]
+    texts: npt.NDArray[np.uint8]
+    text_starts: npt.NDArray[np.int64]
+    time_kinds: npt.NDArray[np.int64]
+    times: npt.NDArray[np.float64]
+    time_spans: npt.NDArray[np.int64]
+    misnamed: npt.NDArray[np.bool_]
+    scratch: npt.NDArray[np.int64]
+
+
+class Decoded(NamedTuple):
+    """Documents as columns, and which of them have a key that is not their id (``bool[n]``)."""
+
+    documents: DocumentColumns
+    misnamed: npt.NDArray[np.bool_]
+
+
+def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields: Fields) -> Decoded | None:
+    """Decode lines to columns; ``None`` if some line has to be decoded by ``decode_document``.
+
+    Args:
+        lines: one object of JSON each.
+        keys: the key of each line; a line without an id has the key as its id.
+        fields: the names and the unit of the values. Only ``kind="text"`` without a rank is decoded here.
+
+    Returns:
+        The documents that ``decode_document`` returns for these lines. Texts may have bytes that are not UTF-8:
+        ``Signer.sign`` refuses them, and ``decode_document`` says ``not_utf8``. A document without a timestamp has not
+        a number.
+
+    Example:
+        >>> decoded = decode_columns([b'{"id": "a", "text": "hello"}'], [None], Fields())
+        >>> decoded.documents[0][:3]
+        ('a', 'hello', None)
+    """
+    names = _names(fields)
+    if names is None:
+        return None
+    joined = b"".join([*lines, _PADDING])
+    data = np.frombuffer(joined, np.uint8)
+    given = [key or b"" for key in keys]
+    key_data = np.frombuffer(b"".join([*given, _PADDING]), np.uint8)
+    has_key = np.array([key is not None for key in keys], np.bool_)
+    found = _room(len(lines), len(data), len(key_data))
+    starts = _starts(lines)
+    if scan_lines((data, starts), (key_data, _starts(given)), has_key, names, found) < len(lines):
+        return None
+    times = found.times / UNITS[fields.timestamp_unit]
+    times[found.time_kinds == ABSENT] = np.nan
+    for i in np.flatnonzero(found.time_kinds >= DIGITS).tolist():
+        first, end = found.time_spans[i].tolist()
+        token = joined[first:end].decode()
+        seconds = event_seconds(token if found.time_kinds[i] == STRING else float(token), fields.timestamp_unit)
+        if isinstance(seconds, str):
+            return None
+        times[i] = seconds
+    if bool((is_other_unit(times) | np.isinf(times)).any()):
+        return None
+    ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
+    return Decoded(DocumentColumns(ids, times, texts), found.misnamed)
+
+
+def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:
+    """Return a column that is read-only, as those of Arrow: writable arrays would compile the kernels again."""
+    used = data[: starts[-1]]
+    used.flags.writeable = False
+    return Column(used, starts)
+
+
+@functools.cache
+def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]] | None:
+    """Return the names of id, text and timestamp, or ``None`` if lines cannot be decoded to columns by these names."""
+    given = fields.id, fields.text, fields.timestamp
+    if fields.kind != "text" or fields.rank is not None or len(set(given)) < len(given):
+        return None
+    names = [name.encode(errors="surrogatepass") for name in given]  # no line holds a surrogate
+    return np.frombuffer(b"".join(names), np.uint8), _starts(names)
+
+
+def _room(count: int, line_bytes: int, key_bytes: int) -> Found:
+    """Return the arrays that the scan of ``count`` lines fills."""
+    return Found(
+        ids=np.empty(line_bytes + key_bytes, np.uint8),
+        id_starts=np.zeros(count + 1, np.int64),
+        texts=np.empty(line_bytes, np.uint8),
+        text_starts=np.zeros(count + 1, np.int64),
+        time_kinds=np.zeros(count, np.int64),
+        times=np.zeros(count),
+        time_spans=np.zeros((count, 2), np.int64),
+        misnamed=np.zeros(count, np.bool_),
+        scratch=np.empty(_ROW_NUMBERS, np.int64),
+    )
+
+
+def _starts(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
+    starts = np.zeros(len(values) + 1, np.int64)
+    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])
+    return starts
