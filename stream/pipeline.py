@@ -43,8 +43,9 @@ CHUNK_CHARACTERS = 1 << 18
 CHUNK_DOCUMENTS = 512
 # A slice of a batch ends at so many candidates: each takes about a kilobyte until it is a line of output.
 SLICE_CANDIDATES = 1 << 13
-# Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones.
-_COMPARED_BYTES = 16 << 20
+# Candidates are compared until the evidence of both sides comes to so many bytes, and then the next ones: so it
+# stays in the second cache.
+_COMPARED_BYTES = 1 << 20
 
 
 class Signed(NamedTuple):

@@ -2,15 +2,19 @@
 
 import asyncio
 import contextlib
+import threading
 from functools import partial
 
 import httpx
+import uvicorn
 
 from workers.http.access import Access
 from workers.http.app import Service, application, publisher
 from workers.http.bodies import decoding
+from workers.http.connections import connection_type
 from workers.http.events import Events
 from workers.http.figures import Figures
+from workers.http.server import bound
 from workers.http.window import near, window_requests
 from workers.http.writer import Writer
 from workers.settings.serve import ServeSettings
@@ -95,3 +99,17 @@ def world_in(folder, **settings):
         yield world
     finally:
         world.close()
+
+
+@contextlib.contextmanager
+def listening(app):
+    """The address of an application that runs in a thread."""
+    with bound("127.0.0.1", 0) as address:
+        server = uvicorn.Server(uvicorn.Config(app, http=connection_type(100, 60.0), log_config=None, lifespan="off"))
+        thread = threading.Thread(target=asyncio.run, args=(server.serve([address]),))
+        thread.start()
+        try:
+            yield address.getsockname()
+        finally:
+            server.should_exit = server.force_exit = True
+            thread.join()

@@ -1,21 +1,16 @@
 """Verdicts as server-sent events: order, resumption, limits, slow readers, and the end of the service."""
 
 import asyncio
-import contextlib
 import json
 import socket
-import threading
 
 import httpx
 import pytest
-import uvicorn
 from service_process import Serving
-from service_world import NEAR, TEXT, world_in
+from service_world import NEAR, TEXT, listening, world_in
 from starlette.requests import Request
 
 from workers.http.bodies import Refused
-from workers.http.connections import connection_type
-from workers.http.server import bound
 from workers.process.exits import Exit
 
 
@@ -197,20 +192,6 @@ def test_a_wrong_number_is_refused(world, value):
         (422, "Last-Event-ID"),
         (422, "after"),
     ]
-
-
-@contextlib.contextmanager
-def listening(app):
-    """The address of an application that runs in a thread."""
-    with bound("127.0.0.1", 0) as address:
-        server = uvicorn.Server(uvicorn.Config(app, http=connection_type(100, 60.0), log_config=None, lifespan="off"))
-        thread = threading.Thread(target=asyncio.run, args=(server.serve([address]),))
-        thread.start()
-        try:
-            yield address.getsockname()
-        finally:
-            server.should_exit = server.force_exit = True
-            thread.join()
 
 
 def _original(id_, place):

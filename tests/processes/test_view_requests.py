@@ -2,85 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
+from view_world import WAIT_SECONDS_MAX, Deployment, until
 
-from workers.http.view.server import serve_view, started_view
+from workers.http.view.server import serve_view
 from workers.process.exits import Exit, Failure
 from workers.settings.serve import ViewSettings
-from workers.store.view import View
-from workers.topics.names import names_of
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Record
 
-WAIT_SECONDS_MAX = 60.0
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
-
-
-class Deployment:
-    """A view that follows topics in memory; ``decide`` publishes verdicts as a linker does."""
-
-    def __init__(self, folder: Path, **settings: Any) -> None:
-        self.settings = ViewSettings(window_seconds=1e9, **settings)
-        self.topics = names_of(self.settings).topics
-        self.cluster = MemoryCluster()
-        for topic in (self.topics.documents, self.topics.verdicts, self.topics.candidates):
-            self.cluster.create(topic, 2)
-        self.view = View(folder, {"verdicts": self.topics.verdicts}, "normal")
-        transport = MemoryTransport(self.cluster, time.sleep)
-        self.ended: list[int] = []
-        self.running = started_view(self.settings, transport, self.view, lambda: self.ended.append(1))
-        self.pool = ThreadPoolExecutor(4)
-        self.decided = 0
-
-    def close(self) -> None:
-        self.pool.shutdown()
-        self.running.stop()
-        self.view.close()
-
-    def ask(self, method: str, path: str, **options: Any) -> httpx.Response:
-        """The response to a request."""
-
-        async def run() -> httpx.Response:
-            transport = httpx.ASGITransport(app=self.running.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as client:
-                return await client.request(method, path, **options)
-
-        return asyncio.run(run())
-
-    def asking(self, method: str, path: str, **options: Any) -> Future[httpx.Response]:
-        """The future response to a request that waits for its verdict."""
-        return self.pool.submit(self.ask, method, path, **options)
-
-    def documents(self, count: int) -> list[Record]:
-        """The documents, when there are so many."""
-        until(lambda: len(self.cluster.records(self.topics.documents)) >= count)
-        return self.cluster.records(self.topics.documents)
-
-    def decide(self, record: Record, status: str, **fields: Any) -> None:
-        """Publish the verdict about a record."""
-        place = f"{record.partition}-{record.offset}"
-        line = {"offset": record.offset, "id": (record.key or b"").decode(), "status": status, "arrival": self.decided}
-        if status in ("original", "duplicate"):
-            line |= {"cluster": place, "timestamp": 5.0, "content": "00"}
-        self.decided += 1
-        self.cluster.append(self.topics.verdicts, record.partition, json.dumps(line | fields).encode(), b"")
-
-
-def until(is_so: Callable[[], bool]) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + WAIT_SECONDS_MAX
-    while not is_so():
-        assert time.monotonic() < deadline, "it never was so"
-        time.sleep(0.002)
 
 
 @pytest.fixture
@@ -108,6 +42,9 @@ def test_a_check_is_answered_when_its_verdict_is_committed(deployment: Deploymen
     deployment.decide(newer, "duplicate", duplicate_of="a", original=place, cluster=place, similarity=0.91)
     answer = second.result(WAIT_SECONDS_MAX).json()
     assert (answer["status"], answer["duplicate_of"], answer["cluster"]) == ("duplicate", "a", 0)
+    until(lambda: deployment.running.events.figures.present()["latest"])
+    [event] = deployment.running.events.figures.present()["latest"]
+    assert (event["id"], event["time"]) == ("b", 5.0)
     assert answer["pairs"] == [{"id": "a", "similarity": 0.91, "buckets": 7}]
     assert deployment.ask("GET", "/v1/documents/b").json()["status"] == "duplicate"
     assert [pair["id"] for pair in deployment.ask("GET", "/v1/documents/a/near").json()["pairs"]] == ["b"]

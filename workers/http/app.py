@@ -31,7 +31,7 @@ from workers.http.events import Events, verdicts_of
 from workers.http.page import page
 from workers.http.problems import field_of, json_response, problem
 from workers.http.writer import Broken, Busy
-from workers.settings.serve import ServeSettings
+from workers.settings.serve import ServeSettings, ViewSettings
 from workers.store.keeper import Answer
 from workers.store.log import StoreFull
 from workers.store.reading import MEMBERS_MAX, ORDERS, Reader
@@ -202,13 +202,15 @@ async def figures(service: Service, request: Request) -> Response:
 
 
 def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
-    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found."""
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, ``compares``
+    whether the service has signatures to compare."""
     similarities, tuning = np.linspace(0.0, 1.0, 51), settings.tuning
     names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
     found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
     return {name: getattr(settings, name) for name in names} | {
         "score_min": tuning.score_min,
         "bands": tuning.bands or None,
+        "compares": not isinstance(settings, ViewSettings),
         "curve": [[round(s, 2), round(min(p, 1.0), 4)] for s, p in found if p == p],  # no number where no law is known
     }
 

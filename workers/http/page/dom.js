@@ -108,6 +108,7 @@ export function notice(kind, title, detail, action) {
     el('strong', {}, title), detail ? el('p', {}, detail) : null, action ?? null);
 }
 
-export const failed = (error, again) =>
-  notice('failed', error.title ?? 'The service does not answer', error.detail ?? 'The page tries again by itself.',
+/** A problem. A view of a deployment has no signatures: to try again would not help. */
+export const failed = (error, again) => error.reason === 'needs_window' ? notice('empty', error.title, error.detail)
+  : notice('failed', error.title ?? 'The service does not answer', error.detail ?? 'The page tries again by itself.',
     again ? el('button', { type: 'button', onclick: again }, 'Try again') : null);

@@ -57,6 +57,7 @@ function state(name) {
 
 async function promise() {
   const { settings } = await get('/v1/figures');
+  document.querySelector('nav a[href="#/ask"]').hidden = !settings.compares;
   const text = `Finds ${percent(settings.recall)} of the pairs at similarity ${score(settings.threshold)}, more above.`;
   document.getElementById('promise').textContent = text;
 }

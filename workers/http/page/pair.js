@@ -27,8 +27,10 @@ export function pair(view, { query, signal, ready }) {
   async function load() {
     place.replaceChildren(notice('loading', 'Comparing'));
     try {
-      const [why, { settings }] = await Promise.all([get(`/v1/why?${new URLSearchParams({ a, b })}`, signal), get('/v1/figures', signal)]);
-      place.replaceChildren(...explained(why, settings), marking(why), differences(why, settings.keep_texts));
+      const { settings } = await get('/v1/figures', signal);
+      const why = settings.compares ? await get(`/v1/why?${new URLSearchParams({ a, b })}`, signal) : await published(a, b, signal);
+      if (why === null) place.replaceChildren(notice('empty', 'The deployment has found no such pair', 'They are too different, or the pair was made with a copy of one of them.'));
+      else place.replaceChildren(...explained(why, settings), marking(why), settings.compares ? differences(why, settings.keep_texts) : '');
     } catch (error) {
       if (!signal.aborted) place.replaceChildren(failed(error, load));
     }
@@ -39,6 +41,13 @@ export function pair(view, { query, signal, ready }) {
     place.append(notice('empty', 'Name two documents', 'The page shows what they share, in what they differ, and why they are a pair or why not.'));
     ready();
   }
+}
+
+/** A pair that a deployment has found, which knows no more of it; null if there is none. */
+async function published(a, b, signal) {
+  const { pairs } = await get(`/v1/documents/${encodeURIComponent(a)}/near`, signal);
+  const pair = pairs.find((one) => one.id === b);
+  return pair ? { reason: 'pair', older: a, newer: b, similarity: pair.similarity, buckets: pair.buckets } : null;
 }
 
 /** The reason in a sentence, and the figures of the pair. */

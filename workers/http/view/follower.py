@@ -284,7 +284,7 @@ class Follower:
             row.previous, row.place, row.status == UNCHANGED,
         )  # fmt: skip
         pairs = self._reader.earlier(row.id) if with_pairs else ()
-        return Decided(Answer(id_, None, *verdict, pairs))
+        return Decided(Answer(id_, None, *verdict, pairs, row.time / MICROSECONDS))
 
 
 def _add_pairs(view: View, records: Sequence[Record]) -> None:

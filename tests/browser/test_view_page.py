@@ -1,0 +1,63 @@
+"""The page of a view of a deployment: what a service without signatures shows."""
+
+import json
+
+import pytest
+from devtools import Browser
+from service_world import listening
+from view_world import Deployment, until
+
+POST, WIRE = "https://harbour-post.example/storm", "https://evening-wire.example/storm"
+TIME = 1_700_000_000.0
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    """A deployment that has found a pair, and a view that shows it."""
+    deployment = Deployment(tmp_path / "view")
+    for place, id_ in enumerate((POST, WIRE)):
+        deployment.cluster.append(deployment.topics.documents, 0, b"{}", id_.encode())
+        record = deployment.documents(place + 1)[place]
+        if place == 0:
+            deployment.decide(record, "original", timestamp=TIME)
+        else:
+            found = {"duplicate_of": POST, "original": "0-0", "cluster": "0-0", "similarity": 0.91}
+            deployment.decide(record, "duplicate", timestamp=TIME, **found)
+    pair = {"older": POST, "newer": WIRE, "similarity": 0.91, "buckets": 7, "newer_timestamp": TIME}
+    deployment.cluster.append(deployment.topics.candidates, 0, json.dumps(pair).encode(), WIRE.encode())
+    until(lambda: deployment.ask("GET", f"/v1/documents/{WIRE.replace('/', '%2F')}/near").json().get("pairs"))
+    yield deployment
+    deployment.close()
+
+
+def test_the_page_of_a_view_shows_pairs_and_offers_nothing_that_needs_signatures(deployment, tmp_path, chromium):
+    """A copy has its time and leads to its pair; Ask is not offered, and says why not to who knows its address."""
+    (tmp_path / "browser").mkdir()
+    with listening(deployment.running.app) as (host, port):
+        browser = Browser(chromium, tmp_path / "browser")
+        try:
+            browser.open(f"http://{host}:{port}/#/now")
+            browser.wait("document.querySelector('nav a[href=\"#/ask\"]').hidden")
+            row = "document.querySelector('.latest li')"
+            assert browser.wait(f"{row} && {row}.innerText").split("\n")[0] == browser.evaluate(
+                f"new Date({TIME * 1000}).toLocaleTimeString('en-GB')"
+            )
+            browser.evaluate(f"{row}.querySelector('a.title').click()")
+            facts = browser.wait("document.querySelector('.pair .facts')?.innerText")
+            assert "0.91" in facts
+            assert browser.evaluate("document.querySelector('.pair .verdict').innerText") == "They are a pair."
+            browser.evaluate(f"location.hash = '#/pair?a={WIRE.replace('/', '%2F')}&b=another'")
+            assert "found no such pair" in browser.wait("document.querySelector('.pair .notice.empty')?.innerText")
+            browser.evaluate("location.hash = '#/pair?a=one&b=another'")
+            assert "no version of the id" in browser.wait("document.querySelector('.notice.failed')?.innerText").lower()
+            browser.evaluate("location.hash = '#/ask'")
+            browser.wait("document.querySelector('form.ask')")
+            browser.evaluate("""(() => {
+                document.querySelector('textarea').value = 'What is near this?';
+                document.querySelector('form.ask button.primary').click();
+            })()""")
+            shown = browser.wait("document.querySelector('.answers .notice.empty')?.innerText")
+            assert "has no signatures" in shown
+            assert browser.evaluate("document.querySelector('.answers button')") is None
+        finally:
+            browser.close()
