@@ -43,7 +43,7 @@ test: $(STAMP)  ## style, types and tests
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka
-	$(BIN)/python -m pytest -n 2 --dist loadfile tests/kafka  # each half has a broker of its own
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/kafka  # each half has a broker of its own
 
 bench: $(STAMP)  ## speed, memory and recall, next to the peers
 	$(BIN)/python -m pip install --quiet --group bench

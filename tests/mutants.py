@@ -2,8 +2,9 @@
 
 A mutant is one guard of the protocol taken away: a few lines of one file, replaced. The script copies the tree to a
 temporary folder, checks that the named tests pass there, then applies one mutant after the other, runs its tests, and
-undoes it. A mutant is *killed* when its tests fail, *survives* when they pass, and is *lost* when its text stands in
-the file no longer, or more than once: then the code has moved on, and the row below must follow it.
+undoes it. A mutant is *killed* when a test fails, *survives* when they pass, and is *lost* when its text stands in
+the file no longer, or more than once: then the code has moved on, and the row below must follow it. An error outside
+the tests, as of a broker that does not start, kills nothing.
 
     python tests/mutants.py                       all
     python tests/mutants.py flush settle          those whose names hold one of the words
@@ -243,9 +244,9 @@ def verdict(mutant: Mutant, folder: Path) -> tuple[str, str]:
         code, last = run_tests(folder, mutant.tests)
     finally:
         path.write_text(text, encoding="utf-8")
-    if code == TESTS_FAILED:
-        lines = [line for line in last.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        return "killed", lines[0] if lines else last
+    lines = [line for line in last.splitlines() if line.startswith("FAILED")]
+    if code == TESTS_FAILED and lines:
+        return "killed", lines[0]
     return "survives", f"pytest ended with {code}:\n{last}"
 
 

@@ -250,7 +250,7 @@ class Process:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(60)
-        self._reader.join(5)
+        self._reader.join(60)
         return self.last
 
     def wait(self, is_so: Callable[[], bool], what: str) -> None:

@@ -29,6 +29,8 @@ SEED = 10
 SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"
 THRESHOLD = 0.9
 RATIO_MAX = 1.0
+# From documents to matches at .95 of the rate of the product and the table.
+STREAM_RATIO_MAX = 1 / 0.95
 DIMENSIONS = (128, 784)
 _VECTORS: dict[Size, int] = {"smoke": 200, "default": 5000, "large": 50_000}
 _REPEATS: dict[Size, int] = {"smoke": 2, "default": 15, "large": 15}
@@ -164,7 +166,8 @@ def run_speed(size: Size) -> Iterator[Result]:
             SPEED, f"{name}: signing", got["sign"] / got["product"], "products", Target("at most", RATIO_MAX), details
         )
         stream = (got["batch"] + got["table"]) / (got["product"] + got["table"])
-        yield Result(SPEED, f"{name}: documents to matches", stream, "products and tables", details=cost)
+        target = Target("at most", STREAM_RATIO_MAX)
+        yield Result(SPEED, f"{name}: documents to matches", stream, "products and tables", target, cost)
 
 
 SCENARIOS = {SPEED: run_speed, RECALL: run_recall}

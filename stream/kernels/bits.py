@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.compile import machine_code
+from stream.kernels.compile import has_avx512, machine_code
 
 # Numbers that ``mask_below`` compares.
 MASK_BITS = 64
@@ -133,8 +133,7 @@ def has_compress(context):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, processor, features = context.codegen().magic_tuple()
-        return ir.Constant(ir.IntType(1), processor == "x86-64-v4" or "+avx512f" in features)
+        return ir.Constant(ir.IntType(1), has_avx512(context))
 
     return types.boolean(), code
 

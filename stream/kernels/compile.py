@@ -57,6 +57,12 @@ def _compiled(function: Kernel, **options: Any) -> Kernel:
     return compiled  # type: ignore[no-any-return]
 
 
+def has_avx512(context: Any) -> bool:
+    """Whether the processor that numba compiles for has AVX-512. The cache keeps the code of each processor apart."""
+    _, processor, features = context.codegen().magic_tuple()
+    return processor == "x86-64-v4" or "+avx512f" in features
+
+
 def machine_code(function: Kernel) -> Kernel:
     """Make a function whose machine code is generated here, for kernels to call."""
     return intrinsic(function)

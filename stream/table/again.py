@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import raw_kernel
-from stream.table import views
 from stream.table.band_table import BandTable
 from stream.table.chains import (
     CONTENT,
@@ -47,22 +46,22 @@ def newest_version(table: BandTable, items: Items) -> int:
 
 def contents(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """The stored half of the content hashes of slots of the window, ``uint64[m]``."""
-    return table._store.contents[_places(table, slots)]
+    return table._store.contents[table._places(slots)]
 
 
 def counted_times(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """The times of slots of the window in microseconds; an item without a time has the stream time of its arrival."""
-    return table._store.times[_places(table, slots)]
+    return table._store.times[table._places(slots)]
 
 
 def removed(table: BandTable, slot: int) -> bool:
     """Whether a slot of the window was removed."""
-    return bool(table._store.flags[_places(table, np.array([slot]))[0]] & REMOVED)
+    return bool(table._store.flags[table._places(np.array([slot]))[0]] & REMOVED)
 
 
 def superseded(table: BandTable, slot: int) -> bool:
     """Whether a newer copy has replaced a slot of the window in its buckets."""
-    return bool(table._store.flags[_places(table, np.array([slot]))[0]] & SUPERSEDED)
+    return bool(table._store.flags[table._places(np.array([slot]))[0]] & SUPERSEDED)
 
 
 def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int64]:
@@ -88,12 +87,6 @@ def found_again(table: BandTable, items: Items, slot: int) -> npt.NDArray[np.int
     _found_again(store, limits, items, slot, options, Work(new_journal(0), found, new_scratch(keys)))
     store.state[:] = before
     return found.slots[: found.length[0]]
-
-
-def _places(table: BandTable, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    out = np.empty(len(slots), np.int64)
-    views.places(table._store, slots, out)
-    return out
 
 
 @raw_kernel

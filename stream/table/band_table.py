@@ -219,14 +219,12 @@ class BandTable:
 
     def ids(self, slots: npt.NDArray[np.int64]) -> list[str]:
         """The ids of slots of the window. In a flood the same few slots repeat: each is decoded once."""
-        store, out = self._store, []
         distinct, back = np.unique(slots, return_inverse=True)
-        for place in self._places(distinct).tolist():
-            start, length = int(store.id_starts[place]), int(store.id_lengths[place])
-            page = int(store.byte_map[(start >> BYTE_PAGE_BITS) % len(store.byte_map)])
-            at = (page << BYTE_PAGE_BITS) | (start & ((1 << BYTE_PAGE_BITS) - 1))
-            out.append(store.bytes[at : at + length].tobytes().decode())
-        return [out[i] for i in back.tolist()]
+        places, data = self._places(distinct), self._store.bytes.data
+        first = self._bytes.at(self._store.id_starts[places])
+        ends = first + self._store.id_lengths[places]
+        names = [str(data[a:b], "utf-8") for a, b in zip(first.tolist(), ends.tolist(), strict=True)]
+        return [names[i] for i in back.tolist()]
 
     def fixed(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.uint8]:
         """The fixed part of the evidence of slots of the window, ``uint8[m, width]``."""
@@ -387,9 +385,7 @@ class BandTable:
         return int(views.posting_of(self._store, slot, self._base))
 
     def _places(self, slots: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        out = np.empty(len(slots), np.int64)
-        views.places(self._store, slots, out)
-        return out
+        return self._slots.at(slots)
 
 
 def _slot_arrays(store: Store) -> tuple[npt.NDArray[np.generic], ...]:

@@ -5,11 +5,13 @@ linear-probing table of 64-bit entries, ``tag << 32 | posting mod 2**32``, with 
 of 256, which need not be neighbours. So 41 bits of a key are compared. Two keys with equal 41 bits share a chain. Their
 evidence separates their items later: a shared chain costs time and never makes a wrong pair.
 
+- A search compares the eight entries of a line, all at once. It begins with the home line of the tag and ends with the
+  first line that has a free place. A new head takes the first place on the way that is free or has an expired head.
 - A posting number is stored modulo 2**32 and read back as the number at or after ``base``, the oldest posting of the
   window. A head whose posting has left the window reads back as a future number: the head is expired, and skipped.
 - Expiry deletes no head. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped, and the segment
   takes or returns pages to fit the rest. Segments are rebuilt one at a time, so there is no pause; an insertion costs
-  two moves on average.
+  about two moves.
 - A segment that does not fill up is rebuilt after 2**30 postings (``BandTable._sweep``), long before numbers repeat.
 - ``base`` does not change during a step, so that the step can be undone.
 
@@ -26,6 +28,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from stream.kernels.bits import lowest_bit
 from stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
 from stream.table.pages import grow
 
@@ -34,15 +37,20 @@ SEGMENTS = 1 << SEGMENT_BITS
 _PAGE_BITS = 8
 _PAGE = 1 << _PAGE_BITS
 _LINE_BITS = np.uint64(3)  # entries in a cache line of 64 bytes
-# A segment is rebuilt when it is full to ``_LOAD_MAX``. Sizes form a series: a page, times 1.5 at each step. A rebuilt
-# segment has the least size that its live heads fill to at most ``_LOAD_FIT``. Each segment has its own shifted series,
-# so that they do not all grow at once: allocated places stay at about 1.45 times the live heads.
+_LINE = 8
+# A segment is rebuilt when it is full to ``_LOAD_MAX``. If live heads alone fill it to ``_LOAD_GROWING``, the window is
+# growing, and the segment takes the next size of a series: a page, times 1.5 at each step. Each segment has its own
+# shifted series, so that they do not all grow at once. Otherwise the window slides, and the segment takes the fewest
+# pages that its live heads fill to at most ``_LOAD_FIT``. So allocated places stay at about 1.5 times the live heads.
 _LOAD_MAX = 0.85
-_LOAD_FIT = 0.70
+_LOAD_GROWING = 0.82
+_LOAD_FIT = 0.72
 _GROWTH = 1.5
 NONE = np.int64(-1)
 _U32 = np.uint64(32)
 _LOW32 = np.uint64(0xFFFFFFFF)
+# The masks of ``_compare``: eight bits for the tag, then for free places, then for expired heads.
+_EIGHT, _FREE, _EXPIRED = np.uint64(0xFF), np.uint64(8), np.uint64(16)
 _SEGMENT_SHIFT = np.uint64(64 - SEGMENT_BITS)
 _TAG_SHIFT = np.uint64(32 - SEGMENT_BITS)
 
@@ -117,6 +125,36 @@ def _place(heads, segment, position):
     return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
 
 
+@machine_code
+def _compare(typing, entries, line, tag, base, alive):
+    """Three masks of the eight entries at ``line``: bits 0 to 7 say which have the tag, bits 8 to 15 which are free,
+    bits 16 to 23 which have no posting in ``[base, base + alive)`` (this may be true of a free place, too)."""
+
+    def code(context, builder, signature, arguments):
+        word = ir.IntType(64)
+        words, places = ir.VectorType(word, _LINE), ir.VectorType(ir.IntType(32), _LINE)
+        held = context.make_array(signature.args[0])(context, builder, arguments[0])
+        address = builder.bitcast(builder.gep(held.data, [arguments[1]]), words.as_pointer())
+        found = builder.load(address, align=8)
+
+        def eight(value):
+            nothing = ir.Constant(words, ir.Undefined)
+            first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
+            return builder.shuffle_vector(first, nothing, ir.Constant(places, [0] * _LINE))
+
+        def bits(mask, shift):
+            return builder.shl(builder.zext(builder.bitcast(mask, ir.IntType(_LINE)), word), ir.Constant(word, shift))
+
+        low = ir.Constant(words, [(1 << 32) - 1] * _LINE)
+        equal = builder.icmp_unsigned("==", builder.lshr(found, ir.Constant(words, [32] * _LINE)), eight(arguments[2]))
+        free = builder.icmp_unsigned("==", found, ir.Constant(words, [0] * _LINE))
+        after = builder.and_(builder.sub(found, eight(arguments[3])), low)
+        expired = builder.icmp_unsigned(">=", after, eight(arguments[4]))
+        return builder.or_(builder.or_(bits(equal, 0), bits(free, 8)), bits(expired, 16))
+
+    return types.uint64(entries, line, types.uint64, types.uint64, types.uint64), code
+
+
 @inlined
 def entry_at(heads, segment, position):
     """The entry at a position of a segment: 0 if the place is free, else tag and posting."""
@@ -159,16 +197,18 @@ def locate(heads, key, base, end):
     position = _home(tag, places)
     reuse = NONE
     while True:
-        place = _place(heads, segment, position)
-        entry = heads.entries[place]
-        if entry == np.uint64(0):
-            return NONE, place if reuse == NONE else reuse
-        posting = read_back(entry & _LOW32, base)
-        if entry >> _U32 == tag:
+        line = _place(heads, segment, position)
+        masks = _compare(heads.entries, line, tag, np.uint64(base), np.uint64(end - base))
+        if masks & _EIGHT:
+            place = line + np.int64(lowest_bit(masks))
+            posting = read_back(heads.entries[place] & _LOW32, base)
             return (posting if posting < end else NONE), place
-        if reuse == NONE and posting >= end:
-            reuse = place  # an expired head of another bucket; the head of this key may still follow
-        position += 1
+        usable = (masks >> _FREE | masks >> _EXPIRED) & _EIGHT
+        if reuse == NONE and usable:
+            reuse = line + np.int64(lowest_bit(usable))  # the head of this key may still follow
+        if masks >> _FREE & _EIGHT:
+            return NONE, reuse
+        position += _LINE
         if position == places:
             position = 0
 
@@ -195,27 +235,33 @@ def make_room(heads, keys, base, end):
     return NONE
 
 
+@inlined
+def pages_for(segment, have, heads_count):
+    """How many pages a segment of ``have`` pages takes for so many heads; see ``_LOAD_MAX``."""
+    if heads_count <= _LOAD_GROWING * (have << _PAGE_BITS):
+        return np.int64(heads_count / (_LOAD_FIT * _PAGE)) + 1
+    size = _GROWTH ** (segment / SEGMENTS)
+    while heads_count > _LOAD_FIT * (np.int64(size + 0.5) << _PAGE_BITS):
+        size *= _GROWTH
+    return np.int64(size + 0.5)
+
+
 @raw_kernel
 def rebuild(heads, segment, extra, base, end):
     """Drop the expired heads of a segment and fit its pages to the rest; on ``NEEDS_PAGES`` nothing has changed."""
     entries, pages = heads.entries, heads.pages[segment]
     have = heads.places[segment] >> _PAGE_BITS
     live = heads.scratch
-    count = 0
+    count = np.int64(0)
     alive = np.uint64(end - base)
     low_base = np.uint64(base)
     for page in range(have):
         first = np.int64(pages[page]) << _PAGE_BITS
         for place in range(first, first + _PAGE):
             entry = entries[place]
-            if entry != np.uint64(0) and ((entry - low_base) & _LOW32) < alive:
-                live[count] = entry
-                count += 1
-    size = _GROWTH ** (segment / SEGMENTS)
-    want = np.int64(size + 0.5)
-    while count + extra > _LOAD_FIT * (want << _PAGE_BITS):
-        size *= _GROWTH
-        want = np.int64(size + 0.5)
+            live[count] = entry  # without a branch: which entries are live is hard to predict
+            count += np.int64(entry != np.uint64(0)) & np.int64(((entry - low_base) & _LOW32) < alive)
+    want = pages_for(segment, have, count + extra)
     if want > have + heads.free_count[0] or want > heads.pages.shape[1]:
         return NEEDS_PAGES
     for page in range(have, want):
@@ -232,10 +278,12 @@ def rebuild(heads, segment, extra, base, end):
             entries[place] = np.uint64(0)
     room = np.int64(want << _PAGE_BITS)
     for i in range(count):
-        at = _home(live[i] >> _U32, room)
-        spot = (np.int64(pages[at >> _PAGE_BITS]) << _PAGE_BITS) | (at & (_PAGE - 1))
-        while entries[spot] != np.uint64(0):
-            at = at + 1 if at + 1 < room else np.int64(0)
-            spot = (np.int64(pages[at >> _PAGE_BITS]) << _PAGE_BITS) | (at & (_PAGE - 1))
-        entries[spot] = live[i]
+        position = _home(live[i] >> _U32, room)
+        line = _place(heads, segment, position)
+        masks = _compare(entries, line, _EIGHT, _EIGHT, _EIGHT)
+        while not masks >> _FREE & _EIGHT:
+            position = position + _LINE if position + _LINE < room else np.int64(0)
+            line = _place(heads, segment, position)
+            masks = _compare(entries, line, _EIGHT, _EIGHT, _EIGHT)
+        entries[line + np.int64(lowest_bit(masks >> _FREE & _EIGHT))] = live[i]
     return DONE

@@ -63,6 +63,7 @@ from stream.table.rounds import walk_counted
 
 NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1
+_LOW32 = np.uint64(0xFFFFFFFF)
 # How many items ahead the heads are prefetched: two items take about as long as a read from memory.
 AHEAD = 2
 
@@ -301,8 +302,8 @@ def append(store, items, item, base, work):
     for j in range(item.keys):
         key, posting = items.keys[first + j], start + j
         before, to, target = scratch.heads[j], scratch.places[j], scratch.targets[j]
-        if j > 0 and store.heads.entries[to] != np.uint64(0):
-            # An earlier key of the same item may have used the place, or added to the bucket.
+        if j > 0 and (store.heads.entries[to] - np.uint64(start)) & _LOW32 < np.uint64(j):
+            # An earlier key of the same item has used the place, or added to the bucket.
             before, to = locate(store.heads, key, base, end)
             if before >= start:
                 # The earlier posting stays in the chain if it is the content or the id; else this one replaces it.

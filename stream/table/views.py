@@ -1,4 +1,4 @@
-"""Kernels that read a band table and change nothing: places, ragged evidence, lengths of buckets."""
+"""Kernels that read a band table and change nothing: ragged evidence, lengths of buckets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from stream.table.chains import (
     byte_place,
     first_posting,
     older,
-    slot_place,
 )
 from stream.table.heads import NONE
 
@@ -39,13 +38,6 @@ def bucket_lengths(store, first, most, base, out):
 def posting_of(store, slot, base):
     """``chains.first_posting`` for Python."""
     return first_posting(store, slot, base)
-
-
-@raw_kernel
-def places(store, slots, out):
-    """The places of slots in the slot arrays, ``int64[m]``."""
-    for n in range(len(slots)):
-        out[n] = slot_place(store, slots[n])
 
 
 @raw_kernel

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import raw_kernel
-from stream.table import views
 from stream.table.band_table import BandTable
 from stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
 from stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
@@ -36,9 +35,8 @@ def window_of(table: BandTable) -> Window:
     """The window of a table; no step may be open."""
     slots = np.arange(table.oldest, table.slot_end)
     store, base = table._store, table._base
-    keys, places = np.zeros(len(slots), np.uint64), np.empty(len(slots), np.int64)
+    keys, places = np.zeros(len(slots), np.uint64), table._places(slots)
     _content_keys(store, table.oldest, base, keys)
-    views.places(store, slots, places)
     contents = np.stack([keys, store.contents[places]], axis=1)
     return Window(slots, contents, store.times[places], (store.flags[places] & REMOVED) != 0)
 

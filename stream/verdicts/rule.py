@@ -271,7 +271,7 @@ def decide(columns, rules, arrivals, pairs, verdicts):
     ``pairs.rows`` never decrease: they say which arrival a pair belongs to. The caller has made room for the rows and
     in the maps.
     """
-    pair = 0
+    pair = np.int64(0)  # the literal 0 has a type of its own, for which the compiler would compile every step twice
     for i in range(len(arrivals.places)):
         verdicts.clusters[i], verdicts.originals[i] = arrivals.places[i], NONE
         verdicts.related[i] = verdicts.previous[i] = NONE

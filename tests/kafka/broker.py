@@ -38,9 +38,9 @@ HOST = "127.0.0.1"
 # socket can take its port, nor connect to itself there.
 PORTS_FREE = range(15_000, 32_000)
 RESOLVE_SECONDS_MAX = 600.0  # the first Maven run fetches some 45 MB
-FORMAT_SECONDS_MAX = 60.0
-START_SECONDS_MAX = 90.0  # 3 s on an idle machine; several times that with every core busy
-STOP_SECONDS_MAX = 15.0
+FORMAT_SECONDS_MAX = 240.0
+START_SECONDS_MAX = 240.0  # 3 s on an idle machine; several times that with every core busy
+STOP_SECONDS_MAX = 30.0
 POLL_SECONDS = 0.02
 LOG_TAIL_LINES = 40
 CLUSTER_ID = "bmVhcmR1cC10ZXN0cy0wMQ"  # 16 bytes in URL-safe base64, as Kafka requires; any value works

@@ -163,3 +163,14 @@ def test_what_is_allocated_stays_near_what_lives() -> None:
         table.expire(max(table.base, table.end - 100_000))
     assert len(table.heads.entries) < 3 * 100_000
     check_pages(table.heads)
+
+
+def test_a_segment_of_a_sliding_window_takes_the_pages_that_its_live_heads_need() -> None:
+    """It grows by half while its window grows, and then fits the live heads, however often it is rebuilt."""
+    rng, table = random.Random(6), Map(0)
+    for _ in range(200):
+        table.newest.clear()
+        table.add([in_segment(3, rng.randrange(1, 2**32)) for _ in range(100)])
+        table.expire(max(0, table.end - 4_000))
+    assert 4_000 < table.heads.places[3] <= 4_000 / h._LOAD_FIT + 2 * PAGE
+    check_pages(table.heads)

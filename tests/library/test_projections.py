@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS, panels, project
+from stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS_MAX, panels, project
 
 RNG = np.random.default_rng(1)
 
@@ -33,10 +33,10 @@ def test_a_sum_matches_the_definition(n: int, d: int, k: int) -> None:
 
 def test_a_vector_has_the_same_sums_in_any_batch() -> None:
     """Alone, at any place of a tile or a block, and among any others."""
-    count = 2 * BLOCK_VECTORS + TILE_VECTORS + 1
+    count = 2 * BLOCK_VECTORS + TILE_VECTORS_MAX + 1
     vectors, lines = (RNG.standard_normal((rows, 50)).astype(np.float32) for rows in (count, 40))
     whole = project(vectors, lines)
-    for size in (1, 2, TILE_VECTORS, TILE_VECTORS + 1, BLOCK_VECTORS, BLOCK_VECTORS + 1):
+    for size in (1, 2, 6, 7, TILE_VECTORS_MAX, TILE_VECTORS_MAX + 1, BLOCK_VECTORS, BLOCK_VECTORS + 1):
         parts = [project(vectors[i : i + size], lines) for i in range(0, count, size)]
         assert np.array_equal(np.concatenate(parts), whole), size
 

@@ -30,7 +30,7 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *(
 LAYERS: list[set[str]] = [
     {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
     {"kernels.compile"},
-    {"table.pages", "table.admit", "table.counters"},
+    {"kernels.bits", "table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},
     {"table.views"},
@@ -40,7 +40,6 @@ LAYERS: list[set[str]] = [
     {"table.window", "table.again"},
     {"table"},
     {
-        "kernels.bits",
         "kernels.hashing",
         "kernels.lanes",
         "kernels.words",

@@ -52,10 +52,13 @@ def test_the_second_process_compiles_what_every_scheme_calls():
     """The kernels of the table, of pairs and of verdicts have one signature, so nothing compiles them again."""
     code = """
 from stream import Config, Deduplicator, Document
+from stream.batches import _fill_keys
+from stream.scheme_interface import _gather
 from stream.signatures.banding import _agreement, _keys
 from stream.table.step import run
 from stream.verdicts.rule import decide
-from workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
+from workers.process.table_compiler import compile_default_pairs, compile_pairs, compile_table, compile_verdicts
+compile_default_pairs()
 compile_table()
 documents = [Document("a", "a text"), Document("b", "another")]
 dedup = Deduplicator(Config())
@@ -64,13 +67,13 @@ compile_verdicts(dedup.config)
 dedup.decide(documents)
 for scheme in ("one_permutation", "prefix", "identical"):
     Deduplicator(Config(scheme=scheme)).process(documents)
-print([len(kernel.signatures) for kernel in (run, _keys, _agreement, decide)])
+print([len(kernel.signatures) for kernel in (run, _fill_keys, _keys, _gather, _agreement, decide)])
 """
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, capture_output=True, check=True, env=clean_environment(), timeout=PROCESS_SECONDS_MAX
     )
-    assert done.stdout == b"[1, 1, 1, 1]\n"
+    assert done.stdout == b"[1, 1, 1, 1, 1, 1]\n"
 
 
 def test_this_process_compiles_the_rest_only_while_the_other_works(monkeypatch):
