@@ -284,6 +284,15 @@ _FEED_TOKENS = [
     b"<pubDate>", b"9999999999", b"<georss:polygon>1 2 3 ", b"<div>", b"encoding='idna'", b"<a href='", b"xmlns:x='y' ",
 ]  # fmt: skip
 
+
+def _with_dictionary(records: list[bytes]) -> bytes:
+    """An archive whose records are compressed with a dictionary at its beginning."""
+    dictionary = zstandard.ZstdCompressionDict(b"".join(records))
+    pack = zstandard.ZstdCompressor(dict_data=dictionary).compress
+    held = zstandard.compress(dictionary.as_bytes())
+    return b"\x5d\x2a\x4d\x18" + len(held).to_bytes(4, "little") + held + b"".join(map(pack, records))
+
+
 READERS: dict[str, Reader] = {
     "mail": Reader(_MAILS, _MAIL_TOKENS, read_message),
     "mbox": Reader(
@@ -295,7 +304,12 @@ READERS: dict[str, Reader] = {
     "parquet": Reader(_PARQUETS, _NUMBERS, read_table),
     "arrow": Reader(_ARROWS, _NUMBERS, read_table),
     "warc": Reader(
-        [b"".join(_RECORDS), b"".join(map(gzip.compress, _RECORDS)), b"".join(map(zstandard.compress, _RECORDS))],
+        [
+            b"".join(_RECORDS),
+            b"".join(map(gzip.compress, _RECORDS)),
+            b"".join(map(zstandard.compress, _RECORDS)),
+            _with_dictionary(_RECORDS),
+        ],
         _WARC_TOKENS,
         read_archive,
     ),

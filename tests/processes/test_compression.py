@@ -6,7 +6,7 @@ import os
 import pytest
 import zstandard
 
-from workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
+from workers.sources.compression import BLOCK_BYTES, Corrupt, Tape, decompressed
 
 
 def zstd(data):
@@ -46,6 +46,54 @@ def test_a_small_file_that_expands_to_much_comes_in_bounded_blocks():
     sizes = [len(block) for block in decompressed(in_blocks(packed, BLOCK_BYTES))]
     assert sum(sizes) == gigabyte
     assert max(sizes) <= 33 << 20
+
+
+def with_dictionary(*contents, pack=bytes):
+    """A frame for each content, after the frame of their dictionary, which ``pack`` may compress."""
+    samples = [b'{"id": "%d", "text": "the same words and number %d"}' % (n, n * n) for n in range(2000)]
+    dictionary = zstandard.train_dictionary(2000, samples)
+    held = pack(dictionary.as_bytes())
+    compressor = zstandard.ZstdCompressor(dict_data=dictionary)
+    head = b"\x5d\x2a\x4d\x18" + len(held).to_bytes(4, "little")
+    return head + held, [compressor.compress(content) for content in contents]
+
+
+@pytest.mark.parametrize("pack", [bytes, zstd])
+@pytest.mark.parametrize("block", [1, 7, 100_000])
+def test_zstandard_may_begin_with_the_dictionary_of_its_frames(pack, block):
+    """As in archives of the web; the dictionary is plain or compressed."""
+    contents = [b'{"id": "%d", "text": "the same words"}\n' % n for n in range(3)]
+    head, frames = with_dictionary(*contents, pack=pack)
+    assert b"".join(decompressed(in_blocks(head + b"".join(frames), block))) == b"".join(contents)
+    for frame in frames:
+        with pytest.raises(Corrupt):
+            list(decompressed(in_blocks(frame, block)))
+
+
+@pytest.mark.parametrize("pack", [bytes, zstd])
+def test_after_a_damaged_frame_the_next_one_is_read_with_the_dictionary(pack):
+    """The damage is marked once."""
+    head, (first, second, third) = with_dictionary(
+        b"the same words 1", b"the same words 2", b"the same words 3", pack=pack
+    )
+    tape = Tape()
+    tape.resumes = True
+    broken = second[:8] + bytes(len(second) - 8)
+    found = list(filter(lambda block: block != b"", decompressed(in_blocks(head + first + broken + third, 50), tape)))
+    assert found.count(None) == 1
+    assert found[0] == b"the same words 1"
+    assert found[-1] == b"the same words 3"
+
+
+@pytest.mark.parametrize(
+    "held", [b"", b"\x37\xa4\x30\xec damaged", zstd(b"\x37\xa4\x30\xec damaged"), zstd(b"x" * 99)[:-2]]
+)
+def test_a_damaged_dictionary_is_reported(held):
+    """Also one whose frame is cut off, or claims more than 16 MiB."""
+    magic, frame = b"\x5d\x2a\x4d\x18", zstd(b"content")
+    for size in (len(held), len(held) + 1000, (1 << 24) + 1, (1 << 32) - 1):
+        with pytest.raises(Corrupt):
+            list(decompressed(iter([magic + size.to_bytes(4, "little") + held + frame])))
 
 
 def test_empty_blocks_pass_so_that_nothing_waits_for_more():

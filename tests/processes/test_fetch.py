@@ -2,9 +2,12 @@
 
 import gzip
 import socket
+import ssl
 import tracemalloc
 
 import pytest
+import trustme
+from web_server import WebServer
 
 from workers.feeds.addresses import addresses_of, is_public
 from workers.feeds.fetch import Fetched, FetchError, Limits, fetch
@@ -74,6 +77,44 @@ def test_an_answer_has_its_status_header_body_and_address(web):
     assert answer.header["x-field"] == "value"
     ((path, header),) = web.requests
     assert (path, header["Host"], header["User-Agent"]) == ("/a?b=c", f"127.0.0.1:{web.port}", "test/1")
+
+
+@pytest.fixture(scope="module")
+def authority():
+    return trustme.CA()
+
+
+@pytest.fixture
+def secure_web(authority):
+    """A server over TLS, whose certificate is that of ``a.example``."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("a.example").configure_cert(context)
+    server = WebServer(context=context)
+    server.give("/", b"body")
+    yield server
+    server.close()
+
+
+def test_over_https_a_server_shows_the_certificate_of_its_name(secure_web, authority):
+    """The connection goes to the address that was checked; the certificate is that of the name."""
+    context = ssl.create_default_context()
+    authority.configure_trust(context)
+    resolve = resolving(a_example=[["127.0.0.1"]], b_example=[["127.0.0.1"]])
+    port = secure_web.port
+    assert fetch(f"https://a.example:{port}/", {}, LIMITS, resolve=resolve, context=context).body == b"body"
+    assert refused(f"https://b.example:{port}/", resolve=resolve, context=context) == "fetch_connection"
+    assert [header["Host"] for _, header in secure_web.requests] == [f"a.example:{port}"]
+
+
+def test_a_certificate_of_an_authority_of_ones_own_needs_a_variable(secure_web, authority, tmp_path, monkeypatch):
+    """``SSL_CERT_FILE`` names the file of authorities, as for every program that uses OpenSSL."""
+    url = f"https://a.example:{secure_web.port}/"
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    assert refused(url, resolve=resolving(a_example=[["127.0.0.1"]])) == "fetch_connection"
+    authority.cert_pem.write_to_path(tmp_path / "authorities.pem")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "authorities.pem"))
+    assert fetch(url, {}, LIMITS, resolve=resolving(a_example=[["127.0.0.1"]])).body == b"body"
+    assert len(secure_web.requests) == 1
 
 
 def test_the_connection_goes_to_the_address_that_was_checked(web):

@@ -173,6 +173,18 @@ def test_reading_goes_on_after_a_damaged_member(tmp_path, pack, damage):
     assert found == expected
 
 
+def test_the_records_of_an_archive_may_share_a_dictionary(tmp_path):
+    """A skippable frame at its beginning holds the dictionary."""
+    records = [record(answer(b"<p>page %d</p>" % n), uri=f"http://a.example/{n}") for n in range(300)]
+    dictionary = zstandard.train_dictionary(2000, records)
+    pack = zstandard.ZstdCompressor(dict_data=dictionary).compress
+    held = zstd(dictionary.as_bytes())
+    path = tmp_path / "crawl.warc.zst"
+    path.write_bytes(b"\x5d\x2a\x4d\x18" + len(held).to_bytes(4, "little") + held + b"".join(map(pack, records)))
+    assert path.stat().st_size < 300 * 200
+    assert [entry.found.id for entry in entries(path)] == [f"http://a.example/{n}" for n in range(300)]
+
+
 def test_a_record_that_is_too_long_is_passed_on_in_parts_and_never_held():
     """The next record is read; a cut in it is damage."""
     size, block = 1 << 30, bytes(1 << 18)

@@ -13,9 +13,9 @@ Answer = Callable[[BaseHTTPRequestHandler], None]
 
 class WebServer:
     """``answers`` holds a function for each path; ``requests`` the paths and headers in order; ``ended`` is set at the
-    end of the test, for answers that wait."""
+    end of the test, for answers that wait. ``context`` holds the certificate of a server over TLS."""
 
-    def __init__(self, address="127.0.0.1"):
+    def __init__(self, address="127.0.0.1", context=None):
         self.answers: dict[str, Answer] = {}
         self.requests = []
         self.ended = threading.Event()
@@ -34,6 +34,8 @@ class WebServer:
 
         self._server = ThreadingHTTPServer((address, 0), Handler)
         self._server.daemon_threads = False
+        if context is not None:
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self.port = self._server.server_address[1]
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02})
         self._thread.start()

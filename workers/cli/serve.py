@@ -36,7 +36,6 @@ def serve_command(
         raise Failure(
             Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: pip install 'neardup[serve]'"
         )
-    from workers.process.interpreter import settle
     from workers.settings.load import load
     from workers.settings.serve import ServeSettings, ViewSettings
 
@@ -45,7 +44,6 @@ def serve_command(
         from workers.transport.kafka.connect import connect
 
         view = load(given(ctx), config, ViewSettings)
-        settle()
         raise typer.Exit(serve_view(view, state, connect(view)))
     if state is None:
         raise Failure(
@@ -56,6 +54,4 @@ def serve_command(
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
     from workers.http.server import serve
 
-    settings = load(given(ctx), config, ServeSettings)
-    settle()
-    raise typer.Exit(serve(settings, state))
+    raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))

@@ -19,7 +19,7 @@ def share_interpreter() -> None:
 
 
 def settle() -> None:
-    """Set up a worker or the service: freeze start-up objects and kernels, collect rarely, share the interpreter."""
+    """Set up a worker: freeze start-up objects and kernels, collect rarely, and share the interpreter."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_OBJECTS)

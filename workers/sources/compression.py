@@ -3,6 +3,9 @@
 Consecutive members or frames are one content, as in the tools of both formats. Damaged or truncated data raises
 ``Corrupt`` after everything that could be read. With a ``Tape`` that resumes, ``None`` stands for the damage, and the
 next member or frame follows: the one that begins next after the beginning of the damaged one.
+
+Zstandard may begin with a dictionary for all of its frames, as archives of the web do: a skippable frame that holds it,
+plain or compressed (Zstandard Compression for WARC Files 1.0).
 """
 
 from __future__ import annotations
@@ -21,6 +24,11 @@ BLOCK_BYTES = 1 << 18
 _ZSTD_INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame in bytes: the default of the format's own tool (2^27).
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
+# Maximum bytes of a dictionary. Archives have some hundred kilobytes; the format's own tool makes 110 kB by default.
+_DICTIONARY_BYTES_MAX = 1 << 24
+_ZSTD_MAGIC, _DICTIONARY_MAGIC = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
+# The magic number of a skippable frame, and its size.
+_FRAME_HEAD_BYTES = 8
 _ZLIB_GZIP = 16 + zlib.MAX_WBITS
 # Compressed bytes of a member in which the next one is searched, the last ones: far more than a damaged one goes on.
 _TAPE_BYTES = 1 << 20
@@ -31,10 +39,14 @@ class Corrupt(Exception):
 
 
 class Tape:
-    """Compressed blocks as they are read, and the last bytes of the present member if ``resumes`` is set."""
+    """Compressed blocks as they are read, and the last bytes of the present member if ``resumes`` is set.
+
+    ``dictionary`` is that of all frames of Zstandard.
+    """
 
     def __init__(self) -> None:
         self.resumes = False
+        self.dictionary: zstandard.ZstdCompressionDict | None = None
         self._held = bytearray()
 
     def reading(self, blocks: Iterable[bytes]) -> Iterator[bytes]:
@@ -96,6 +108,7 @@ def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[
             if not tape.resumes:
                 raise
         yield None
+        magic = magic if tape.dictionary is None else _ZSTD_MAGIC
         start = tape.next_member(magic, blocks)
 
 
@@ -127,7 +140,7 @@ def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
 
 
 def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
-    context = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW_BYTES_MAX)
+    context = zstandard.ZstdDecompressor(tape.dictionary, max_window_size=_ZSTD_WINDOW_BYTES_MAX)
     frame = context.decompressobj()
     parts: list[bytes] = []
     size = 0
@@ -157,9 +170,42 @@ def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
         raise Corrupt
 
 
+def _unzstd_by_dictionary(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
+    blocks, held, size = iter(blocks), bytearray(), _FRAME_HEAD_BYTES
+    for block in blocks:
+        if not block:
+            yield block
+        held += block
+        if len(held) >= _FRAME_HEAD_BYTES:
+            size = _FRAME_HEAD_BYTES + int.from_bytes(held[len(_DICTIONARY_MAGIC) : _FRAME_HEAD_BYTES], "little")
+            if size > _DICTIONARY_BYTES_MAX or len(held) >= size:
+                break
+    if not _FRAME_HEAD_BYTES < size <= min(len(held), _DICTIONARY_BYTES_MAX):
+        raise Corrupt
+    tape.begin(len(held) - size)
+    tape.dictionary = _dictionary(bytes(held[_FRAME_HEAD_BYTES:size]))
+    yield from _unzstd(itertools.chain((bytes(held[size:]),), blocks), tape)
+
+
+def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
+    """Return a dictionary that may be compressed itself. Raises ``Corrupt``."""
+    held = bytearray()
+    for part in _unzstd((content,), Tape()) if content.startswith(_ZSTD_MAGIC) else (content,):
+        held += part
+        if len(held) > _DICTIONARY_BYTES_MAX:
+            raise Corrupt
+    dictionary = zstandard.ZstdCompressionDict(bytes(held))
+    try:
+        zstandard.ZstdDecompressor(dictionary).decompressobj()
+    except zstandard.ZstdError as error:
+        raise Corrupt from error
+    return dictionary
+
+
 # The first bytes of a content -> its decompressor.
 CODECS: dict[bytes, Callable[[Iterable[bytes], Tape], Iterator[bytes]]] = {
     b"\x1f\x8b": _gunzip,
-    b"\x28\xb5\x2f\xfd": _unzstd,
+    _ZSTD_MAGIC: _unzstd,
+    _DICTIONARY_MAGIC: _unzstd_by_dictionary,
 }
 _MAGIC_BYTES = max(map(len, CODECS))
