@@ -35,6 +35,9 @@ TEXT = " ".join(
 )
 
 
+# Not JSON, and a removal: a signer decodes a step without such records to columns.
+UNUSUAL = [(b"bad", b"{"), (b"1", None)]
+
 # Settings under which each kernel is compiled once.
 CONFIGURATIONS: list[dict[str, Any]] = [
     {"scheme": name, **example} for name, scheme in SCHEMES.items() for example in scheme.examples
@@ -58,8 +61,7 @@ def documents(config: Config) -> Iterator[tuple[bytes, bytes | None]]:
         columns = {"text": made.text, "tokens": made.tokens, "vector": made.vector, **(made.fields or {})}
         value = {"id": str(number), **columns}
         yield b"%d" % number, orjson.dumps(value)
-    yield b"bad", b"{"
-    yield b"1", None
+    yield from UNUSUAL
 
 
 def records(config: Config, first_seconds: int) -> list[Record]:
@@ -76,6 +78,7 @@ def warm(config: Config) -> int:
     fields = Fields(kind=config.plan.kind)
     plan = SignPlan(config, fields, TOPICS, PARTITIONS, 1, 300.0, None)
     signer = Signer(config)
+    sign_records(records(config, 1)[: -len(UNUSUAL)], signer, plan)
     steps = [sign_records(records(config, 1 + step * 1_000), signer, plan).messages for step in range(3)]
     pairs = 0
     for partition in range(PARTITIONS):
