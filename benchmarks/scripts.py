@@ -214,10 +214,11 @@ TABLES: tuple[_Table, ...] = (
             "English news, curly quotes": functools.partial(real, "English with quotes"),
             "Russian news": functools.partial(real, "Russian"),
             "Arabic news": functools.partial(real, "Arabic"),
+            "Arabic": functools.partial(generated, "Arabic"),
             "Chinese": functools.partial(generated, "Chinese"),
         },
-        documents=40,
-        repeats=15,
+        documents=400,
+        repeats=5,
     ),
     _Table(
         "words",

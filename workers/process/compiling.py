@@ -57,7 +57,7 @@ class Compiling(event.Listener):
     def on_start(self, event: Any) -> None:
         """Handle the beginning of a compilation."""
         if self._begin() and not self.functions:
-            self._say("compiling for this machine, once: 7 to 11 seconds on two idle cores; later runs load it")
+            self._say("compiling for this machine, once: about 8 seconds on two idle cores; later runs load it")
 
     def on_end(self, event: Any) -> None:
         """Handle the end of a compilation."""
