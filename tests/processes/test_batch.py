@@ -19,7 +19,7 @@ from command import PROCESS_SECONDS_MAX, WORDS
 from stream import Deduplicator, Document
 from stream.kernels.compile import kernel
 from stream.pipeline import Matcher, Signer, match_step
-from stream.table.admit import admits, payload_of
+from stream.table.admit import may_reach, payload_of
 from workers.commands.batch import corpus as batch
 from workers.commands.batch import join as batch_join
 from workers.commands.batch.corpus import Corpus
@@ -115,13 +115,13 @@ def test_the_predicate_of_payloads_equals_that_of_the_table():
     """SQL and the kernel agree for random payloads on both sides of the bound."""
 
     @kernel
-    def kernel_admits(a, b, ratio):  # type: ignore[no-untyped-def]
-        return admits(payload_of(a[0], a[1]), payload_of(b[0], b[1]), ratio)
+    def kernel_reaches(a, b, ratio):  # type: ignore[no-untyped-def]
+        return may_reach(payload_of(a[0], a[1]), payload_of(b[0], b[1]), ratio)
 
     rng = np.random.default_rng(5)
     rows = np.column_stack([rng.integers(0, 4, 400), rng.integers(1, 20, 400), rng.integers(0, 4, 400)])
     rows = np.column_stack([rows, np.maximum(rows[:, 1] + rng.integers(-3, 4, 400), 1)])
-    wanted = [bool(kernel_admits(row[:2], row[2:], 0.8)) for row in rows]
+    wanted = [bool(kernel_reaches(row[:2], row[2:], 0.8)) for row in rows]
     condition = batch_join._ADMITS.format(ratio=0.8).strip().removeprefix("AND ")
     with duckdb.connect() as database:
         database.execute("CREATE TABLE t (n INT, a STRUCT(payload UBIGINT), b STRUCT(payload UBIGINT))")
