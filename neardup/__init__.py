@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         Refusal,
         Signer,
         Verdict,
+        column_of,
     )
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Refusal",
     "Signer",
     "Verdict",
+    "column_of",
     "load_window",
     "save_window",
 ]
