@@ -28,7 +28,6 @@ if TYPE_CHECKING:
         Refusal,
         Signer,
         Verdict,
-        column_of,
     )
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "Refusal",
     "Signer",
     "Verdict",
-    "column_of",
     "load_window",
     "save_window",
 ]

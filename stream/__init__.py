@@ -6,7 +6,6 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stream.arrow.columns import column_of
     from stream.config import Config
     from stream.deduplicator import Deduplicator
     from stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
@@ -28,10 +27,9 @@ __all__ = [
     "Refusal",
     "Signer",
     "Verdict",
-    "column_of",
 ]
 
-_MODULES = ("errors", "documents", "config", "pipeline", "arrow.columns", "deduplicator")
+_MODULES = ("errors", "documents", "config", "pipeline", "deduplicator")
 
 
 def __getattr__(name: str) -> object:

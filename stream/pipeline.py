@@ -103,7 +103,7 @@ class Signer:
     def sign_columns(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> Signed:
         """Sign n documents that are columns, without a Python object for each.
 
-        ``column_of`` makes a column of an array of Arrow.
+        ``stream.arrow.columns.column_of`` makes a column of an array of Arrow.
 
         Args:
             ids: the ids, in UTF-8. Starts may have 32 bits.

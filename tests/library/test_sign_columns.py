@@ -14,7 +14,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream import Column, Config, ConfigError, Document, Signer, column_of
+from stream import Column, Config, ConfigError, Document, Signer
+from stream.arrow.columns import column_of
 from stream.documents import DocumentColumns
 from stream.pipeline import Signed
 

@@ -25,8 +25,8 @@ from stream import (
     Refusal,
     Signer,
     Verdict,
-    column_of,
 )
+from stream.arrow.columns import column_of
 from stream.arrow.tables import ArrowStream, ArrowTable
 from stream.batches import Batch
 from stream.pair_rule import Matches
