@@ -211,7 +211,7 @@ def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:
     names = list(map(ID, documents))
     joined = "".join(names)
     if joined.isascii():
-        return Column(np.frombuffer(joined.encode(), np.uint8), _starts_of(names)), {}
+        return Column(np.frombuffer(joined.encode(), np.uint8), starts_of(names)), {}
     try:
         return Column(*id_columns([name.encode() for name in names])), {}
     except UnicodeEncodeError:
@@ -244,10 +244,10 @@ def _is_utf8(data: bytes | memoryview) -> bool:
 
 def id_columns(ids: Sequence[bytes]) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Return ids as one array of bytes and the starts in it, ``uint8[m]`` and ``int64[n + 1]``."""
-    return np.frombuffer(b"".join(ids), np.uint8), _starts_of(ids)
+    return np.frombuffer(b"".join(ids), np.uint8), starts_of(ids)
 
 
-def _starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
+def starts_of(values: Sequence[bytes] | Sequence[str]) -> npt.NDArray[np.int64]:
     """Return the starts of values one after the other, and the end."""
     starts = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])

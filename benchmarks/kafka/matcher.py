@@ -19,7 +19,7 @@ from stream import Document
 from stream.bands_message import decode
 from stream.json_lines import Fields
 from stream.pipeline import Signer
-from workers.service.roles import ROLES, warm
+from workers.service.roles import ROLES
 from workers.settings.kafka import StreamSettings
 from workers.stages.matcher import MatchWorker
 from workers.stages.signer import SignPlan, sign_records
@@ -55,7 +55,7 @@ def run(bench: Bench) -> Iterator[Result]:
     """Measure bytes first, because this makes the messages; then in memory by size of step; then over the broker."""
     count, smoke = _DOCUMENTS[bench.size], bench.size == "smoke"
     settings = deployment(bench, "match", window_documents=max(count, 1_000))
-    warm(settings, settings.bands_partitions)
+    ROLES["match"].warm(settings)
     records = documents(count)
     logs = {step: signed(settings, records, step) for step in (_STEPS[:1] if smoke else _STEPS)}
     yield _bytes(settings, logs[_STEPS[0]], count)

@@ -23,7 +23,7 @@ from benchmarks.kafka.deploy import (
     with_group,
 )
 from benchmarks.report import Result, Size, Target
-from workers.service.roles import ROLES, warm
+from workers.service.roles import ROLES
 from workers.settings.kafka import StreamSettings
 from workers.topics.names import names_of
 from workers.transport.kafka.connect import connect, kafka_settings
@@ -91,7 +91,7 @@ def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
 def _compared_with_bare(
     settings: StreamSettings, bench: Bench, count: int, document_bytes: float, script: str, ratio_min: float
 ) -> Result:
-    warm(settings, settings.bands_partitions)
+    ROLES["sign"].warm(settings)
     times: dict[str, list[tuple[float, float]]] = {"bare": [], "signer": []}
     stages: dict[str, float] = {}
     for turn in range(_REPEATS[bench.size]):

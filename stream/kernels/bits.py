@@ -9,6 +9,7 @@ from numba import types
 from numba.core.cgutils import get_or_insert_function
 
 from stream.kernels.compile import has_avx512, machine_code
+from stream.kernels.vector_code import address_of, all_lanes
 
 # Numbers that ``mask_below`` compares.
 MASK_BITS = 64
@@ -24,11 +25,9 @@ def mask_below(context, data, place, bound):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
         numbers = ir.VectorType(ir.IntType(32), MASK_BITS)
-        address = builder.gep(held.data, [arguments[1]])
-        found = builder.load(builder.bitcast(address, numbers.as_pointer()), align=4)
-        bounds = _repeated(builder, arguments[2], MASK_BITS)
+        found = builder.load(address_of(context, builder, signature, arguments, 0, 1, numbers), align=4)
+        bounds = all_lanes(builder, arguments[2], MASK_BITS)
         return builder.bitcast(builder.icmp_unsigned("<", found, bounds), ir.IntType(64))
 
     return types.uint64(data, place, types.uint32), code
@@ -43,16 +42,8 @@ def copy_bits(context, data, place, bits, out, at):
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers = ir.VectorType(ir.IntType(32), MASK_BITS)
-        source, target = (
-            builder.bitcast(
-                builder.gep(
-                    context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]]
-                ),
-                numbers.as_pointer(),
-            )
-            for n in (0, 3)
-        )
-        kept = _repeated(builder, arguments[2], MASK_BITS)
+        source, target = (address_of(context, builder, signature, arguments, n, n + 1, numbers) for n in (0, 3))
+        kept = all_lanes(builder, arguments[2], MASK_BITS)
         builder.store(builder.and_(builder.load(source, align=4), kept), target, align=4)
         return context.get_dummy_value()
 
@@ -68,10 +59,8 @@ def mask_of_breaks(context, data, place):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
         codes = ir.VectorType(ir.IntType(8), MASK_BITS)
-        address = builder.gep(held.data, [arguments[1]])
-        found = builder.load(builder.bitcast(address, codes.as_pointer()), align=1)
+        found = builder.load(address_of(context, builder, signature, arguments, 0, 1, codes), align=1)
         quote, backslash, blank = (ir.Constant(codes, [one] * MASK_BITS) for one in b'"\\ ')
         breaks = builder.or_(builder.icmp_unsigned("==", found, quote), builder.icmp_unsigned("==", found, backslash))
         breaks = builder.or_(breaks, builder.icmp_unsigned("<", found, blank))
@@ -89,15 +78,7 @@ def copy_bytes(context, data, place, out, at):
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         codes = ir.VectorType(ir.IntType(8), MASK_BITS)
-        source, target = (
-            builder.bitcast(
-                builder.gep(
-                    context.make_array(signature.args[n])(context, builder, arguments[n]).data, [arguments[n + 1]]
-                ),
-                codes.as_pointer(),
-            )
-            for n in (0, 2)
-        )
+        source, target = (address_of(context, builder, signature, arguments, n, n + 1, codes) for n in (0, 2))
         builder.store(builder.load(source, align=1), target, align=1)
         return context.get_dummy_value()
 
@@ -147,16 +128,15 @@ def keep_below(context, data, place, factor, bound, out, at):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        source, target = (context.make_array(signature.args[n])(context, builder, arguments[n]).data for n in (0, 4))
         halves, numbers, choices = (ir.VectorType(ir.IntType(bits), KEEP_LANES) for bits in (32, 64, 1))
-        address = builder.gep(source, [arguments[1]])
-        found = builder.load(builder.bitcast(address, numbers.as_pointer()), align=8)
+        source, target = (address_of(context, builder, signature, arguments, n, n + 1, numbers) for n in (0, 4))
+        found = builder.load(source, align=8)
         factor, half = arguments[2], ir.Constant(ir.IntType(64), (1 << 32) - 1)
         product = builder.mul(
             builder.lshr(found, ir.Constant(numbers, [32] * KEEP_LANES)),
-            _repeated(builder, builder.and_(factor, half), KEEP_LANES),
+            all_lanes(builder, builder.and_(factor, half), KEEP_LANES),
         )
-        bounds = _repeated(builder, arguments[3], KEEP_LANES)
+        bounds = all_lanes(builder, arguments[3], KEEP_LANES)
         chosen = builder.icmp_unsigned("<", builder.trunc(product, halves), bounds)
         compress = get_or_insert_function(
             builder.module,
@@ -164,14 +144,7 @@ def keep_below(context, data, place, factor, bound, out, at):
             f"llvm.experimental.vector.compress.v{KEEP_LANES}i64",
         )
         kept = builder.call(compress, [found, chosen, ir.Constant(numbers, ir.Undefined)])
-        builder.store(kept, builder.bitcast(builder.gep(target, [arguments[5]]), numbers.as_pointer()), align=8)
+        builder.store(kept, target, align=8)
         return builder.zext(builder.ctpop(builder.bitcast(chosen, ir.IntType(KEEP_LANES))), ir.IntType(64))
 
     return types.uint64(data, place, types.uint64, types.uint32, out, at), code
-
-
-def _repeated(builder: Any, number: Any, lanes: int) -> Any:
-    """Return a vector that holds the number in each lane."""
-    nothing = ir.Constant(ir.VectorType(number.type, lanes), ir.Undefined)
-    first = builder.insert_element(nothing, number, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(first, nothing, ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes))

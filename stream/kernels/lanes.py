@@ -10,13 +10,15 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.cgutils import get_or_insert_function
 
 from stream.kernels.compile import machine_code
+from stream.kernels.vector_code import address_of, all_lanes
 
 # Places that ``changes`` compares, and terms that ``running_sums`` adds.
 LANES, SUM_LANES = 64, np.uint64(8)
 _SUMS = int(SUM_LANES)
-_I16, _I32, _I64 = (ir.IntType(bits) for bits in (16, 32, 64))
+_I8, _I16, _I32, _I64 = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 
 
 @machine_code
@@ -28,18 +30,20 @@ def changes(context, data, first, out, at):
     """
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        bytes_, places = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(_I16, LANES)
-        here = builder.gep(_data(context, builder, signature, arguments, 0), [arguments[1]])
+        bytes_, places = ir.VectorType(_I8, LANES), ir.VectorType(_I16, LANES)
+        here = address_of(context, builder, signature, arguments, 0, 1, _I8)
         further = builder.gep(here, [ir.Constant(_I64, 1)])
         differ = builder.icmp_unsigned("!=", _load(builder, here, bytes_), _load(builder, further, bytes_))
-        compress = _intrinsic(
-            builder, f"llvm.experimental.vector.compress.v{LANES}i8", bytes_, [bytes_, differ.type, bytes_]
+        compress = get_or_insert_function(
+            builder.module,
+            ir.FunctionType(bytes_, [bytes_, differ.type, bytes_]),
+            f"llvm.experimental.vector.compress.v{LANES}i8",
         )
         every = ir.Constant(bytes_, list(range(LANES)))
         chosen = builder.zext(builder.call(compress, [every, differ, ir.Constant(bytes_, ir.Undefined)]), places)
-        base = _all_lanes(builder, builder.trunc(arguments[1], _I16), LANES)
-        target = builder.gep(_data(context, builder, signature, arguments, 2), [arguments[3]])
-        builder.store(builder.add(chosen, base), builder.bitcast(target, places.as_pointer()), align=1)
+        base = all_lanes(builder, builder.trunc(arguments[1], _I16), LANES)
+        target = address_of(context, builder, signature, arguments, 2, 3, places)
+        builder.store(builder.add(chosen, base), target, align=1)
         return builder.ctpop(builder.bitcast(differ, _I64))
 
     return types.uint64(data, types.uint64, out, types.uint64), code
@@ -56,27 +60,24 @@ def running_sums(context, codes, factors, first, total, out):
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         numbers = ir.VectorType(_I64, _SUMS)
         narrow = ir.VectorType(ir.IntType(signature.args[0].dtype.bitwidth), _SUMS)
-        held, factor, target = (
-            builder.gep(_data(context, builder, signature, arguments, n), [arguments[2]]) for n in (0, 1, 4)
+        codes, factors, target = (
+            address_of(context, builder, signature, arguments, n, 2, kind)
+            for n, kind in ((0, narrow), (1, numbers), (4, _I64))
         )
-        terms = builder.add(builder.zext(_load(builder, held, narrow), numbers), ir.Constant(numbers, [1] * _SUMS))
-        sums = builder.mul(terms, _load(builder, factor, numbers))
+        ones = ir.Constant(numbers, [1] * _SUMS)
+        terms = builder.add(builder.zext(builder.load(codes, align=1), numbers), ones)
+        sums = builder.mul(terms, builder.load(factors, align=1))
         zeros = ir.Constant(numbers, [0] * _SUMS)
         for distance in (1, 2, 4):  # sums of 2, 4 and 8 terms that end in each lane
             lanes = [_SUMS + i - distance if i >= distance else 0 for i in range(_SUMS)]
             sums = builder.add(sums, builder.shuffle_vector(zeros, sums, _lanes(lanes)))
         last = builder.extract_element(sums, ir.Constant(_I32, _SUMS - 1))
-        sums = builder.add(sums, _all_lanes(builder, arguments[3], _SUMS))
+        sums = builder.add(sums, all_lanes(builder, arguments[3], _SUMS))
         place = builder.bitcast(builder.gep(target, [ir.Constant(_I64, 1)]), numbers.as_pointer())
         builder.store(sums, place, align=1)
         return builder.add(arguments[3], last)
 
     return types.uint64(codes, factors, types.uint64, types.uint64, out), code
-
-
-def _data(context: Any, builder: Any, signature: Any, arguments: Any, number: int) -> Any:
-    """The address of the first number of an argument that is an array."""
-    return context.make_array(signature.args[number])(context, builder, arguments[number]).data
 
 
 def _load(builder: Any, address: Any, vector: ir.VectorType) -> Any:
@@ -85,17 +86,3 @@ def _load(builder: Any, address: Any, vector: ir.VectorType) -> Any:
 
 def _lanes(lanes: list[int]) -> Any:
     return ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
-
-
-def _all_lanes(builder: Any, value: Any, count: int) -> Any:
-    """A vector with one value in all lanes."""
-    nothing = ir.Constant(ir.VectorType(value.type, count), ir.Undefined)
-    return builder.shuffle_vector(
-        builder.insert_element(nothing, value, ir.Constant(_I32, 0)), nothing, _lanes([0] * count)
-    )
-
-
-def _intrinsic(builder: Any, name: str, result: Any, arguments: list[Any]) -> Any:
-    """A function of LLVM, declared once in a module."""
-    declared = builder.module.globals.get(name)
-    return declared or ir.Function(builder.module, ir.FunctionType(result, arguments), name)

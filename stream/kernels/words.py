@@ -11,6 +11,7 @@ from llvmlite import ir
 from numba import types
 
 from stream.kernels.compile import machine_code
+from stream.kernels.vector_code import address_of
 
 # An array must have so many bytes from the place of its last word on.
 WORD_BYTES = 8
@@ -49,5 +50,4 @@ def put_word(context, data, place, word):
 
 def _address(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
     """Return the address of a word in a byte array; it need not be a multiple of eight."""
-    held = context.make_array(signature.args[0])(context, builder, arguments[0])
-    return builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(64).as_pointer())
+    return address_of(context, builder, signature, arguments, 0, 1, ir.IntType(64))

@@ -30,6 +30,7 @@ from numba.core import cgutils
 
 from stream.kernels.bits import lowest_bit
 from stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
+from stream.kernels.vector_code import address_of, all_lanes
 from stream.table.pages import grow
 
 SEGMENT_BITS = 9
@@ -132,24 +133,18 @@ def _compare(typing, entries, line, tag, base, alive):
 
     def code(context, builder, signature, arguments):
         word = ir.IntType(64)
-        words, places = ir.VectorType(word, _LINE), ir.VectorType(ir.IntType(32), _LINE)
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.bitcast(builder.gep(held.data, [arguments[1]]), words.as_pointer())
-        found = builder.load(address, align=8)
-
-        def eight(value):
-            nothing = ir.Constant(words, ir.Undefined)
-            first = builder.insert_element(nothing, value, ir.Constant(ir.IntType(32), 0))
-            return builder.shuffle_vector(first, nothing, ir.Constant(places, [0] * _LINE))
+        words = ir.VectorType(word, _LINE)
+        found = builder.load(address_of(context, builder, signature, arguments, 0, 1, words), align=8)
+        tags, bases, alives = (all_lanes(builder, value, _LINE) for value in arguments[2:])
 
         def bits(mask, shift):
             return builder.shl(builder.zext(builder.bitcast(mask, ir.IntType(_LINE)), word), ir.Constant(word, shift))
 
         low = ir.Constant(words, [(1 << 32) - 1] * _LINE)
-        equal = builder.icmp_unsigned("==", builder.lshr(found, ir.Constant(words, [32] * _LINE)), eight(arguments[2]))
+        equal = builder.icmp_unsigned("==", builder.lshr(found, ir.Constant(words, [32] * _LINE)), tags)
         free = builder.icmp_unsigned("==", found, ir.Constant(words, [0] * _LINE))
-        after = builder.and_(builder.sub(found, eight(arguments[3])), low)
-        expired = builder.icmp_unsigned(">=", after, eight(arguments[4]))
+        after = builder.and_(builder.sub(found, bases), low)
+        expired = builder.icmp_unsigned(">=", after, alives)
         return builder.or_(builder.or_(bits(equal, 0), bits(free, 8)), bits(expired, 16))
 
     return types.uint64(entries, line, types.uint64, types.uint64, types.uint64), code
@@ -166,8 +161,7 @@ def prefetch(typing, array, place):
     """Prefetch the cache line of ``array[place]``."""
 
     def code(context, builder, signature, arguments):
-        held = context.make_array(signature.args[0])(context, builder, arguments[0])
-        address = builder.bitcast(builder.gep(held.data, [arguments[1]]), ir.IntType(8).as_pointer())
+        address = address_of(context, builder, signature, arguments, 0, 1, ir.IntType(8))
         word = ir.IntType(32)
         shape = ir.FunctionType(ir.VoidType(), [address.type, word, word, word])
         prefetch = cgutils.get_or_insert_function(builder.module, shape, "llvm.prefetch.p0")

@@ -26,7 +26,7 @@ import numba.core.registry
 import warm_kernels
 from workers.topics.names import MATCH, SIGN
 from workers.telemetry.observer import SILENT
-from workers.service.roles import ROLES, warm
+from workers.service.roles import ROLES
 from workers.topics.names import names_of
 from workers.settings.load import load_stream
 from workers.transport.memory.transport import MemoryCluster, MemoryTransport
@@ -39,7 +39,7 @@ def compiled():
 assert warm_kernels.main() == 0
 before = compiled()
 settings = load_stream({"window_seconds": 60.0, "lateness_seconds": 60.0, "bands_partitions": 3, "start": "earliest"})
-warm(settings, settings.bands_partitions)
+ROLES[SIGN].warm(settings)
 cluster, names = MemoryCluster(), names_of(settings)
 for topic, partitions in zip(names.topics, (2, 1, 3, 1)):
     cluster.create(topic, partitions)

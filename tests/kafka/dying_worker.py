@@ -15,7 +15,7 @@ import sys
 from typing import Any
 
 from workers.cli import app as cli
-from workers.service.roles import warm
+from workers.service.roles import ROLES
 from workers.settings.load import load_stream
 from workers.transport.kafka.producer import KafkaTransactionalProducer
 
@@ -52,7 +52,7 @@ def die_with(parent: int) -> None:
 def main() -> int:
     role, instance, number, *calls = sys.argv[1:]
     settings = load_stream({})
-    warm(settings, settings.bands_partitions)
+    ROLES["sign"].warm(settings)
     for call in [*calls, ORDINARY]:
         parent, child = os.getpid(), os.fork()
         if not child:

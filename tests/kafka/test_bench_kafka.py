@@ -16,7 +16,7 @@ from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
 from stream import Deduplicator
-from workers.service.roles import warm
+from workers.service.roles import ROLES
 from workers.topics.names import names_of
 
 DOCUMENTS = 200
@@ -32,7 +32,7 @@ def bench(bootstrap_servers: str, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def test_signer_and_bare_loop_read_every_document(bench: Bench) -> None:
     """Both sides of the comparison read all documents of the topic once."""
     settings = deployment(bench, "test")
-    warm(settings, settings.bands_partitions)
+    ROLES["sign"].warm(settings)
     assert load(settings, DOCUMENTS, 1) > DOCUMENTS * 3_000
     assert min(signer.bare(settings, DOCUMENTS)) > 0
     _, _, tally = signer.signer(settings, DOCUMENTS)

@@ -29,7 +29,7 @@ FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *(
 # after the ground, knows no scheme and no measure, and siblings in a row never import each other.
 LAYERS: list[set[str]] = [
     {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
-    {"kernels.compile"},
+    {"kernels.compile", "kernels.vector_code"},
     {"kernels.bits", "table.pages", "table.admit", "table.counters"},
     {"table.heads"},
     {"table.chains"},

@@ -17,7 +17,6 @@ import orjson
 
 from stream.bands_message import BandMessage, encode
 from stream.batches import id_columns
-from stream.config import Config
 from stream.errors import ConfigError
 from stream.json_lines import Fields
 from stream.partitions import Partition
@@ -271,21 +270,26 @@ def _warn_unseen(topic: str) -> None:
     )
 
 
-def warm(config: Config, partitions: int) -> None:
-    """Compile the kernels of signers and matchers, or load them from disk."""
-    samples = (SCHEMES[config.scheme].sample(text, config.plan) for text in _WARM_TEXTS * 2)
-    signed = Signer(config).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
-    lines = [orjson.dumps({"id": str(i), "text": text}) for i, text in enumerate(_WARM_TEXTS)]
-    decoded = decode_columns(lines, [None] * len(lines), Fields())
-    if config.plan.kind == "text" and decoded is not None:
-        Signer(config).sign(decoded.documents)
-    message = encode(BandMessage(signed.batch, [b"0"]), config.signing_fingerprint)
-    table = PartitionTable(config, Partition(0, partitions))
+def _warm_tables(settings: StreamSettings) -> None:
+    """Compile the kernels that sign samples and match them, or load them from disk."""
+    samples = (SCHEMES[settings.scheme].sample(text, settings.plan) for text in _WARM_TEXTS * 2)
+    signed = Signer(settings).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
+    message = encode(BandMessage(signed.batch, [b"0"]), settings.signing_fingerprint)
+    table = PartitionTable(settings, Partition(0, settings.bands_partitions))
     for publish in (False, True):
         table.apply(Record(0, 0, 0, None, message), publish=publish)
         table.undo()
     table.matcher.table.bucket_lengths(1)
     kafka_records.warm()
+
+
+def _warm_signer(settings: StreamSettings) -> None:
+    """Compile the kernels of signers too, which decode documents to columns."""
+    _warm_tables(settings)
+    lines = [orjson.dumps({"id": str(i), "text": text}) for i, text in enumerate(_WARM_TEXTS)]
+    decoded = decode_columns(lines, [None] * len(lines), Fields())
+    if settings.plan.kind == "text" and decoded is not None:
+        Signer(settings).sign(decoded.documents)
 
 
 def warm_decisions() -> None:
@@ -303,15 +307,11 @@ def warm_decisions() -> None:
     kafka_records.warm()
 
 
-def _warm_tables(settings: StreamSettings) -> None:
-    warm(settings, settings.bands_partitions)
-
-
 # A signer collects documents that arrive one by one. The other roles receive larger messages.
 ROLES: dict[str, Role] = {
     role.name: role
     for role in (
-        Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_tables),
+        Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer),
         Role(MATCH, lambda topics: topics.bands, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
         Role(
             LINK, lambda topics: topics.arrivals, lambda given: given.step_messages_max, 0.25, _linker,

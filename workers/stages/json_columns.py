@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from stream.batches import starts_of
 from stream.documents import Column, DocumentColumns
 from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
@@ -70,8 +71,8 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
     key_data = np.frombuffer(b"".join([*given, _PADDING]), np.uint8)
     has_key = np.array([key is not None for key in keys], np.bool_)
     found = _room(len(lines), len(data), len(key_data))
-    starts = _starts(lines)
-    if scan_lines((data, starts), (key_data, _starts(given)), has_key, names, found) < len(lines):
+    starts = starts_of(lines)
+    if scan_lines((data, starts), (key_data, starts_of(given)), has_key, names, found) < len(lines):
         return None
     times = found.times / UNITS[fields.timestamp_unit]
     times[found.time_kinds == ABSENT] = np.nan
@@ -102,7 +103,7 @@ def _names(fields: Fields) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]
     if fields.kind != "text" or fields.rank is not None or len(set(given)) < len(given):
         return None
     names = [name.encode(errors="surrogatepass") for name in given]  # no line holds a surrogate
-    return np.frombuffer(b"".join(names), np.uint8), _starts(names)
+    return np.frombuffer(b"".join(names), np.uint8), starts_of(names)
 
 
 def _room(count: int, line_bytes: int, key_bytes: int) -> Found:
@@ -118,9 +119,3 @@ def _room(count: int, line_bytes: int, key_bytes: int) -> Found:
         misnamed=np.zeros(count, np.bool_),
         scratch=np.empty(_ROW_NUMBERS, np.int64),
     )
-
-
-def _starts(values: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    starts = np.zeros(len(values) + 1, np.int64)
-    np.cumsum(np.fromiter(map(len, values), np.int64, len(values)), out=starts[1:])
-    return starts

@@ -1,5 +1,7 @@
 // Requests, the token, and the stream of figures.
 
+import { el } from './dom.js';
+
 const KEY = 'neardup-token';
 
 /** A problem that the service describes (RFC 9457). */
@@ -15,6 +17,16 @@ export class Problem extends Error {
 
 const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}.`.replace(/\.\.$/, '.') : text);
 
+const field = el('input', { id: 'token-value', type: 'password', autocomplete: 'off', spellcheck: 'false', required: true });
+const wrongToken = el('p', { class: 'error', id: 'token-error', role: 'alert', hidden: true }, 'This token is not the right one.');
+const form = el('form', { id: 'token-form' },
+  el('h2', { id: 'token-title' }, 'A token, please'),
+  el('p', {}, 'This service answers only who knows its token. It stays in this tab and is forgotten when the tab closes.'),
+  el('label', { for: 'token-value' }, 'Token'), field, wrongToken,
+  el('button', { type: 'submit', class: 'primary' }, 'Open'));
+const dialog = el('dialog', { id: 'token', 'aria-labelledby': 'token-title', oncancel: (event) => event.preventDefault() }, form);
+document.body.append(dialog);
+
 let asked = null; // the promise of a token that the person is typing
 
 function headers(more = {}) {
@@ -25,11 +37,8 @@ function headers(more = {}) {
 /** Ask for the token once, whoever needs it; resolves when there is a new one. */
 function newToken(wrong) {
   asked ??= new Promise((resolve) => {
-    const dialog = document.getElementById('token');
-    const field = document.getElementById('token-value');
-    document.getElementById('token-error').hidden = !wrong;
-    dialog.addEventListener('cancel', (event) => event.preventDefault());
-    document.getElementById('token-form').onsubmit = (event) => {
+    wrongToken.hidden = !wrong;
+    form.onsubmit = (event) => {
       event.preventDefault();
       sessionStorage.setItem(KEY, field.value.trim());
       field.value = '';
