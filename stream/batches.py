@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import NoneType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
+from stream.errors import ConfigError
 from stream.kernels.compile import kernel
 from stream.kernels.hashing import hash_strings
 from stream.partitions import WHOLE, Partition, partition_of
@@ -164,6 +165,43 @@ def select_columns(documents: DocumentColumns, rows: npt.NDArray[np.int64]) -> D
     """Return some documents of columns, in the given order."""
     ids, texts = (Column(*select_ragged(*column, rows)) for column in (documents.ids, documents.texts))
     return DocumentColumns(ids, documents.times[rows], texts)
+
+
+def sound_columns(ids: Column, times: npt.NDArray[np.float64], texts: Column) -> DocumentColumns:
+    """Return the columns of a caller as documents, or refuse them by ``ConfigError``: kernels check no bounds."""
+    columns = _sound("ids", ids), _sound("texts", texts)
+    seconds = np.asarray(times)
+    if seconds.ndim != 1 or seconds.dtype.kind not in "fiu":
+        raise ConfigError(f"times are {_shape(seconds)}: give seconds since the epoch as float64[n]")
+    sizes = len(columns[0].starts) - 1, len(seconds), len(columns[1].starts) - 1
+    if len(set(sizes)) > 1:
+        raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
+    return DocumentColumns(columns[0], seconds.astype(np.float64, copy=False), columns[1])
+
+
+def _sound(name: str, column: Column) -> Column:
+    """Return a column whose starts stay inside its data.
+
+    Data is read-only and starts are writable, as in all other columns: another mix would compile every kernel again.
+    """
+    data, starts = np.asarray(column.data), np.asarray(column.starts)
+    if data.ndim != 1 or data.dtype != np.uint8:
+        raise ConfigError(f"the data of {name} is {_shape(data)}: give uint8[m], as np.frombuffer(data, np.uint8) does")
+    if starts.ndim != 1 or starts.dtype.kind not in "iu" or len(starts) == 0:
+        raise ConfigError(f"the starts of {name} are {_shape(starts)}: give int64[n + 1] for n documents")
+    starts = np.require(starts, np.int64, ["C", "W"])
+    if starts[0] < 0 or starts[-1] > len(data) or bool((starts[1:] < starts[:-1]).any()):
+        raise ConfigError(
+            f"the starts of {name}, from {starts[0]} to {starts[-1]}, must rise within the {len(data)} bytes of its "
+            "data: give the place of each string, then the end of the last one"
+        )
+    data = np.ascontiguousarray(data).view()
+    data.flags.writeable = False
+    return Column(data, starts)
+
+
+def _shape(values: npt.NDArray[Any]) -> str:
+    return f"{values.dtype}{list(values.shape)}"
 
 
 def id_column(documents: Sequence[Document]) -> tuple[Column, dict[int, str]]:

@@ -23,6 +23,7 @@ from stream.batches import (
     rows_of,
     select,
     sizes_of,
+    sound_columns,
     table_items,
     times_of,
     wrong_values,
@@ -86,7 +87,7 @@ class Signer:
     def sign(self, documents: Sequence[Document]) -> Signed:
         """Sign documents; those that cannot be used are refused with a reason, the others keep their order."""
         if isinstance(documents, DocumentColumns):
-            return self.sign_columns(documents.ids, documents.times, documents.texts)
+            return self._sign_columns(documents)
         query = self._scheme.query
         if self._queries and query is not None:
             documents = [query(document, self.config.plan) for document in documents]
@@ -102,8 +103,10 @@ class Signer:
     def sign_columns(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> Signed:
         """Sign n documents that are columns, without a Python object for each.
 
+        ``stream.arrow.columns.column_of`` makes a column of an array of Arrow.
+
         Args:
-            ids: the ids, in UTF-8. Starts of 32 bits, as Arrow's, are taken too.
+            ids: the ids, in UTF-8. Starts may have 32 bits.
             times: event times in seconds since the epoch, ``float64[n]``; not a number where there is none.
             texts: the texts, in UTF-8.
 
@@ -112,22 +115,22 @@ class Signer:
             (``text_not_utf8``, ``id_not_utf8``).
 
         Raises:
-            ConfigError: if the scheme does not compare texts, or the columns have different lengths.
+            ConfigError: if the scheme does not compare texts, the columns have different lengths, an array has another
+                type, or starts do not stay inside their data.
 
         Example:
             >>> column = Column(np.frombuffer(b"onetwo", np.uint8), np.array([0, 3, 6]))
             >>> Signer(Config()).sign_columns(column, np.full(2, np.nan), column).batch.size
             2
         """
+        return self._sign_columns(sound_columns(ids, times, texts))
+
+    def _sign_columns(self, documents: DocumentColumns) -> Signed:
+        """The same for columns that are known to be sound."""
         kind = self.config.plan.kind
         if kind != "text":
             raise ConfigError(f"documents of {self.config.scheme} bring {kind}, but columns hold texts: call sign")
-        sizes = len(ids.starts) - 1, len(times), len(texts.starts) - 1
-        if len(set(sizes)) > 1:
-            raise ConfigError(f"columns of {sizes} ids, times and texts: give as many of each")
-        # Starts of another type would compile every kernel a second time.
-        ids, texts = (Column(data, starts.astype(np.int64, copy=False)) for data, starts in (ids, texts))
-        return self._sign(DocumentColumns(ids, times, texts))
+        return self._sign(documents)
 
     def _sign(self, documents: Sequence[Document]) -> Signed:
         """The same for documents whose values have the types that they should have."""

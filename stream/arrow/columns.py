@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from stream.batches import select_columns
 from stream.documents import Column, DocumentColumns, Refusal
+from stream.errors import ConfigError
 from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from stream.pipeline import CHUNK_CHARACTERS
 
@@ -25,6 +26,38 @@ _DAY_SECONDS = 86_400.0
 _ARROW_UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 # Makes the ids of rows without one: the array of ids or None, the number of the first row, how many -> complete ids.
 FillIds = Callable[[Any, int, int], Any]
+
+
+def column_of(array: Any) -> Column:
+    """Return an array of strings as a column, for ``Signer.sign_columns``.
+
+    The bytes of the strings are not copied, except from views, dictionaries and several chunks.
+
+    Args:
+        array: strings or bytes of any kind of Arrow, in one array or in chunks: an array of pyarrow, a series of Polars
+            or pandas, or anything else with ``__arrow_c_array__`` or ``__arrow_c_stream__``.
+
+    Raises:
+        ConfigError: if the array holds no strings, or a string is null, or pyarrow is missing.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> column = column_of(pa.array(["one", "two", "three"])[1:])
+        >>> column.at(0), column.at(1)
+        (b'two', b'three')
+    """
+    pa = load_pyarrow()
+    given = pa.chunked_array(array) if hasattr(array, "__arrow_c_stream__") else pa.array(array)
+    if not _is_text(_plain(given.type)):
+        raise ConfigError(f"the array holds {given.type}, but must hold strings: convert it")
+    if given.null_count:
+        raise ConfigError(
+            f"{given.null_count} of {len(given)} strings are null, but a column has a string for each document: leave "
+            "those documents out, or fill the nulls"
+        )
+    chunks = given.chunks if isinstance(given, pa.ChunkedArray) else [given]
+    plain = [_plain_array(chunk) for chunk in chunks] or [pa.array([], pa.string())]
+    return _strings(plain[0] if len(plain) == 1 else pa.concat_arrays(plain))[0]
 
 
 class Fault(NamedTuple):
@@ -49,6 +82,15 @@ class Rows:
 
     def __len__(self) -> int:
         return self.size
+
+
+def load_pyarrow() -> Any:
+    """Return the module; raises ``ConfigError`` if it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise ConfigError("tables need pyarrow, which is not installed: pip install 'neardup[arrow]'") from None
+    return pyarrow
 
 
 def fault_of(schema: Any, fields: Fields, *, ids_needed: bool = True) -> Fault | None:
@@ -129,12 +171,16 @@ def _chunks(starts: npt.NDArray[np.int64]) -> Iterator[tuple[int, int]]:
 
 def _array(batch: Any, name: str) -> Any:
     """Return a column of a batch without dictionary, extension type and views, ``None`` if there is none."""
-    import pyarrow as pa
-
     place = batch.schema.get_field_index(name)
     if place < 0:
         return None
-    array = batch.column(place)
+    return _plain_array(batch.column(place))
+
+
+def _plain_array(array: Any) -> Any:
+    """Return an array without dictionary, extension type and views."""
+    import pyarrow as pa
+
     if hasattr(array.type, "storage_type"):
         array = array.storage
     if pa.types.is_dictionary(array.type):

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stream.arrow.columns import Rows, fault_of, read_rows
+from stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
 from stream.documents import Refusal
 from stream.errors import ConfigError
 from stream.json_lines import UNITS, Fields
@@ -59,7 +59,7 @@ class Documents:
                 "anything else with __arrow_c_stream__"
             )
         self._fields = fields
-        self._reader = _pyarrow().RecordBatchReader.from_stream(table)
+        self._reader = load_pyarrow().RecordBatchReader.from_stream(table)
         fault = fault_of(self._reader.schema, fields)
         if fault is not None:
             raise ConfigError(fault.sentence)
@@ -70,7 +70,7 @@ class Documents:
 
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
-        pa = _pyarrow()
+        pa = load_pyarrow()
         places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous")]
         schema = pa.schema([
             self._reader.schema.field(self._fields.id).remove_metadata(),
@@ -97,7 +97,7 @@ def signer_of_rows(signer: Signer) -> Callable[[Rows], Signed]:
 
 def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> list[Any]:
     """Return the verdicts of rows as the columns of ``Documents.verdicts``."""
-    pa = _pyarrow()
+    pa = load_pyarrow()
     statuses, clusters, originals, similarities, related, previous = decided.verdicts
     duplicate_of, reasons = np.full((2, len(rows)), None, np.object_)
     duplicate_of[originals >= 0] = decided.ids
@@ -117,7 +117,7 @@ def verdict_part(rows: Rows, refusals: Sequence[Refusal], decided: Decided) -> l
 
 def pair_table(parts: Sequence[Matches]) -> ArrowTable:
     """Return pairs as a table: older, newer, similarity, buckets."""
-    pa = _pyarrow()
+    pa = load_pyarrow()
     kinds = {"older": pa.string(), "newer": pa.string(), "similarity": pa.float64(), "buckets": pa.int32()}
     schema = pa.schema(kinds.items())
     columns = [[part.older, part.newer, part.similarity, part.buckets] for part in parts]
@@ -125,11 +125,3 @@ def pair_table(parts: Sequence[Matches]) -> ArrowTable:
         [pa.record_batch(list(map(pa.array, part, schema.types)), schema) for part in columns], schema
     )
     return table
-
-
-def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ImportError:
-        raise ConfigError("tables need pyarrow, which is not installed: pip install 'neardup[arrow]'") from None
-    return pyarrow

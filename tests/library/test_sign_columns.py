@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import gc
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream import Column, Config, ConfigError, Document, Signer
+from stream.arrow.columns import column_of
 from stream.documents import DocumentColumns
 from stream.pipeline import Signed
 
@@ -91,6 +97,110 @@ def test_no_string_is_read_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Column, "at", read)
     ids, texts = column([b"a", "é".encode(), b"c"]), column([b"one text", "zwö texte".encode(), "наш текст".encode()])
     assert Signer(Config()).sign_columns(ids, np.full(3, np.nan), texts).batch.size == 3
+
+
+def test_a_thousand_documents_make_no_more_python_calls_than_ten() -> None:
+    """So no function runs once for each document, and what is returned holds no object for each."""
+
+    def calls_of(count: int) -> int:
+        ids, texts = [str(i).encode() for i in range(count)], ["наш текст the text é".encode()] * count
+        columns = column(ids), np.full(count, np.nan), column(texts)
+        signer, calls = Signer(Config()), 0
+        signed = signer.sign_columns(*columns)
+        assert signed.batch.size == count
+        assert len(gc.get_referents(*gc.get_referents(signed))) < 100
+
+        def called(*_: object) -> None:
+            nonlocal calls
+            calls += 1
+
+        gc.disable()  # a collection calls functions of its own
+        sys.setprofile(called)
+        try:
+            signer.sign_columns(*columns)
+        finally:
+            sys.setprofile(None)
+            gc.enable()
+        return calls
+
+    assert calls_of(10) == calls_of(1000) > 100
+
+
+ARRAYS: dict[str, Callable[[list[str]], Any]] = {
+    "string": pa.array,
+    "large_string": lambda texts: pa.array(texts, pa.large_string()),
+    "string_view": lambda texts: pa.array(texts, pa.string_view()),
+    "bytes": lambda texts: pa.array([text.encode() for text in texts]),
+    "dictionary": lambda texts: pa.array(texts).dictionary_encode(),
+    "slice": lambda texts: pa.array(["before", *texts, "after"])[1:-1],
+    "chunks": lambda texts: pa.chunked_array([texts[:1], [], texts[1:]], pa.string()),
+    "Polars": pl.Series,
+    "pandas": lambda texts: pa.array(texts).to_pandas(),
+}
+
+
+@pytest.mark.parametrize("kind", ARRAYS)
+@pytest.mark.parametrize("texts", [["one text", "", "zwö texte", "наш текст"], []], ids=["texts", "none"])
+def test_an_array_of_arrow_is_a_column(kind: str, texts: list[str]) -> None:
+    """Of any kind of strings, sliced, in chunks, from other libraries."""
+    documents = [Document(f"é{i}", text) for i, text in enumerate(texts)]
+    ids, columns = column_of(ARRAYS[kind]([d.id for d in documents])), column_of(ARRAYS[kind](texts))
+    signer = Signer(Config())
+    assert_same(signer.sign_columns(ids, np.full(len(texts), np.nan), columns), signer.sign(documents))
+
+
+def test_an_array_of_arrow_is_not_copied() -> None:
+    """The data of the column is the buffer of the array."""
+    array = pa.array(["one text", "two"])
+    assert column_of(array).data.ctypes.data == array.buffers()[2].address
+    assert len(column_of(pa.chunked_array([], pa.string())).starts) == 1
+
+
+def test_an_array_that_is_no_column_is_refused() -> None:
+    """A null has no bytes, and a number is no text."""
+    with pytest.raises(ConfigError, match="1 of 3 strings are null"):
+        column_of(pa.array(["a", None, "c"]))
+    with pytest.raises(ConfigError, match="the array holds int64"):
+        column_of(pa.array([1, 2]))
+
+
+WRONG: list[tuple[str, Any, str]] = [
+    ("starts", [0, 3, 8], "from 0 to 8, must rise within the 7 bytes"),
+    ("starts", [-1, 3, 7], "from -1 to 7"),
+    ("starts", [0, 5, 3], "from 0 to 3"),
+    ("starts", [0, 9, 7], "from 0 to 7"),
+    ("starts", [0.0, 3.0, 7.0], r"the starts of texts are float64\[3\]"),
+    ("starts", np.zeros((2, 2), np.int64), r"the starts of texts are int64\[2, 2\]"),
+    ("starts", np.zeros(0, np.int64), r"the starts of texts are int64\[0\]"),
+    ("data", np.zeros(9, np.int32), r"the data of texts is int32\[9\]"),
+    ("data", b"onetext", "the data of texts is "),
+    ("times", ["2026-11-22", "2026-11-23"], "times are <U10"),
+    ("times", [[1.0, 2.0]], r"times are float64\[1, 2\]"),
+]
+
+
+@pytest.mark.parametrize(("part", "value", "sentence"), WRONG)
+def test_columns_that_are_not_sound_are_refused(part: str, value: Any, sentence: str) -> None:
+    """Kernels check no bounds: a start outside of the data would read the memory behind it."""
+    ids, texts = column([b"a", b"b"]), column([b"one", b"text"])
+    times = np.asarray(value) if part == "times" else np.zeros(2)
+    if part != "times":
+        texts = texts._replace(**{part: value if isinstance(value, bytes) else np.asarray(value)})
+    with pytest.raises(ConfigError, match=sentence):
+        Signer(Config()).sign_columns(ids, times, texts)
+
+
+def test_arrays_of_any_layout_give_the_same() -> None:
+    """Writable or not, contiguous or not, whole numbers of any size."""
+    ids, texts, times = column([b"a", b"b"]), column([b"one text", "zwö".encode()]), np.array([1.0, 2.0])
+    expected = Signer(Config()).sign_columns(ids, times, texts)
+    layouts = [
+        Column(np.repeat(texts.data, 2)[::2], np.repeat(texts.starts, 2)[::2]),
+        Column(texts.data.copy(), np.frombuffer(texts.starts.astype(np.uint32).tobytes(), np.uint32)),
+        Column(texts.data, texts.starts.astype(">i8")),
+    ]
+    for layout in layouts:
+        assert_same(Signer(Config()).sign_columns(ids, times.astype(np.int16), layout), expected)
 
 
 def test_columns_of_different_lengths_are_refused() -> None:

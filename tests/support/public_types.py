@@ -26,6 +26,7 @@ from stream import (
     Signer,
     Verdict,
 )
+from stream.arrow.columns import column_of
 from stream.arrow.tables import ArrowStream, ArrowTable
 from stream.batches import Batch
 from stream.pair_rule import Matches
@@ -97,11 +98,12 @@ def use_the_verdicts(config: Config) -> list[Verdict]:
     return verdicts
 
 
-def use_the_columns(config: Config) -> Signed:
+def use_the_columns(config: Config, strings: ArrowStream) -> Signed:
     """Documents that are columns."""
     texts = Column(np.zeros(1, np.uint8), np.zeros(2, np.int64))
     signed = Signer(config).sign_columns(texts, np.zeros(1, np.float64), texts)
     assert_type(signed, Signed)
+    assert_type(column_of(strings), Column)
     return signed
 
 
