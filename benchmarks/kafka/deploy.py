@@ -35,7 +35,7 @@ from workers.topics.messages import partition_of_key
 from workers.topics.names import names_of
 from workers.topics.rules import topic_plans
 from workers.transport.kafka.connect import connect
-from workers.transport.kafka.transport import KafkaTransport, TopicSpec
+from workers.transport.kafka.transport import TopicSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 _BROKER = ROOT / "tests" / "kafka" / "broker.py"
@@ -155,12 +155,6 @@ def load(settings: StreamSettings, count: int, seed: int, made: Made = values) -
     producer.close()
     transport.close()
     return total
-
-
-def remaining(transport: KafkaTransport, topic: str, positions: dict[int, int]) -> int:
-    """The number of records, including control records, between positions and the ends of a topic."""
-    bounds = transport.bounds(topic)
-    return sum(end - max(first, positions.get(partition, first)) for partition, (first, end) in bounds.items())
 
 
 class Tally:

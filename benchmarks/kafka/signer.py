@@ -18,7 +18,6 @@ from benchmarks.kafka.deploy import (
     deployment,
     load,
     processor_seconds,
-    remaining,
     wait_until,
     with_group,
 )
@@ -33,22 +32,28 @@ BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"
 RATIO_MIN, ARABIC_RATIO_MIN, SCALING_MIN = 0.6, 0.5, 1.6
 _DOCUMENTS: dict[Size, int] = {"smoke": 400, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 3, "large": 5}
+# The topic has more than is measured: for the last steps of a topic, a signer waits a commit interval in case more
+# documents come, and a bare loop does not.
+_LOADED = 1.25
 
 
 def run(bench: Bench) -> Iterator[Result]:
     """Run K1 on a topic of each script, and K4."""
     count = _DOCUMENTS[bench.size]
     settings = deployment(bench, "sign")
-    size = load(settings, count, SEED)
-    yield _compared_with_bare(settings, bench, count, size / count, "ASCII", RATIO_MIN)
+    loaded = round(_LOADED * count)
+    size = load(settings, loaded, SEED)
+    yield _compared_with_bare(settings, bench, count, size / loaded, "ASCII", RATIO_MIN)
     arabic = deployment(bench, "sign-arabic")
-    size = load(arabic, count, SEED, arabic_values)
-    yield _compared_with_bare(arabic, bench, count, size / count, "Arabic", ARABIC_RATIO_MIN)
+    size = load(arabic, loaded, SEED, arabic_values)
+    yield _compared_with_bare(arabic, bench, count, size / loaded, "Arabic", ARABIC_RATIO_MIN)
     yield _two(settings, bench, count)
 
 
 def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
-    """Poll every partition and parse each value, with the consumer's options of the signer: wall and own seconds."""
+    """Poll every partition and parse each value until ``count`` are parsed, with the consumer's options of the signer:
+    wall and own seconds.
+    """
     topic = names_of(settings).topics.documents
     client = KafkaConsumer(**kafka_settings(settings).consumer_options(), group_id=None)
     places = [TopicPartition(topic, partition) for partition in range(settings.documents_partitions)]
@@ -61,13 +66,13 @@ def bare(settings: StreamSettings, count: int) -> tuple[float, float]:
             for record in records:
                 orjson.loads(record.value)
             found += len(records)
-    seconds = time.perf_counter() - started, time.process_time() - own
+    seconds = (time.perf_counter() - started) * count / found, (time.process_time() - own) * count / found
     client.close(autocommit=False)
     return seconds
 
 
 def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
-    """Measure a signer from its assignment of partitions to the commit of the last document."""
+    """Measure a signer from its assignment of partitions to the commit of the step with document ``count``."""
     role, names, tally = ROLES["sign"], names_of(settings), Tally()
     name = names.worker(role.name, settings.instance)
     transport = connect(settings)
@@ -80,8 +85,7 @@ def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
     started, own = time.perf_counter(), time.process_time()
     while tally.sums.get("documents", 0) < count:
         worker.turn(settings.commit_interval_ms / 1000, settings.step_documents_max)
-    assert remaining(transport, names.topics.documents, consumer.positions()) <= settings.documents_partitions
-    scale = count / (count - before)
+    scale = count / (tally.sums["documents"] - before)
     seconds = (time.perf_counter() - started) * scale, (time.process_time() - own) * scale
     for each in (producer, consumer, transport):
         each.close()
@@ -98,8 +102,7 @@ def _compared_with_bare(
         times["bare"].append(bare(settings, count))
         wall, own, tally = signer(with_group(settings, f"one{turn}"), count)
         times["signer"].append((wall, own))
-        assert tally.sums["documents"] == count
-        stages = tally.stages()
+        stages = {name: seconds * count / tally.sums["documents"] for name, seconds in tally.stages().items()}
     best = {name: (min(wall for wall, _ in each), min(own for _, own in each)) for name, each in times.items()}
     details: dict[str, object] = {"documents": count, "bytes a document": round(document_bytes)}
     for name, (wall, own) in best.items():
@@ -145,7 +148,6 @@ def _drain(settings: StreamSettings, bench: Bench, count: int, number: int) -> t
         wait_until(done, "all documents are signed", signers)
         for each in signers:
             each.stop()
-        assert sum(each.documents for each in signers) == count
         return _rates([each.turns for each in signers], broker)
 
 
