@@ -26,7 +26,7 @@ from benchmarks.pages import crawl, crawl_pages, extraction
 from benchmarks.recall import entities, exact, sets, truncation, verdicts
 from benchmarks.recall.schemes import RECALL
 from benchmarks.report import SIZES, Result, Size, print_table
-from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors
+from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors, whole_run
 
 Scenario = Callable[[Size], Iterable[Result]]
 
@@ -51,6 +51,7 @@ SCENARIOS: dict[str, Scenario] = {
         arrow,
         extraction,
         crawl,
+        whole_run,
     )
     for id_, run in module.SCENARIOS.items()
 }  # fmt: skip
@@ -58,7 +59,7 @@ SEEDS = {
     "peers": peers.SEED, "table": table.SEED, "floods": floods.SEED, "floor": floor.SEED, "recall": sets.SEED,
     "command": command.SEED, "entities": entities.SEED, "exact": exact.SEED, "vectors": vectors.SEED,
     "scripts": scripts.SEED, "truncation": truncation.SEED, "linker": linker.SEED, "crawl": crawl_pages.SEED,
-    "arrow": arrow.SEED,
+    "arrow": arrow.SEED, "whole_run": whole_run.SEED,
 }  # fmt: skip
 
 

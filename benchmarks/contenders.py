@@ -14,6 +14,9 @@ shingling, because a user has to do it. Three facts favour the peers:
 keys. ``rensa`` is the full R-MinHash, without its ``rho`` functions, which sample positions. ``FastSketchLSH`` needs a
 power of two rows, so it has 16 bands of 8, and one row of ``neardup`` has the same shape.
 
+``start("ready", bands, rows)`` gives the peers ready shingles: the ``tokens`` of a document
+are the distinct shingles of its text, as ``ready`` makes them.
+
 The rows called "packed" have no Python in the shingling: NumPy packs five ASCII characters into a number, and the index
 gets ready hashes. Such a program works only for this alphabet and this k.
 """
@@ -24,6 +27,7 @@ import functools
 import importlib.metadata
 import zlib
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +54,7 @@ class Contender(NamedTuple):
     shape: tuple[int, int] = (18, 7)
     repeats: int = 5
     shingles: tuple[str, ...] = ("chars", "words")
+    ready: Callable[[str], list[Any]] | None = None
 
     @property
     def version(self) -> str | None:
@@ -81,13 +86,13 @@ def datasketch_default(shingles: str, bands: int, rows: int) -> Process:
     from datasketch import MinHash, MinHashLSH
 
     lsh = MinHashLSH(num_perm=bands * rows, params=(bands, rows))
-    cut = {"chars": char_shingles, "words": word_shingles}[shingles]
+    cut = _cut(shingles, char_shingles, word_shingles)
 
     def process(documents: Sequence[Document]) -> IdPairs:
         pairs: IdPairs = []
         for document in documents:
             minhash = MinHash(num_perm=bands * rows)
-            for shingle in set(cut(document.text)):
+            for shingle in set(cut(document)):
                 minhash.update(shingle.encode("utf-8"))
             pairs += [(older, document.id) for older in lsh.query(minhash)]
             lsh.insert(document.id, minhash)
@@ -96,7 +101,7 @@ def datasketch_default(shingles: str, bands: int, rows: int) -> Process:
     return process
 
 
-def _datasketch(hashfunc: Any, cut: Callable[[str], list[Any]], bands: int, rows: int) -> Process:
+def _datasketch(hashfunc: Any, cut: Callable[[Document], list[Any]], bands: int, rows: int) -> Process:
     from datasketch import MinHash, MinHashLSH
 
     lsh = MinHashLSH(num_perm=bands * rows, params=(bands, rows))
@@ -106,7 +111,7 @@ def _datasketch(hashfunc: Any, cut: Callable[[str], list[Any]], bands: int, rows
         pairs: IdPairs = []
         for document in documents:
             minhash = empty.copy()
-            shingles = cut(document.text)
+            shingles = cut(document)
             for first in range(0, len(shingles), _BATCH):
                 minhash.update_batch(shingles[first : first + _BATCH])
             pairs += [(older, document.id) for older in lsh.query(minhash)]
@@ -118,16 +123,15 @@ def _datasketch(hashfunc: Any, cut: Callable[[str], list[Any]], bands: int, rows
 
 def datasketch_fastest(shingles: str, bands: int, rows: int) -> Process:
     """Its fastest configuration."""
-    cut = {"chars": _byte_set, "words": _word_byte_set}[shingles]
-    return _datasketch(zlib.crc32, cut, bands, rows)
+    return _datasketch(zlib.crc32, _cut(shingles, _byte_set, _word_byte_set), bands, rows)
 
 
 def datasketch_packed(shingles: str, bands: int, rows: int) -> Process:
     """Its fastest configuration, the shingles ready as 32-bit numbers."""
     del shingles
 
-    def cut(text: str) -> list[int]:
-        numbers: list[int] = np.unique((packed(text) >> np.uint64(32)).astype(np.uint32)).tolist()
+    def cut(document: Document) -> list[int]:
+        numbers: list[int] = np.unique((packed(document.text) >> np.uint64(32)).astype(np.uint32)).tolist()
         return numbers
 
     return _datasketch(int, cut, bands, rows)
@@ -138,14 +142,14 @@ def rensa(shingles: str, bands: int, rows: int) -> Process:
     from rensa import RMinHash, RMinHashLSH
 
     lsh = RMinHashLSH(threshold=0.8, num_perm=bands * rows, num_bands=bands)
-    cut = {"chars": _strings, "words": word_shingles}[shingles]
+    cut = _cut(shingles, _strings, word_shingles)
     ids: list[str] = []
 
     def process(documents: Sequence[Document]) -> IdPairs:
         pairs: IdPairs = []
         for document in documents:
             minhash = RMinHash(num_perm=bands * rows, seed=42)
-            minhash.update(cut(document.text))
+            minhash.update(cut(document))
             pairs += [(ids[older], document.id) for older in lsh.query(minhash)]
             lsh.insert(len(ids), minhash)
             ids.append(document.id)
@@ -157,8 +161,8 @@ def rensa(shingles: str, bands: int, rows: int) -> Process:
 def fastsketch(shingles: str, bands: int, rows: int) -> Process:
     """Fast similarity sketches."""
     sketch = _fastsketch_sketcher(bands * rows)
-    cut = {"chars": _strings, "words": word_shingles}[shingles]
-    return _fastsketch(lambda text: np.array([sketch(cut(text))], np.uint64), bands, rows)
+    cut = _cut(shingles, _strings, word_shingles)
+    return _fastsketch(lambda document: np.array([sketch(cut(document))], np.uint64), bands, rows)
 
 
 def fastsketch_packed(shingles: str, bands: int, rows: int) -> Process:
@@ -166,8 +170,8 @@ def fastsketch_packed(shingles: str, bands: int, rows: int) -> Process:
     del shingles
     sketch = _fastsketch_sketcher(bands * rows)
 
-    def sign(text: str) -> npt.NDArray[np.uint64]:
-        hashes = packed(text)
+    def sign(document: Document) -> npt.NDArray[np.uint64]:
+        hashes = packed(document.text)
         ends = np.array([0, len(hashes)], np.uint64)
         return np.asarray(sketch.batch_csr(hashes, ends, prehashed=True, num_threads=1))
 
@@ -180,7 +184,7 @@ def _fastsketch_sketcher(size: int) -> Any:
     return FastSimilaritySketch(size=size, seed=42)
 
 
-def _fastsketch(sign: Callable[[str], npt.NDArray[np.uint64]], bands: int, rows: int) -> Process:
+def _fastsketch(sign: Callable[[Document], npt.NDArray[np.uint64]], bands: int, rows: int) -> Process:
     from FastSketchLSH import LSH
 
     lsh = LSH(num_perm=bands * rows, num_bands=bands, num_threads=1)
@@ -189,7 +193,7 @@ def _fastsketch(sign: Callable[[str], npt.NDArray[np.uint64]], bands: int, rows:
     def process(documents: Sequence[Document]) -> IdPairs:
         pairs: IdPairs = []
         for document in documents:
-            signature = sign(document.text)
+            signature = sign(document)
             pairs += [(ids[older], document.id) for older in lsh.query(signature[0])]
             lsh.insert(signature)
             ids.append(document.id)
@@ -206,6 +210,21 @@ def packed(text: str) -> npt.NDArray[np.uint64]:
         grams |= codes[i : len(codes) - _K + 1 + i] << np.uint64(8 * i)
     grams *= _GOLDEN
     return grams ^ (grams >> np.uint64(32))
+
+
+def _cut(
+    shingles: str, chars: Callable[[str], list[Any]], words: Callable[[str], list[Any]]
+) -> Callable[[Document], list[Any]]:
+    """The function that gives the shingles of a document."""
+    if shingles == "ready":
+        return attrgetter("tokens")
+    cut = {"chars": chars, "words": words}[shingles]
+    return lambda document: cut(document.text)
+
+
+def _distinct(text: str) -> list[str]:
+    """In the order of the text, in which they lie in memory."""
+    return list(dict.fromkeys(_strings(text)))
 
 
 def _strings(text: str) -> list[str]:
@@ -232,10 +251,12 @@ def _slices(count: int) -> list[slice]:
 CONTENDERS: dict[str, Contender] = {
     "neardup": Contender("neardup", "neardup", neardup),
     "datasketch": Contender("datasketch, default", "datasketch", datasketch_default, repeats=1),
-    "datasketch-fastest": Contender("datasketch, fastest", "datasketch", datasketch_fastest, repeats=3),
-    "rensa": Contender("rensa, full R-MinHash", "rensa", rensa),
+    "datasketch-fastest": Contender(
+        "datasketch, fastest", "datasketch", datasketch_fastest, repeats=3, ready=_byte_set
+    ),
+    "rensa": Contender("rensa, full R-MinHash", "rensa", rensa, ready=_distinct),
     "neardup-16x8": Contender("neardup, 16 x 8", "neardup", neardup, shape=(16, 8)),
-    "fastsketchlsh": Contender("FastSketchLSH, 16 x 8", "fastsketchlsh", fastsketch, shape=(16, 8)),
+    "fastsketchlsh": Contender("FastSketchLSH, 16 x 8", "fastsketchlsh", fastsketch, shape=(16, 8), ready=_distinct),
     "datasketch-packed": Contender(
         "datasketch, packed", "datasketch", datasketch_packed, repeats=3, shingles=("chars",)
     ),

@@ -17,6 +17,7 @@ from typing import Any
 
 import numba
 from llvmlite import binding
+from numba import _helperlib
 from numba.core import runtime
 from numba.core.caching import FunctionCache, NullCache
 
@@ -65,7 +66,10 @@ class StoredKernel:
 
 @functools.cache
 def _name_runtime() -> None:
-    """Give machine code the addresses of the functions that it calls to allocate and to release arrays."""
+    """Give machine code the addresses of the functions that it calls: to allocate and to release arrays, and to read a
+    string (``stream.kernels.strings``)."""
     helpers: dict[str, int] = vars(runtime)["_nrt_python"].c_helpers
+    readers: dict[str, int] = vars(_helperlib)["c_helpers"]
     for name, address in helpers.items():
         binding.add_symbol(name if name.startswith("_") else f"NRT_{name}", address)
+    binding.add_symbol("numba_extract_unicode", readers["extract_unicode"])

@@ -313,11 +313,11 @@ class BandTable:
         per_slot += 4 * (len(store.ragged_lengths) > 0) + 4 * (len(store.noted) > 0)
         per_posting = 4 + 8 * (len(store.payloads) > 0)
         postings = int(state[POSTING_END]) - self._first_posting(int(state[OLDEST]))
-        pages = len(store.heads.entries) - 256 * int(store.heads.free_count[0])
+        pages = len(store.heads.entries) // 256 - int(store.heads.free_count[0])
         id_bytes = int(self._bytes.physical_pages - self._bytes.free_pages) << BYTE_PAGE_BITS
         return self.documents * per_slot + postings * per_posting + (
             postings >> GROUP_BITS
-        ) * 4 + pages * 8 + id_bytes, allocated
+        ) * 4 + pages * 2048 + id_bytes, allocated
 
     # Growing
 

@@ -7,6 +7,8 @@ evidence separates their items later: a shared chain costs time and never makes 
 
 - A search compares the eight entries of a line, all at once. It begins with the home line of the tag and ends with the
   first line that has a free place. A new head takes the first place on the way that is free or has an expired head.
+- A line is a cache line. Allocators align to 16 bytes, and most lines would then lie in two cache lines: the match of a
+  batch takes a quarter more time. So the array has eight places more, and its pages begin at the place ``first``.
 - A posting number is stored modulo 2**32 and read back as the number at or after ``base``, the oldest posting of the
   window. A head whose posting has left the window reads back as a future number: the head is expired, and skipped.
 - Expiry deletes no head. A segment that is full to ``_LOAD_MAX`` is rebuilt: expired heads are dropped, and the segment
@@ -63,6 +65,7 @@ class Heads(NamedTuple):
     """The arrays of the map: entries by page, and for each segment its pages, its places and how many are used."""
 
     entries: npt.NDArray[np.uint64]
+    first: npt.NDArray[np.int64]  # the place where the pages begin
     pages: npt.NDArray[np.int32]
     places: npt.NDArray[np.int64]
     used: npt.NDArray[np.int64]
@@ -73,8 +76,10 @@ class Heads(NamedTuple):
 
 def empty_heads() -> Heads:
     """An empty map: one page for each segment."""
+    entries = np.zeros(SEGMENTS * _PAGE + _LINE, np.uint64)
     return Heads(
-        entries=np.zeros(SEGMENTS * _PAGE, np.uint64),
+        entries=entries,
+        first=np.array([_line_start(entries)]),
         pages=np.arange(SEGMENTS, dtype=np.int32).reshape(SEGMENTS, 1).repeat(2, axis=1),
         places=np.full(SEGMENTS, _PAGE, np.int64),
         used=np.zeros(SEGMENTS, np.int64),
@@ -98,9 +103,25 @@ def add_pages(heads: Heads, segment: int, extra: int) -> Heads:
     free[:count] = heads.free[:count]
     free[count : count + chunk] = np.arange(total + chunk - 1, total - 1, -1)
     scratch = np.empty(pages.shape[1] * _PAGE, np.uint64)
-    grow(heads.entries, (total + chunk) * _PAGE)  # last: if memory is short, nothing has changed yet
+    grow(heads.entries, (total + chunk) * _PAGE + _LINE)  # last: if memory is short, nothing has changed yet
+    _align(heads, total * _PAGE)
     heads.free_count[0] = count + chunk
     return heads._replace(pages=pages, free=free, scratch=scratch)
+
+
+def _align(heads: Heads, count: int) -> None:
+    """Move ``count`` entries so that the first one begins a cache line: growing may have moved the array."""
+    was, first = int(heads.first[0]), _line_start(heads.entries)
+    if first != was:
+        here, there = heads.entries[was : was + count], heads.entries[first : first + count]
+        # Python runs handlers of signals at calls only. One that raises between these two lines would lose the heads.
+        there[:] = here
+        heads.first[0] = first
+
+
+def _line_start(entries: npt.NDArray[np.uint64]) -> int:
+    """The first place that begins a cache line."""
+    return -entries.ctypes.data // entries.itemsize % _LINE
 
 
 @inlined
@@ -122,8 +143,13 @@ def _home(tag, places):
 
 
 @inlined
+def _page_start(heads, page):
+    return heads.first[0] + (np.int64(page) << _PAGE_BITS)
+
+
+@inlined
 def _place(heads, segment, position):
-    return (np.int64(heads.pages[segment, position >> _PAGE_BITS]) << _PAGE_BITS) | (position & (_PAGE - 1))
+    return _page_start(heads, heads.pages[segment, position >> _PAGE_BITS]) + (position & (_PAGE - 1))
 
 
 @machine_code
@@ -179,7 +205,7 @@ def warm(heads, keys):
         segment = np.int64(keys[j] >> _SEGMENT_SHIFT)
         place = _place(heads, segment, _home(_tag(keys[j]), heads.places[segment]))
         prefetch(heads.entries, place)
-        prefetch(heads.entries, (place & ~np.int64(_PAGE - 1)) | ((place + 8) & (_PAGE - 1)))
+        prefetch(heads.entries, place + _LINE)
 
 
 @inlined
@@ -250,7 +276,7 @@ def rebuild(heads, segment, extra, base, end):
     alive = np.uint64(end - base)
     low_base = np.uint64(base)
     for page in range(have):
-        first = np.int64(pages[page]) << _PAGE_BITS
+        first = _page_start(heads, pages[page])
         for place in range(first, first + _PAGE):
             entry = entries[place]
             live[count] = entry  # without a branch: which entries are live is hard to predict
@@ -267,7 +293,7 @@ def rebuild(heads, segment, extra, base, end):
     heads.places[segment] = want * _PAGE
     heads.used[segment] = count
     for page in range(want):
-        first = np.int64(heads.pages[segment, page]) << _PAGE_BITS
+        first = _page_start(heads, pages[page])
         for place in range(first, first + _PAGE):
             entries[place] = np.uint64(0)
     room = np.int64(want << _PAGE_BITS)

@@ -8,42 +8,39 @@ from __future__ import annotations
 import numpy as np
 
 from stream.kernels.compile import raw_inner, raw_kernel
-from stream.texts.unicode_fold import INTERACTS
+from stream.kernels.strings import shorten_runs
+from stream.texts.raw_texts import copy_codes
+from stream.texts.unicode_fold import BLANK, INTERACTS
 from stream.texts.unicode_table import PAYLOAD, SEPARATOR
 
 _SEPARATOR = np.uint32(ord(SEPARATOR))
 
 
 @raw_kernel
-def gather_stretches(raw, starts, stretches, count, out):
-    """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many.
-
-    ``starts`` are the starts of the raw texts.
-    """
+def gather_stretches(texts, stretches, count, out):
+    """Write the raw code points of the stretches to ``out``, each with a separator after it; returns how many."""
     at = 0
     for s in range(count):
-        first = starts[stretches[s, 0]]
-        for p in range(first + stretches[s, 1], first + stretches[s, 2]):
-            out[at] = raw[p]
-            at += 1
+        at += copy_codes(texts, stretches[s, 0], stretches[s, 1], stretches[s, 2], out[at:])
         out[at] = _SEPARATOR
         at += 1
     return at
 
 
 @raw_kernel
-def splice(folded, starts, lengths, stretches, count, results, entries, out):
+def splice(folded, widths, starts, lengths, stretches, count, results, entries, fold_space, out):
     """Write ``folded`` to ``out``, with the results of the stretches in their places, each with a separator after it.
 
     ``starts`` and ``lengths`` describe the texts in ``folded``; the call overwrites them to describe the texts in
-    ``out``. The table decides what white space in a result becomes.
+    ``out``. The table decides what white space in a result becomes. Texts of width 0 are elsewhere.
     """
     at = 0
     s = 0
     r = 0
     for i in range(len(starts)):
-        first = at
-        place = 0
+        if widths[i] == 0:
+            continue
+        first, place, before = at, 0, s
         while s < count and stretches[s, 0] == i:
             at = _copy(folded[starts[i] + place : starts[i] + stretches[s, 3]], out, at)
             place = stretches[s, 3]
@@ -55,6 +52,8 @@ def splice(folded, starts, lengths, stretches, count, results, entries, out):
             r += 1
             s += 1
         at = _copy(folded[starts[i] + place : starts[i] + lengths[i]], out, at)
+        if fold_space and s > before:
+            at = first + shorten_runs(out[first:at], BLANK)
         starts[i] = first
         lengths[i] = at - first
 

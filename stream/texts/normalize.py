@@ -16,14 +16,15 @@ from __future__ import annotations
 import functools
 import unicodedata
 from collections.abc import Callable, Sequence
-from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import inner, kernel
+from stream.kernels.strings import bytes_at, shorten_runs
 from stream.texts.fold_stretches import gather_stretches, splice
+from stream.texts.raw_texts import RawTexts, raw_texts
 from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
 from stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
 
@@ -78,70 +79,54 @@ def code_points(texts: Sequence[str], form: NormalForm) -> CodePoints:
     Returns:
         The columns that ``CodePoints`` describes. A text that holds a lone surrogate is marked and has length 0.
     """
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    joined = "".join(texts)
-    if joined.isascii():
-        is_wide = np.zeros(len(texts), np.bool_)
-        return fold(np.frombuffer(joined.encode("ascii"), np.uint8), _NO_WIDE, lengths, is_wide, form)
-    is_wide = ~np.fromiter(map(str.isascii, texts), np.bool_, len(texts))
-    narrow = "".join(compress(texts, ~is_wide)).encode("ascii")
-    wide = code_points_of("".join(compress(texts, is_wide)))
-    return fold(np.frombuffer(narrow, np.uint8), wide, lengths, is_wide, form)
+    held = tuple(texts)  # keeps the strings while kernels read them
+    return fold(raw_texts(held), form)
 
 
-def fold(
-    raw_narrow: npt.NDArray[np.uint8],
-    raw_wide: npt.NDArray[np.uint32],
-    lengths: npt.NDArray[np.int64],
-    is_wide: npt.NDArray[np.bool_],
-    form: NormalForm,
-) -> CodePoints:
-    """Normalise a batch of texts in two buffers.
+def fold(texts: RawTexts, form: NormalForm) -> CodePoints:
+    """Normalise a batch of texts where they are; the caller keeps their characters.
 
     Args:
-        raw_narrow: the ASCII texts, one after the other.
-        raw_wide: the code points of the other texts, one after the other.
-        lengths: the length of each text, ``int64[n]``; overwritten with the length of its result.
-        is_wide: which texts stand in ``raw_wide``, ``bool[n]``.
+        texts: where the characters are.
         form: the steps that are on.
     """
-    n = len(lengths)
-    starts = np.zeros(n, np.int64)
-    surrogates = np.zeros(n, np.bool_)
-    _place(starts, lengths, is_wide)
-    narrow = np.empty_like(raw_narrow)
-    _fold_ascii(raw_narrow, starts, lengths, is_wide, form.fold_case, form.fold_space, narrow)
-    wide = raw_wide
-    if len(raw_wide):
-        at = np.flatnonzero(is_wide)
-        wide, starts[at], lengths[at], surrogates[at] = _fold_unicode(raw_wide, starts[at], lengths[at], form)
+    is_wide = texts.widths != 0
+    starts, lengths = np.empty((2, len(is_wide)), np.int64)
+    surrogates = np.zeros(len(is_wide), np.bool_)
+    wide = _fold_unicode(texts, is_wide, form, starts, lengths, surrogates) if is_wide.any() else _NO_WIDE
+    narrow = np.empty(int(texts.lengths @ ~is_wide), np.uint8)
+    _fold_ascii(texts, form.fold_case, form.fold_space, starts, lengths, narrow)
     return CodePoints(narrow, wide, starts, lengths, is_wide, surrogates)
 
 
 def _fold_unicode(
-    raw: npt.NDArray[np.uint32], raw_starts: npt.NDArray[np.int64], raw_lengths: npt.NDArray[np.int64], form: NormalForm
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Normalise texts of code points: the results, one after the other; starts; lengths; which hold a surrogate."""
-    table = _table(form)
-    surrogates, scratch = np.zeros(len(raw_starts), np.bool_), fold_scratch()
+    texts: RawTexts,
+    is_wide: npt.NDArray[np.bool_],
+    form: NormalForm,
+    starts: npt.NDArray[np.int64],
+    lengths: npt.NDArray[np.int64],
+    surrogates: npt.NDArray[np.bool_],
+) -> npt.NDArray[np.uint32]:
+    """Normalise the texts that are not ASCII, one after the other; write their starts, their lengths, and which of them
+    hold a surrogate."""
+    table, raw_lengths = _table(form), texts.lengths[is_wide]
+    total = int(raw_lengths.sum())
+    scratch = fold_scratch(int(raw_lengths.max()))
     for growth in _GROWTHS:
-        starts, lengths = raw_starts.copy(), raw_lengths.copy()
-        out = np.empty(_ROOM + int(growth * len(raw)), np.uint32)
-        stretches = np.empty((_ROOM + int((growth - 1) * len(raw)), STRETCH_COLUMNS), np.int64)
-        count = fold_texts(raw, starts, lengths, table, scratch, out, stretches, surrogates)
+        out = np.empty(_ROOM + int(growth * total), np.uint32)
+        stretches = np.empty((_ROOM + int((growth - 1) * total), STRETCH_COLUMNS), np.int64)
+        count = fold_texts(texts, table, scratch, form.fold_space, out, starts, lengths, stretches, surrogates)
         if count != NO_ROOM:
             break
     assert count != NO_ROOM, "a text grew more than any code point does"
-    if count:
-        gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
-        gather_stretches(raw, raw_starts, stretches, count, gathered)
-        results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text_of(gathered)))
-        spliced = np.empty(int(lengths.sum()) + len(results), np.uint32)
-        splice(out, starts, lengths, stretches, count, results, table.entries, spliced)
-        out = spliced
-    if form.fold_space:
-        _fold_blanks(out, starts, lengths)
-    return out, starts, lengths, surrogates
+    if not count:
+        return out
+    gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
+    gather_stretches(texts, stretches, count, gathered)
+    results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text_of(gathered)))
+    spliced = np.empty(int(lengths[is_wide].sum()) + len(results), np.uint32)
+    splice(out, texts.widths, starts, lengths, stretches, count, results, table.entries, form.fold_space, spliced)
+    return spliced
 
 
 @functools.cache
@@ -186,72 +171,25 @@ _UNICODE_STEPS: dict[tuple[bool, bool], Callable[[str], str]] = {
 }
 
 
-@kernel
-def _place(starts, lengths, is_wide):
-    """Starts of the texts in their two buffers."""
-    narrow = 0
-    wide = 0
-    for i in range(len(starts)):
-        if is_wide[i]:
-            starts[i] = wide
-            wide += lengths[i]
-        else:
-            starts[i] = narrow
-            narrow += lengths[i]
-
-
 @inner
 def _fold_narrow(codes, fold_case, fold_space, out):
     """Fold one ASCII text; returns its new length. The loops that run on most texts compile to vector code."""
-    n = len(codes)
-    for p in range(n):
+    for p in range(len(codes)):
         c = codes[p]
         capital = np.uint8(c - _CAPITAL_A) < _CAPITALS
         space = (np.uint8(c - _TAB) < _TABS) | (np.uint8(c - _SEPARATOR) < _SEPARATORS)
         c = c + _TO_SMALL if capital and fold_case else c
         out[p] = _BLANK if space and fold_space else c
-    return _fold_blanks_of(out) if fold_space else n
-
-
-@inner
-def _fold_blanks_of(codes):
-    """Leave one blank of each run, none at the ends, in place; returns the new length. Most texts have no run."""
-    n = len(codes)
-    if n == 0:
-        return n
-    runs = 0
-    here, further = codes[: n - 1], codes[1:n]
-    for p in range(n - 1):
-        runs += (here[p] == _BLANK) & (further[p] == _BLANK)
-    if runs or codes[0] == _BLANK:
-        return _fold_runs(codes)
-    return n - (codes[n - 1] == _BLANK)
-
-
-@inner
-def _fold_runs(codes):
-    """Leave one blank of each run, none at the ends, in place; returns the new length."""
-    j = 0
-    before = _BLANK  # a run at the start is dropped, later ones leave one blank
-    for p in range(len(codes)):
-        c = codes[p]
-        codes[j] = c  # the next one overwrites it if it must be dropped: no branch to mispredict at each word
-        j += (c != _BLANK) | (before != _BLANK)
-        before = c
-    return j - 1 if j > 0 and before == _BLANK else j
+    return shorten_runs(out, _BLANK) if fold_space else len(codes)
 
 
 @kernel
-def _fold_ascii(raw, starts, lengths, is_wide, fold_case, fold_space, out):
-    """Fold case and white space of the ASCII texts; each keeps its start and gets its new length."""
+def _fold_ascii(texts, fold_case, fold_space, starts, lengths, out):
+    """Fold case and white space of the ASCII texts to ``out``, one after the other; write starts and lengths."""
+    at = 0
     for i in range(len(starts)):
-        if not is_wide[i]:
-            start, end = starts[i], starts[i] + lengths[i]
-            lengths[i] = _fold_narrow(raw[start:end], fold_case, fold_space, out[start:end])
-
-
-@kernel
-def _fold_blanks(codes, starts, lengths):
-    """Fold runs of blanks of texts of code points; each keeps its start and gets its new length."""
-    for i in range(len(starts)):
-        lengths[i] = _fold_blanks_of(codes[starts[i] : starts[i] + lengths[i]])
+        if texts.widths[i] == 0:
+            codes = bytes_at(texts.addresses[i], texts.lengths[i])
+            starts[i] = at
+            lengths[i] = _fold_narrow(codes, fold_case, fold_space, out[at : at + len(codes)])
+            at += lengths[i]

@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from stream.documents import TEXT, Column, Document, DocumentColumns
 from stream.kernels.compile import kernel
-from stream.texts.normalize import CodePoints, NormalForm, code_points, fold
-from stream.texts.unicode_table import code_points_of
+from stream.texts.normalize import CodePoints, NormalForm, fold
+from stream.texts.raw_texts import RawTexts, raw_texts
 
 _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 
@@ -35,12 +35,11 @@ def read_texts(
 def _document_codes(
     documents: Sequence[Document], form: NormalForm, characters_max: int
 ) -> tuple[CodePoints, dict[int, str]]:
-    texts = list(map(TEXT, documents))
-    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
-    too_long = np.flatnonzero(lengths > characters_max).tolist()
-    for i in too_long:
-        texts[i] = ""
-    return code_points(texts, form), dict.fromkeys(too_long, "text_too_long")
+    texts = list(map(TEXT, documents))  # keeps the strings while kernels read them
+    raw = raw_texts(texts)
+    too_long = np.flatnonzero(raw.lengths > characters_max)
+    raw.lengths[too_long] = 0
+    return fold(raw, form), dict.fromkeys(too_long.tolist(), "text_too_long")
 
 
 def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple[CodePoints, dict[int, str]]:
@@ -57,7 +56,10 @@ def _column_codes(texts: Column, form: NormalForm, characters_max: int) -> tuple
                 lengths[i] = 0
         wide = _decoded(_gathered(texts, is_wide, lengths))
         assert wide is not None, "texts that are UTF-8 one by one are UTF-8 together"
-    return fold(_gathered(texts, ~is_wide, lengths), code_points_of(wide), lengths, is_wide, form), refused
+    data = np.ascontiguousarray(texts.data)
+    raw = RawTexts(data.ctypes.data + texts.starts[:-1], lengths, np.zeros(n, np.int64))
+    _place(raw_texts([wide]), is_wide, raw)
+    return fold(raw, form), refused
 
 
 def _decoded(data: npt.NDArray[np.uint8]) -> str | None:
@@ -102,3 +104,13 @@ def _gather(data, starts, chosen, out):
             for p in range(starts[i], starts[i + 1]):
                 out[at] = data[p]
                 at += 1
+
+
+@kernel
+def _place(joined, is_wide, texts):
+    """Place the texts that are not ASCII one after the other in the characters of a string."""
+    at, width = joined.addresses[0], max(joined.widths[0], 1)
+    for i in range(len(is_wide)):
+        if is_wide[i]:
+            texts.addresses[i], texts.widths[i] = at, width
+            at += width * texts.lengths[i]

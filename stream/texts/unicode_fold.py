@@ -25,6 +25,8 @@ import numpy.typing as npt
 
 from stream.kernels.bits import MASK_BITS, copy_bits, lowest_bit, mask_below
 from stream.kernels.compile import inlined, raw_inner, raw_kernel
+from stream.kernels.strings import shorten_runs
+from stream.texts.raw_texts import copy_codes
 from stream.texts.unicode_table import (
     EXPANDS,
     EXPANSION_COPIED,
@@ -66,46 +68,49 @@ _SURROGATE = np.uint32(SURROGATE)
 _LENGTH_MASK = np.uint32((1 << int(EXPANSION_LENGTH_BITS)) - 1)
 _RANK = RANK_MASK << RANK_SHIFT
 INTERACTS = SPECIAL | MARK | SECOND
+BLANK = np.uint32(0x20)
 
 
 class FoldScratch(NamedTuple):
-    """The arrays that ``fold_texts`` writes: the entries of a block, and what interacts in a group of 64 of them
-    (``uint32``)."""
+    """The arrays that ``fold_texts`` writes: the entries of a block, what interacts in a group of 64 of them, and the
+    code points of a text (``uint32``)."""
 
     entries: npt.NDArray[np.uint32]
     found: npt.NDArray[np.uint32]
+    codes: npt.NDArray[np.uint32]
 
 
-def fold_scratch() -> FoldScratch:
-    """New scratch for one thread."""
-    return FoldScratch(np.empty(_BLOCK + _SPARE, np.uint32), np.empty(MASK_BITS, np.uint32))
+def fold_scratch(length_max: int) -> FoldScratch:
+    """New scratch for one thread and texts of so many code points at most."""
+    return FoldScratch(*(np.empty(size, np.uint32) for size in (_BLOCK + _SPARE, MASK_BITS, length_max)))
 
 
 @raw_kernel
-def fold_texts(raw, starts, lengths, table, scratch, out, stretches, surrogates):
-    """Normalise n texts except their general stretches.
+def fold_texts(texts, table, scratch, fold_space, out, starts, lengths, stretches, surrogates):
+    """Normalise the texts that are not ASCII, except their general stretches.
 
-    Text i is ``raw[starts[i]:starts[i] + lengths[i]]`` (``uint32``). Its result is written to ``out`` (``uint32``), one
-    text after the other; ``starts`` and ``lengths`` (``int64[n]``) then describe the results. ``surrogates``
-    (``bool[n]``) marks texts that hold a surrogate; their length becomes 0. ``table`` is a ``FoldTable``, ``scratch``
-    from ``fold_scratch``. General stretches go to ``stretches`` (``int64[m, 4]``).
+    ``texts`` are ``RawTexts``. Results are written to ``out`` (``uint32``), one text after the other; ``starts`` and
+    ``lengths`` (``int64[n]``) describe them. ``surrogates`` (``bool[n]``) marks texts that hold a surrogate; their
+    length becomes 0. ``table`` is a ``FoldTable``, ``scratch`` from ``fold_scratch``. General stretches go to
+    ``stretches`` (``int64[m, 4]``). With ``fold_space``, runs of blanks become short in texts without a stretch.
 
     Returns the number of stretches, or ``NO_ROOM``; then the contents of ``starts`` and ``lengths`` are undefined.
     """
     count, at = _ZERO, _ZERO
     for i in range(len(starts)):
-        codes = raw[starts[i] : starts[i] + lengths[i]]
-        length, found = _fold_text(codes, table, scratch, out[at:], stretches, count, i)
+        if texts.widths[i] == 0:
+            continue
+        size = copy_codes(texts, i, _ZERO, texts.lengths[i], scratch.codes)
+        length, found = _fold_text(scratch.codes[:size], table, scratch, out[at:], stretches, count, i)
         if length == NO_ROOM:
             return NO_ROOM
-        starts[i] = at
         if length == _REFUSED:
             surrogates[i] = True
-            lengths[i] = 0
-        else:
-            count = found
-            lengths[i] = length
-            at += length
+            length, found = _ZERO, count
+        elif fold_space and found == count:
+            length = shorten_runs(out[at : at + length], BLANK)
+        starts[i], lengths[i] = at, length
+        count, at = found, at + length
     return count
 
 

@@ -70,6 +70,9 @@ def test_contenders_meet_copies_and_leave_strangers_alone(name: str) -> None:
     copy = stream[1]._replace(id="copy")
     for shingles in row.shingles:
         assert row.start(shingles, *row.shape)([*stream, copy]) == [(stream[1].id, "copy")]
+    if row.ready is not None:
+        ready = [document._replace(text="", tokens=row.ready(document.text)) for document in [*stream, copy]]
+        assert row.start("ready", *row.shape)(ready) == [(stream[1].id, "copy")]
 
 
 def test_missing_peers_are_reported_as_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -306,7 +309,7 @@ def test_scenario_ids_are_permanent() -> None:
         "S6-recall-generated", "S6-recall-exact", "S6-minwise", "S6-recall-real", "S7-command", "S8-records",
         "S8-prints", "S9-exact-short-texts", "S9-exact-recall", "S10-vectors-speed", "S10-vectors-recall",
         "S11-scripts", "S12-truncation", "S13-verdicts", "S14-linker", "S15-arrow",
-        "S16-pages", "S17-crawl",
+        "S16-pages", "S17-crawl", "S18-whole-run",
     ]  # fmt: skip
 
 

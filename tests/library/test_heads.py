@@ -58,10 +58,13 @@ def check_pages(heads: Heads) -> None:
     """Each page is free or in one segment; a segment's places and used entries are counted right."""
     total = len(heads.entries) // PAGE
     pages = [*heads.free[: heads.free_count[0]].tolist()]
+    first = int(heads.first[0])
+    entries = heads.entries[first : first + total * PAGE].reshape(total, PAGE)
+    assert entries.ctypes.data % 64 == 0
     for segment in range(SEGMENTS):
         assert heads.places[segment] % PAGE == 0
         mine = heads.pages[segment, : heads.places[segment] // PAGE]
-        assert heads.used[segment] == np.count_nonzero(heads.entries.reshape(-1, PAGE)[mine])
+        assert heads.used[segment] == np.count_nonzero(entries[mine])
         pages += mine.tolist()
     assert sorted(pages) == list(range(total))
     assert len(heads.scratch) >= heads.places.max()
@@ -107,6 +110,25 @@ def test_a_segment_gives_its_pages_back() -> None:
     table.check()
     assert len(table.heads.entries) == length
     assert table.heads.places[8] <= places
+
+
+@pytest.mark.parametrize(("first", "later"), [(0, 7), (7, 0), (2, 5), (5, 2), (3, 3)])
+def test_heads_are_found_if_growing_moves_the_array_to_another_place_in_a_cache_line(
+    first: int, later: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Entries move in the array, so that its pages begin with a cache line again."""
+    keys = [in_segment(n % 8, n * 3_000_017 % 2**32) for n in range(3_200)]
+    monkeypatch.setattr(h, "_line_start", lambda entries: first)
+    table = Map(0)
+    for key in keys[:1_600]:
+        table.add([key])
+    length = len(table.heads.entries)
+    monkeypatch.setattr(h, "_line_start", lambda entries: later)
+    for key in keys[1_600:]:
+        table.add([key])
+    assert len(table.heads.entries) > length
+    assert table.heads.first == later
+    assert all(table.find(key) == posting for key, posting in table.newest.items())
 
 
 def test_a_rebuild_without_pages_changes_nothing() -> None:

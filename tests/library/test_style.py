@@ -47,6 +47,8 @@ LAYERS: list[set[str]] = [
         "texts.unicode_table",
         "vectors.pairwise",
     },
+    {"kernels.strings"},
+    {"texts.raw_texts"},
     {"texts.unicode_fold", "kernels.json_scan"},
     {"texts.fold_stretches"},
     {"texts.normalize"},

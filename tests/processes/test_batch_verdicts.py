@@ -32,8 +32,10 @@ def decided(tmp_path, monkeypatch, capsysbinary):
     """Run the command in this process; return the verdicts, one for each document in order."""
     monkeypatch.chdir(tmp_path)
 
-    def run_batch(*paths, prefer=None, **settings):
-        options = BatchOptions(paths, True, summary_json="summary", verdicts="verdicts", prefer=prefer)
+    def run_batch(*paths, prefer=None, output=None, annotate=False, **settings):
+        options = BatchOptions(
+            paths, True, summary_json="summary", verdicts="verdicts", prefer=prefer, output=output, annotate=annotate
+        )
         assert run(options, load(settings, None)) == Exit.SUCCESS
         return [json.loads(line) for line in (tmp_path / "verdicts").read_bytes().splitlines()]
 
@@ -93,6 +95,27 @@ def test_no_document_is_dropped_without_an_original_that_it_was_compared_with(de
     assert {"original", "duplicate"} <= set(statuses.values())
 
 
+def test_in_order_of_arrival_the_annotated_lines_are_those_of_dedup(decided, tmp_path):
+    """Objects, rows of a table and copies, each with its verdict; refused lines are left out, more than a block."""
+    many = [doc(f"d{n}", f"{n % 700} {n % 700 * 7919} " * 30) for n in range(5000)]
+    (tmp_path / "a.jsonl").write_bytes(lines({"id": 7}, *many, {"text": ""}))
+    (tmp_path / "b.csv").write_bytes(b"id,text\r\nx,one two three four\r\n,none\r\ny,one two three four")
+    out = deduplicated("a.jsonl", "b.csv", folder=tmp_path, annotate=True)
+    decided("a.jsonl", "b.csv", output="all", annotate=True)
+    assert (tmp_path / "all").read_bytes() == out["kept"]
+    assert out["kept"].count(b"\n") == 5003
+    assert [out["kept"].count(mark) for mark in (b'"duplicate"', b'""duplicate""')] == [4301, 1]
+
+
+def test_an_annotated_line_has_the_verdict_by_the_preference(decided, tmp_path):
+    """The original comes after its duplicate here."""
+    (tmp_path / "in.jsonl").write_bytes(lines(doc("a", rank=1), {"id": 3}, doc("b", TEXT + "!", rank=3)))
+    found = decided("in.jsonl", prefer="rank", output="all", annotate=True)
+    written = [json.loads(line)["neardup"] for line in (tmp_path / "all").read_bytes().splitlines()]
+    assert written == [found[0], found[2]]
+    assert [verdict["status"] for verdict in written] == ["duplicate", "original"]
+
+
 def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
     """A field without numbers, a preference without verdicts, verdicts of candidates; an empty input succeeds."""
     (tmp_path / "in.jsonl").write_bytes(lines(doc("a"), {"id": 3}))
@@ -100,6 +123,7 @@ def test_what_cannot_be_decided_ends_with_a_sentence(decided, tmp_path):
         decided("in.jsonl", prefer="rank")
     for options, sentence in (
         ({"prefer": "first"}, "add --verdicts FILE"),
+        ({"verdicts": "x", "annotate": True}, "add --output FILE"),
         ({"verdicts": "x", "candidates": True}, "leave out --top and --candidates"),
     ):
         with pytest.raises(Failure, match=sentence):

@@ -200,6 +200,19 @@ def test_a_batch_writes_the_rows_to_keep(
     assert "row-1" not in expected
 
 
+def test_a_batch_annotates_rows_as_dedup_does(dedup: Callable[..., Exit], tmp_path: Path) -> None:
+    """In order of arrival the files are equal; refused rows are in neither."""
+    pq.write_table(table(200), "a.parquet", row_group_size=50)
+    pq.write_table(table(50, 180), "b.parquet")
+    dedup("a.parquet", "b.parquet", output="expected.parquet", annotate=True)
+    options = BatchOptions(["a.parquet", "b.parquet"], True, output="found.parquet", annotate=True)
+    assert run_batch(options, load({}, None)) == Exit.SUCCESS
+    expected, found = files(tmp_path, "expected.parquet", "found.parquet")
+    assert found.equals(expected)
+    assert found.column_names == [*SCHEMA.names, *table_file.VERDICT_COLUMNS]
+    assert 0 < found.num_rows < 250
+
+
 @pytest.mark.parametrize(
     ("paths", "options", "sentence"),
     [

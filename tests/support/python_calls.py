@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
 # Decorators of kernels without a Python entry point, and decorators of all functions whose body is compiled.
 INNER = {"inner", "raw_inner", "inlined"}
-COMPILED = INNER | {"kernel", "raw_kernel", "machine_code"}
+COMPILED = INNER | {"kernel", "raw_kernel", "locked_kernel", "machine_code"}
 
 
 def from_python(function: Callable[..., Any]) -> Callable[..., Any]:

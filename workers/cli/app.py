@@ -155,6 +155,9 @@ def batch_command(
         str | None,
         typer.Option("--output", "-o", metavar="FILE", help="write the documents to keep, as dedup does"),
     ] = None,
+    annotate: Annotated[
+        bool, typer.Option("--annotate", help="write the dropped lines to --output too, and with each line its verdict")
+    ] = False,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
     quiet: Quiet = False,
@@ -177,6 +180,7 @@ def batch_command(
         verdicts,
         prefer,
         output,
+        annotate,
     )
     raise typer.Exit(run(options, load(given(ctx), config)))
 

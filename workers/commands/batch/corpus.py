@@ -15,6 +15,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any
@@ -74,6 +75,7 @@ class BatchOptions(SessionOptions):
     verdicts: str | None = None
     prefer: str | None = None
     output: str | None = None
+    annotate: bool = False
 
     @property
     def decides(self) -> bool:
@@ -287,6 +289,8 @@ def _check_verdicts(options: BatchOptions) -> None:
         raise Failure(Exit.USAGE, f"--{name} is decided by the pairs: leave out --top and --candidates")
     if options.output is not None:
         check_twice(options.output, options.paths)
+    elif options.annotate:
+        raise Failure(Exit.USAGE, "--annotate writes verdicts with the lines of --output: add --output FILE")
 
 
 def _decide(
@@ -301,7 +305,8 @@ def _decide(
     if options.output is not None:
         statuses = np.full(len(places), REFUSED, np.uint8)
         statuses[at] = decided.statuses
-        write_kept(options.output, session, statuses)
+        between = partial(verdicts.decided_between, corpus.rows, places, decided) if options.annotate else None
+        write_kept(options.output, session, statuses, between)
     return verdicts.summary_of(corpus.rows, at, decided)
 
 

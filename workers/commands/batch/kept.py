@@ -1,20 +1,25 @@
-"""The documents to keep, written by a second reading of the input: a batch decides after it has read all of it."""
+"""The documents to keep, written by a second reading of the input: a batch decides after it has read all of it.
+
+With annotations, the documents that are not kept are written too, and each document has its verdict.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from stream.verdicts.rule import ORIGINAL
-from workers.commands.dedup.table_file import TableFile, is_table
+from stream.verdicts.decider import Decided
+from stream.verdicts.rule import ORIGINAL, REFUSED
+from workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
 from workers.commands.output import Lines, output_file, write_pairs
 from workers.commands.session import Session, chunked
 from workers.process.exits import Exit, Failure
 from workers.settings.files import fields_of
-from workers.sources.entries import TableRows
+from workers.sources.entries import Entry, TableRows
 from workers.sources.paths import display
 from workers.sources.reader import Reader
 
@@ -34,31 +39,45 @@ def check_twice(path: str, paths: Sequence[str]) -> None:
             raise Failure(Exit.USAGE, f"--output {display(path)} is also an input: name another file")
 
 
-def write_kept(path: str, session: Session, statuses: npt.NDArray[np.uint8]) -> None:
-    """Write the documents to keep, unchanged and in order of arrival.
+def write_kept(
+    path: str,
+    session: Session,
+    statuses: npt.NDArray[np.uint8],
+    decided_between: Callable[[int, int], Decided] | None = None,
+) -> None:
+    """Write the documents to keep in order of arrival, unchanged; or all documents, each with its verdict.
 
-    ``statuses``: the status of each entry of the input, refused ones included. Raises ``Failure`` for an input that has
-    changed since it was read.
+    Args:
+        path: the file; Parquet by its name, else lines.
+        session: of the first reading.
+        statuses: the status of each entry of the input, refused ones included, ``uint8[n]``.
+        decided_between: gives the verdicts of the entries from one place up to another; without it, none is written.
+
+    Raises:
+        Failure: if the input has changed since it was read, or the file cannot be written.
     """
     settings, paths = session.settings, session.options.paths
+    annotates = decided_between is not None
     reader = Reader(settings, fields_of(settings), session.stop, lambda part: None)
-    table = TableFile(path, "--output", _KEPT) if is_table(path) else None
+    table = TableFile(path, "--output", _KEPT, VERDICT_COLUMNS if annotates else ()) if is_table(path) else None
     file = output_file(path, _KEPT) if table is None else None
-    lines, at = Lines(), 0
+    lines, at = Lines(VERDICT_KEY if annotates else ""), 0
     try:
         for chunk in chunked(reader.parts(paths)):
             entries = () if chunk is None else chunk.entries
-            chosen = statuses[at : at + len(entries)] == ORIGINAL
-            at += len(entries)
-            if len(chosen) < len(entries):
+            first, at = at, at + len(entries)
+            found = statuses[first:at]
+            if len(found) < len(entries):
                 break
-            if table is not None and isinstance(entries, TableRows):
-                table.add(entries, chosen)
-                continue
-            for n in np.flatnonzero(chosen).tolist():
-                if table is not None:
+            chosen = found != REFUSED if annotates else found == ORIGINAL
+            decided = None if decided_between is None else decided_between(first, at)
+            if table is None:
+                _add_lines(lines, entries, np.flatnonzero(chosen).tolist(), decided)
+            elif isinstance(entries, TableRows):
+                table.add(entries, chosen, None if decided is None else verdict_columns(entries, decided))
+            else:
+                for n in np.flatnonzero(chosen).tolist():
                     table.refuse(entries[n].source)
-                lines.add(entries[n])
             if file is not None:
                 write_pairs(file, lines.taken(), f"{_KEPT} to {path}")
         if at != len(statuses) and not session.stop.signal:
@@ -72,3 +91,10 @@ def write_kept(path: str, session: Session, statuses: npt.NDArray[np.uint8]) -> 
             table.close()
         if file is not None:
             file.close()
+
+
+def _add_lines(lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None) -> None:
+    """Add the chosen entries, each with its verdict if there are verdicts."""
+    verdicts = [] if decided is None else list(verdict_lines(entries, {}, decided))
+    for n in chosen:
+        lines.add(entries[n], annotated(entries[n], verdicts[n]) if verdicts else None)

@@ -23,6 +23,7 @@ import orjson
 from stream.batches import CONTENT_HALF, id_columns, id_hashes
 from stream.documents import Document
 from stream.pipeline import Signed
+from stream.verdicts.decider import Decided
 from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
 from stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
 from workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
@@ -40,6 +41,9 @@ FIRST, LONGEST = "first", "longest"
 _NEVER = 1 << 61
 # Rows decided or written at a time.
 _ROWS = 4096
+
+# The columns of ``Verdicts`` for a refused entry.
+_REFUSED_VERDICT = REFUSED, -1, -1, 0, -1, -1
 
 # Convert pairs of contents, in both directions, to pairs of each row with the first decided row of the other content.
 _RANKED = """
@@ -199,6 +203,18 @@ def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: 
         named = _decisions(rows, np.arange(begin, end), verdicts)
         last = min((n + 1) * _ROWS, len(places))
         write_pairs(file, b"".join(places.lines(n * _ROWS, last, named)), what)
+
+
+def decided_between(rows: RowFiles, places: Places, verdicts: Verdicts, first: int, end: int) -> Decided:
+    """Return the verdicts of the entries at places ``first`` to ``end``; refused entries have a verdict too."""
+    at = np.frombuffer(places.rows, np.int64) if places.rows else np.empty(0, np.int64)
+    begin, stop = np.searchsorted(at, [first, end]).tolist()
+    parts: list[npt.NDArray[Any]] = [column[begin:stop] for column in verdicts]
+    columns = [np.full(end - first, value, part.dtype) for part, value in zip(parts, _REFUSED_VERDICT, strict=True)]
+    for column, part in zip(columns, parts, strict=True):
+        column[at[begin:stop] - first] = part
+    made = Verdicts._make(columns)
+    return Decided(made, first, begin, rows.ids(made.originals[made.originals >= 0]))
 
 
 def _decisions(rows: RowFiles, at: Rows, verdicts: Verdicts) -> Iterator[tuple[str, Decision]]:
