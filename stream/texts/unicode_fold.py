@@ -119,7 +119,7 @@ def _fold_text(codes, table, scratch, out, stretches, count, text):
     """Normalise one text; returns its length and the new number of stretches."""
     n = np.int64(len(codes))
     before = _NOTHING  # the entry of the last code point of the output
-    plain = True  # whether the next block is likely to be plain; most scripts have no mark, the others have many
+    plain = True  # whether the block before was plain, so that this one is likely to be
     i, j = _ZERO, _ZERO
     while i < n:
         first, end = i, min(i + _BLOCK, n)
@@ -156,8 +156,7 @@ def _fold_plain(codes, entries, out):
 
 @inlined
 def _look_up(codes, entries, held):
-    """Write the entries of a block, from place 1 on, and a harmless one; returns whether it has neither mark nor
-    second."""
+    """Write the entries of a block, from place 1 on, and a harmless one; returns whether it is plain."""
     n = len(codes)
     further = held[1:]
     found = _NOTHING
@@ -166,7 +165,7 @@ def _look_up(codes, entries, held):
         found |= entry
         further[p] = entry
     further[n] = _NOTHING
-    return found & (MARK | SECOND) == _NOTHING
+    return found & INTERACTS == _NOTHING
 
 
 @inlined
