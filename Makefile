@@ -10,7 +10,7 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
 # What "make check" runs: no workers, no servers, and no file that alone takes long.
-LONG = benchmarks grids pages prefix promised_recall tuning words
+LONG = benchmarks grids pages prefix promised_recall tuning whole_run words
 IN_MEMORY = client_internals contributing decompression health json_array kafka_records lines matcher matcher_steps memory \
   memory_cluster memory_group metrics partition_table paths refused_batches scheme_workers settings shell shell_waits signer \
   supervisor topics transaction watchdog

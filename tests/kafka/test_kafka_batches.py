@@ -84,3 +84,19 @@ def test_a_poll_takes_no_more_bytes_than_it_may(bootstrap_servers: str, make_top
     harness.wait_until(lambda: poll() >= 50 * 100_005 - 50, "all is read")
     assert max(sizes) < 200_000 + 100_000
     harness.close()
+
+
+def test_a_poll_with_enough_bytes_waits_for_no_other_fetch(
+    bootstrap_servers: str, make_topic: MakeTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The poll may take an hour and more records than there are; without the rule it would take the hour."""
+    monkeypatch.setattr("workers.transport.kafka.consumer._FILLED_BYTES", 100_000)
+    harness = KafkaHarness(bootstrap_servers, make_topic)
+    transport, topic = harness.transport(), make_topic("filled")
+    publish(transport, topic, [b"large" * 20_000] * 3)
+    consumer = transport.consumer(topic, harness.name("group"), "one")
+    harness.wait_until(lambda: bool(consumer.poll(0.1, 1).assigned), "the partition is assigned")
+    consumer.seek(0, 0)
+    consumer.resume([0])
+    assert 1 <= len(consumer.poll(3_600, 1_000).records) <= 3
+    harness.close()

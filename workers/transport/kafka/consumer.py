@@ -63,6 +63,9 @@ _SLICE_SECONDS = 0.1
 _SILENCE_SECONDS = 1.0
 # Keys and values of a poll have about this many bytes at most, so that a step reuses memory that is mapped already.
 _ENOUGH_BYTES = 16 << 20
+# A poll with about this many bytes takes what the client has fetched besides, and waits for no other fetch: the next
+# one runs during the worker's step.
+_FILLED_BYTES = 8 << 20
 # The broker answers a fetch that finds nothing after half a second, and the next one is under way by then.
 _FETCHED_SECONDS = 1.0
 # Without a coordinator for this long, the broker counts as away; a start or a rebalance takes less.
@@ -131,7 +134,8 @@ class KafkaGroupConsumer:
         records: list[Record] = []
         bytes_left, enough = bytes_max, max(0, bytes_max - _ENOUGH_BYTES)
         while True:
-            left = max(0.0, deadline - time.monotonic())
+            is_filled = bytes_max - bytes_left >= _FILLED_BYTES
+            left = 0.0 if is_filled else max(0.0, deadline - time.monotonic())
             self._notes.has_records = bool(records)
             self._limits.left_bytes = bytes_left - enough
             try:
