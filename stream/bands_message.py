@@ -98,7 +98,7 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     if generation.hex() != fingerprint:
         raise WireError(
             f"a message signed under {generation.hex()} cannot be matched under {fingerprint}: "
-            "run the matcher with the configuration of the signer, or on the topic of its own generation"
+            "use the configuration and the minor version of Python of the signer, or another topic or window"
         )
     expected = header + n * (8 + 16 + 2 + width + 4 * (ragged > 0)) + (8 * n + 24 * steps) * (version == _VERSION)
     expected += ragged + id_bytes + 2 * removals + removed_bytes

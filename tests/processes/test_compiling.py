@@ -57,8 +57,7 @@ from stream.scheme_interface import _gather
 from stream.signatures.banding import _agreement, _keys
 from stream.table.step import run
 from stream.verdicts.rule import decide
-from workers.process.table_compiler import compile_default_pairs, compile_pairs, compile_table, compile_verdicts
-compile_default_pairs()
+from workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
 compile_table()
 documents = [Document("a", "a text"), Document("b", "another")]
 dedup = Deduplicator(Config())

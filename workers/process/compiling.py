@@ -19,7 +19,7 @@ _EVENT = "numba:compile"
 _STEP_FUNCTIONS = 10
 # The usual number of functions that this process compiles for the default scheme, for the progress report. A second
 # process compiles the functions of the table (``table_compiler``).
-_FUNCTIONS_USUAL = 28
+_FUNCTIONS_USUAL = 46
 # The compiler's own package declares no types.
 _register: Callable[[str, event.Listener], None] = event.register
 _unregister: Callable[[str, event.Listener], None] = event.unregister

@@ -1,13 +1,12 @@
-"""A second process that compiles the kernels of pairs and of the table while this one compiles those that sign.
+"""A second process that compiles the kernels of the table while this one compiles all others.
 
-The compiler uses one core, and a first run waits for it. Signing and verdicts take about as long as pairs and the
-table, so the second process halves the wait. Both processes store compiled kernels in the same folder. While the second
+The compiler uses one core, and a first run waits for it. Signing, pairs and verdicts take about as long as the table,
+so the second process halves the wait. Both processes store compiled kernels in the same folder. While the second
 process works, ``wait`` lets this process compile what it needs after the table. ``wait`` returns when the second
 process has ended, and this process then loads its kernels. If the second process fails, this process compiles all
 kernels.
 
-The kernels of the table have the same types for every scheme, so the second process needs no settings. It compiles the
-kernels of pairs for the default scheme, and first: they are stored before this process looks for them.
+The kernels of the table have the same types for every scheme, so the second process needs no settings.
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from types import TracebackType
 
 import numpy as np
 
-from stream.batches import Batch, bucket_keys, make_batch, table_items
+from stream.batches import Batch, bucket_keys, table_items
 from stream.config import Config
 from stream.pipeline import Matcher, step, table_limits
-from stream.scheme_interface import fixed_evidence
 from stream.schemes import SCHEMES
 from stream.table import NO_TIME, Items
 from stream.table.step import run as table_kernel
 from workers.process.compiling import Compiling
 from workers.process.kernel_cache import is_kept
+from workers.process.stop import leave
 
 
 class TableCompiler:
@@ -84,14 +83,6 @@ def compile_table() -> None:
         table.probe_add(items)
 
 
-def compile_default_pairs() -> None:
-    """Call the kernels of pairs of the default scheme with a batch of the types that signing makes."""
-    config, starts = Config(), np.array([0, 1])
-    evidence = fixed_evidence(np.zeros((1, config.plan.width), np.uint8))
-    ids, times, contents = np.zeros(1, np.uint8), np.array([NO_TIME]), np.zeros((1, 2), np.uint64)
-    compile_pairs(config, make_batch(ids, starts, times, contents, evidence))
-
-
 def compile_pairs(config: Config, batch: Batch) -> None:
     """Call the kernels that prepare a batch for the table and that compare its candidates."""
     if batch.size:
@@ -114,5 +105,5 @@ def compile_verdicts(config: Config) -> None:
 
 
 if __name__ == "__main__":
-    compile_default_pairs()
     compile_table()
+    leave(0)

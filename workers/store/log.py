@@ -146,7 +146,7 @@ class Log:
                 raise Failure(
                     Exit.GENERATION,
                     f"{self.path} was made with another {name} ({stored.get(name)}, now {value}): start with the "
-                    "settings that it was made with, or name another --state",
+                    "settings and the minor version of Python that it was made with, or name another --state",
                 )
 
     def meta(self) -> dict[str, Any]:
