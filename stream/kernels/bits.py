@@ -70,6 +70,23 @@ def mask_of_breaks(context, data, place):
 
 
 @machine_code
+def mask_between(context, data, place, least, greatest):
+    """Which of the 64 bytes of ``data`` (``uint8``) from ``place`` on are in a range, as bits of a ``uint64``.
+
+    No bounds checks: the caller guarantees 64 bytes.
+    """
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        codes = ir.VectorType(ir.IntType(8), MASK_BITS)
+        found = builder.load(address_of(context, builder, signature, arguments, 0, 1, codes), align=1)
+        least, greatest = (all_lanes(builder, bound, MASK_BITS) for bound in arguments[2:])
+        is_in = builder.icmp_unsigned("<=", builder.sub(found, least), builder.sub(greatest, least))
+        return builder.bitcast(is_in, ir.IntType(64))
+
+    return types.uint64(data, place, types.uint8, types.uint8), code
+
+
+@machine_code
 def copy_bytes(context, data, place, out, at):
     """Copy the 64 bytes of ``data`` (``uint8``) from ``place`` on to ``out`` (``uint8``), from ``at`` on.
 

@@ -68,6 +68,17 @@ def has_avx512(context: Any) -> bool:
     return processor == "x86-64-v4" or "+avx512f" in features
 
 
+def has_byte_compress(context: Any) -> bool:
+    """Whether the processor can move chosen bytes of a vector together (AVX-512 VBMI2)."""
+    return "+avx512vbmi2" in context.codegen().magic_tuple()[2]
+
+
+def has_bit_extract(context: Any) -> bool:
+    """Whether the processor can move chosen bits of a word together (BMI2, as all processors with AVX2)."""
+    _, processor, features = context.codegen().magic_tuple()
+    return processor in ("x86-64-v3", "x86-64-v4") or "+bmi2" in features
+
+
 def machine_code(function: Kernel) -> Kernel:
     """Make a function whose machine code is generated here, for kernels to call."""
     return intrinsic(function)

@@ -18,6 +18,7 @@ import numpy as np
 
 from stream.kernels.bits import MASK_BITS, copy_bytes, lowest_bit, mask_of_breaks
 from stream.kernels.compile import inlined, raw_inner, raw_kernel
+from stream.kernels.escapes import unescape
 from stream.kernels.words import WORD_BYTES, word_at
 
 # Bytes that every array of bytes must have behind its content: the kernels read so many at a time.
@@ -214,7 +215,13 @@ def _copy_string(data, place, end, out, at):
             place, at = place + MASK_BITS, at + MASK_BITS
             continue
         size = np.int64(lowest_bit(breaks))
-        place, at = place + size, at + size
+        if data[place + size] == _BACKSLASH and data[place + size + 1] == _U:
+            read, written = unescape(data, place, breaks, out, at)
+            place, at = place + read, at + written
+            if read > size:
+                continue
+        else:
+            place, at = place + size, at + size
         if place >= end:
             break
         if data[place] == _QUOTE:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -172,6 +173,33 @@ def test_any_text_is_decoded_to_a_column(texts: list[str], is_ascii: bool) -> No
     """Escaped or not."""
     rows = [{"id": f"doc-{i}", "text": text, "timestamp": i} for i, text in enumerate(texts)]
     assert check([(json.dumps(row, ensure_ascii=is_ascii).encode(), None) for row in rows])
+
+
+PIECES = [
+    *[rf"\u{code:04x}" for code in (0, 0x22, 0x41, 0x7F, 0x80, 0x627, 0x7FF, 0x800, 0x6F22, 0xD7FF, 0xE000, 0xFFFF)],
+    *[rf"\u{code:04X}" for code in (0xE9, 0xFB01, 0xABCD)],
+    *[r"\ud83d\ude00", r"\uD83D\uDE00", r"\\u0627", r"\n", r"\"", " ", ", ", "a", "plain words, " * 6, "é", "漢", "😀"],
+]
+# Faults, and what is no fault although it looks like one.
+FAULTS = [r"\ud83d", r"\ude00", r"\ude00\ud83d", r"\ud83d\u0041", r"\u06g7", r"\u06", r"\u", r"\u 627", r"\U0627", "\x1f",
+          r"\u/627", r"\u:627", r"\u@627", r"\uG627", r"\u`627", r"\u062é", r"\u062\u0627", r"\x", '"', "\\"]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=60), st.none() | st.sampled_from(FAULTS), st.integers(0, 60))
+def test_escapes_in_any_order_are_those_of_the_parser(pieces: list[str], fault: str | None, at: int) -> None:
+    """Wherever they are in the 64 bytes that are read at once; a fault among them is left to the parser."""
+    text = "".join([*pieces[:at], fault or "", *pieces[at:]])
+    line = f'{{"id":"a","text":"{text}"}}'.encode()
+    document = expected(line, None)
+    is_read = isinstance(document, Document) and not re.search("[\ud800-\udfff]", document.text or "")
+    assert check([(line, None), (LINE, None)]) == is_read
+
+
+@pytest.mark.parametrize("before", range(0, 70))
+def test_an_escape_at_any_place_of_a_line_is_read(before: int) -> None:
+    """Also where 64 bytes end."""
+    for run in (r"\u0627", r"\u0627\u6f22\u0041 " * 12, r"\ud83d\ude00\u00e9" * 12):
+        assert check([(f'{{"id":"a","text":"{"x" * before}{run}"}}'.encode(), None)])
 
 
 def test_the_columns_are_read_only() -> None:

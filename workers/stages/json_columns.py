@@ -20,8 +20,6 @@ from stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, sca
 
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)
-# The bytes of some lines that say whether lines are mostly escapes: one in so many bytes begins one.
-_SAMPLE_LINES, _SAMPLE_BYTES, _ESCAPE_BYTES = 8, 512, 16
 
 
 class Found(NamedTuple):
@@ -89,19 +87,6 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
         return None
     ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
     return Decoded(DocumentColumns(ids, times, texts), found.misnamed)
-
-
-def mostly_escapes(lines: Sequence[bytes]) -> bool:
-    """Whether lines are texts in the form ``\\uXXXX``, judged by a sample.
-
-    ``decode_document`` reads such lines in half of the time of the scan.
-
-    >>> mostly_escapes([b'{"id": "a", "text": "hello"}'])
-    False
-    """
-    sample = lines[:: len(lines) // _SAMPLE_LINES + 1]
-    size = sum(min(len(line), _SAMPLE_BYTES) for line in sample)
-    return sum(line.count(b"\\u", 0, _SAMPLE_BYTES) for line in sample) * _ESCAPE_BYTES > size
 
 
 def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:

@@ -24,7 +24,7 @@ from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
 from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.json_columns import decode_columns, mostly_escapes
+from workers.stages.json_columns import decode_columns
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -251,7 +251,7 @@ def _columns(records: Sequence[Record], plan: SignPlan) -> tuple[DocumentColumns
     """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
     _, _, arrivals, keys, values, *_ = zip(*records, strict=True)
     arrived = np.array(arrivals) / _MILLISECONDS
-    if plan.config.plan.kind != "text" or None in values or arrived.min() < 0 or mostly_escapes(values):
+    if plan.config.plan.kind != "text" or None in values or arrived.min() < 0:
         return None
     decoded = decode_columns(values, keys, plan.fields)
     if decoded is None:
