@@ -1,11 +1,12 @@
-r"""Escapes of JSON strings (``\uXXXX``) to UTF-8, all of 64 bytes at once, without a branch for each.
+r"""Escapes of JSON strings (``\uXXXX``) to UTF-8, all of 59 bytes at once, without a branch for each.
 
-Masks of 64 bits say where escapes begin, how many bytes of UTF-8 each needs, and where something else stops the plain
-text. Vector code then writes the bytes of UTF-8 over the digits that they come from, and moves together what is kept:
+Masks of 64 bits say where escapes begin, how many bytes of UTF-8 each needs, and what stops them. Vector code then
+writes the bytes of UTF-8 over the digits that they come from, and moves together what is kept: three bytes are over the
+digits 1, 2 and 4 of an escape, two over 2 and 4, one over 4. The bytes between escapes are kept as they are.
 
-    \u0627   becomes   ...(D8)(.)(A7)   three bytes over the digits 1, 2, 4; two over 2, 4; one over 4
-
-Surrogates, the short escapes and faults stop it; the caller reads them one by one.
+The escapes that begin in 59 bytes end in 64; masks keep the last five places for the next 59. So the next place to
+read does not depend on what is found, and the processor begins with it early. Surrogates, the short escapes and faults
+stop the loop, and the caller reads them one by one.
 """
 
 from __future__ import annotations
@@ -17,48 +18,58 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.bits import MASK_BITS, bit_count, lowest_bit, mask_between
-from stream.kernels.compile import has_bit_extract, has_byte_compress, inlined, machine_code
+from stream.kernels.bits import MASK_BITS, bit_count, mask_between, mask_of_breaks
+from stream.kernels.compile import has_bit_extract, has_byte_compress, machine_code, raw_inner
 from stream.kernels.vector_code import address_of
 
-# An escape has six bytes, and begins so many places before the end of 64 bytes.
-_ESCAPE_BYTES = 6
-_STARTS = np.uint64((1 << (MASK_BITS - _ESCAPE_BYTES + 1)) - 1)
+# Bytes that are read at once: the escapes that begin there, of six bytes, end in the 64 bytes.
+_READ_BYTES = MASK_BITS - 5
+_READ, _NEXT = np.uint64((1 << _READ_BYTES) - 1), np.uint64(_READ_BYTES)
 _ONE, _TWO, _THREE, _FOUR, _FIVE = (np.uint64(places) for places in range(1, 6))
-_BACKSLASH, _U, _0, _7, _9, _A, _D, _F, _a, _d, _f = (np.uint8(code) for code in b"\\u079ADFadf")
+_BACKSLASH, _U, _0, _7, _8, _9, _A, _D, _F, _a, _d, _f = (np.uint8(code) for code in b"\\u0789ADFadf")
 _BYTE, _WORD = ir.IntType(8), ir.IntType(64)
 _BYTES = ir.VectorType(_BYTE, MASK_BITS)
 _BITS = ir.VectorType(ir.IntType(1), MASK_BITS)
 
 
-@inlined
-def unescape(data, place, breaks, out, at):
-    """Copy the bytes of ``data`` from ``place`` on to ``out``, from ``at`` on, up to what stops; returns how many were
-    read and how many were written.
+@raw_inner
+def unescape(data, place, out, at):
+    """Copy the bytes of ``data`` from ``place`` on to ``out``, from ``at`` on, while there are escapes and nothing
+    stops; returns the places behind what was read and behind what was written.
 
-    ``breaks`` are the quotes, backslashes and control characters of the 64 bytes. It stops at those that do not begin
-    an escape of a code point, and at an escape that does not end in the 64 bytes. The digits of an escape are checked.
-    No bounds checks: the caller guarantees a byte before the 64 bytes and one behind them, and 64 bytes in ``out``.
+    Quotes, control characters, and backslashes that do not begin the escape of a code point stop it. The digits of an
+    escape are checked. No bounds checks: the caller guarantees a byte before ``place``, a control character and 64 more
+    bytes behind the strings, and an ``out`` as long as ``data``.
     """
-    # Digits, by value: any; below 8; 0; and the letter d, which begins surrogates when a digit of 8 or more follows.
-    low, zeros = mask_between(data, place, _0, _7), mask_between(data, place, _0, _0)
-    digits = mask_between(data, place, _0, _9) | mask_between(data, place, _A, _F) | mask_between(data, place, _a, _f)
-    letters_d = mask_between(data, place, _D, _D) | mask_between(data, place, _d, _d)
-    pairs = digits & (digits >> _ONE)
-    starts = mask_between(data, place, _BACKSLASH, _BACKSLASH) & (mask_between(data, place, _U, _U) >> _ONE) & _STARTS
-    starts &= (pairs >> _TWO) & (pairs >> _FOUR) & ~((letters_d >> _TWO) & ~(low >> _THREE))
-    stops = breaks & ~starts
-    before = (stops & (~stops + _ONE)) - _ONE  # all bits if nothing stops
-    starts &= before
-    narrow = starts & (zeros >> _TWO) & (low >> _THREE)  # two bytes or one
-    single = narrow & (zeros >> _THREE) & (low >> _FOUR)
-    # Of each escape, the places of the last byte, of the byte before it, and of the first of three.
-    last, middle, first = starts << _FIVE, (starts & ~single) << _THREE, (starts & ~narrow) << _TWO
-    escapes = starts | (starts << _ONE)
-    escapes |= (escapes << _TWO) | (escapes << _FOUR)
-    kept = (before & ~escapes) | last | middle | first
-    _put(data, place, out, at, kept, first, middle, narrow << _THREE, last, single << _FIVE)
-    return np.int64(lowest_bit(stops)), np.int64(bit_count(kept))
+    # Bit n is of the byte ``place + n - 5``: escapes begin there; they need two bytes or one; they need one.
+    starts = narrow = single = np.uint64(0)
+    while True:
+        # Digits, by value: any; below 8; 0; and the letter d, which with 8 or more behind it begins surrogates.
+        low, zeros = mask_between(data, place, _0, _7), mask_between(data, place, _0, _0)
+        digits = low | mask_between(data, place, _8, _9)
+        digits |= mask_between(data, place, _A, _F) | mask_between(data, place, _a, _f)
+        letters_d = mask_between(data, place, _D, _D) | mask_between(data, place, _d, _d)
+        pairs = digits & (digits >> _ONE)
+        found = mask_between(data, place, _BACKSLASH, _BACKSLASH) & (mask_between(data, place, _U, _U) >> _ONE)
+        found &= (pairs >> _TWO) & (pairs >> _FOUR) & ~((letters_d >> _TWO) & ~(low >> _THREE)) & _READ
+        stops = mask_of_breaks(data, place) & ~found & _READ
+        before = ((stops & (~stops + _ONE)) - _ONE) & _READ
+        found &= before
+        is_narrow = found & (zeros >> _TWO) & (low >> _THREE)
+        starts |= found << _FIVE
+        narrow |= is_narrow << _FIVE
+        single |= (is_narrow & (zeros >> _THREE) & (low >> _FOUR)) << _FIVE
+        # Of each escape, the places of the last byte, of the byte before it, and of the first of three.
+        middle, first = (starts & ~single) >> _TWO, (starts & ~narrow) >> _THREE
+        escapes = starts | (starts >> _ONE)
+        escapes |= (escapes >> _TWO) | (escapes >> _FOUR)
+        kept = ((before & ~escapes) | starts | middle | first) & before
+        _put(data, place, out, at, kept, first, middle, narrow >> _TWO, starts, single)
+        at += np.int64(bit_count(kept))
+        if stops or not starts:
+            return place + np.int64(bit_count(before)), at
+        place += _READ_BYTES
+        starts, narrow, single = starts >> _NEXT, narrow >> _NEXT, single >> _NEXT
 
 
 @machine_code

@@ -21,8 +21,8 @@ from stream.kernels.compile import inlined, raw_inner, raw_kernel
 from stream.kernels.escapes import unescape
 from stream.kernels.words import WORD_BYTES, word_at
 
-# Bytes that every array of bytes must have behind its content: the kernels read so many at a time.
-PADDING = MASK_BITS
+# Zeros that every array of bytes must have behind its content: the kernels read so many bytes at a time.
+PADDING = MASK_BITS + 1
 ID, TEXT, TIME, OTHER = 0, 1, 2, 3
 # Kinds of a timestamp: none, a number that was computed here, a number for a better parser, a string.
 ABSENT, NUMBER, DIGITS, STRING = 0, 1, 2, 3
@@ -178,7 +178,7 @@ def _equal(data, first, size, others, other, other_size):
 
 @inlined
 def _copy(data, first, size, out, at):
-    """Copy bytes; up to ``PADDING`` bytes behind them are overwritten."""
+    """Copy bytes; up to ``MASK_BITS`` bytes behind them are overwritten."""
     for i in range(0, size, MASK_BITS):
         copy_bytes(data, first + i, out, at + i)
 
@@ -216,9 +216,9 @@ def _copy_string(data, place, end, out, at):
             continue
         size = np.int64(lowest_bit(breaks))
         if data[place + size] == _BACKSLASH and data[place + size + 1] == _U:
-            read, written = unescape(data, place, breaks, out, at)
-            place, at = place + read, at + written
-            if read > size:
+            escape = place + size
+            place, at = unescape(data, place, out, at)
+            if place != escape:
                 continue
         else:
             place, at = place + size, at + size

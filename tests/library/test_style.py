@@ -47,7 +47,7 @@ LAYERS: list[set[str]] = [
         "texts.unicode_table",
         "vectors.pairwise",
     },
-    {"kernels.strings", "kernels.utf8"},
+    {"kernels.strings", "kernels.utf8", "kernels.escapes"},
     {"texts.raw_texts"},
     {"texts.unicode_fold", "kernels.json_scan"},
     {"texts.fold_stretches"},

@@ -20,6 +20,8 @@ from stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, sca
 
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)
+# The bytes of some lines that show how long they are as UTF-8: an escape (``\uXXXX``) is about four bytes longer.
+_SAMPLE_LINES, _SAMPLE_BYTES, _ESCAPE_SAVING = 8, 512, 4
 
 
 class Found(NamedTuple):
@@ -87,6 +89,18 @@ def decode_columns(lines: Sequence[bytes], keys: Sequence[bytes | None], fields:
         return None
     ids, texts = _column(found.ids, found.id_starts), _column(found.texts, found.text_starts)
     return Decoded(DocumentColumns(ids, times, texts), found.misnamed)
+
+
+def bytes_of_utf8_byte(lines: Sequence[bytes]) -> float:
+    """Return how many bytes of lines there are for a byte of UTF-8, by a sample: 1, or up to 3 for texts of escapes.
+
+    >>> bytes_of_utf8_byte([b'{"id": "a", "text": "hello"}'])
+    1.0
+    """
+    sample = [line[:_SAMPLE_BYTES] for line in lines[:: len(lines) // _SAMPLE_LINES + 1]]
+    size = sum(map(len, sample))
+    saved = _ESCAPE_SAVING * sum(line.count(b"\\u") for line in sample)
+    return size / max(size - saved, size / 3) if size else 1.0
 
 
 def _column(data: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64]) -> Column:

@@ -24,7 +24,7 @@ from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from stream.schemes import SCHEMES
 from stream.verdicts.representatives import FIRST, ranks_of
 from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.json_columns import decode_columns
+from workers.stages.json_columns import bytes_of_utf8_byte, decode_columns
 from workers.stages.step_rows import StepRows
 from workers.stages.transaction import Message
 from workers.telemetry.observer import SILENT, Observer, stage
@@ -238,11 +238,12 @@ def _segments(
 
 def _chunk_bounds(records: Sequence[Record]) -> list[int]:
     """Return the bounds of chunks: each has about as many bytes, or as many records, as are signed at once."""
-    sizes = np.fromiter((len(record.value or b"") for record in records), np.int64, len(records))
-    bounds, ends = [0], np.cumsum(sizes)
+    values = [record.value or b"" for record in records]
+    sizes = np.fromiter(map(len, values), np.int64, len(values))
+    bounds, ends, chunk_bytes = [0], np.cumsum(sizes), _CHUNK_BYTES * bytes_of_utf8_byte(values)
     while bounds[-1] < len(records):
         first = bounds[-1]
-        full = int(np.searchsorted(ends, ends[first] - sizes[first] + _CHUNK_BYTES))
+        full = int(np.searchsorted(ends, ends[first] - sizes[first] + chunk_bytes))
         bounds.append(min(full + 1, first + CHUNK_DOCUMENTS, len(records)))
     return bounds
 

@@ -1,0 +1,34 @@
+"""Escapes of JSON strings in vector code: the same UTF-8 on every processor."""
+
+from __future__ import annotations
+
+import json
+from unittest import mock
+
+import numba
+import numpy as np
+import pytest
+
+from stream.kernels import escapes
+from stream.kernels.compile import has_bit_extract, has_byte_compress
+
+# Of one, two and three bytes, with plain bytes between them, so that escapes begin at every place of 59 bytes.
+TEXT = "".join(
+    chr(code) + "x" * (code % 4) for code in [*range(0x80, 0xD800, 37), *range(0xE000, 0x10000, 37), *range(32)]
+)
+
+
+@pytest.mark.parametrize("instructions", [(has_byte_compress, has_bit_extract), (None, has_bit_extract), (None, None)])
+def test_escapes_become_the_same_bytes_with_any_instructions(instructions) -> None:  # type: ignore[no-untyped-def]
+    """With AVX-512 VBMI2, with BMI2, and with neither."""
+    compress, extract = (known or (lambda context: False) for known in instructions)
+    line = b'"' + "".join(f"\\u{ord(one):04x}" if one != "x" else one for one in TEXT).encode() + b'"'
+    assert json.loads(line) == TEXT
+    data, out = np.frombuffer(line + bytes(65), np.uint8), np.empty(len(line) + 65, np.uint8)
+    with (
+        mock.patch.object(escapes, "has_byte_compress", compress),
+        mock.patch.object(escapes, "has_bit_extract", extract),
+    ):
+        end, size = numba.njit(escapes.unescape.py_func)(data, 1, out, 0)
+    assert end == len(line) - 1
+    assert out[:size].tobytes().decode() == TEXT
