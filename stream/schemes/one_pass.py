@@ -8,6 +8,7 @@ in these separate steps.
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from stream.signatures.one_permutation import (
     all_filled,
     bound_for,
     compete_below,
+    first_survivors,
     number_of,
     round_of,
     row_scratch,
@@ -61,7 +63,8 @@ class _WordRules(NamedTuple):
 def sign_chars(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> SignedTexts:
     """Sign texts by k consecutive code points; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
-    _sign_chars(codes, k, _mask(bits), np.uint64(seed), _scratch(codes, k, rows), *out)
+    scratch = _scratch(codes, k, rows, _survivors("chars", k, rows))
+    _sign_chars(codes, k, _mask(bits), np.uint64(seed), scratch, *out)
     return out
 
 
@@ -69,7 +72,8 @@ def sign_words(codes: CodePoints, k: int, bits: int, rows: int, seed: int) -> Si
     """Sign texts by k consecutive words; a shingle is ``bits`` (32 or 64) of its hash."""
     out = _results(codes, rows)
     rules = _WordRules(word_tables(), word_scratch())
-    _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, _scratch(codes, k, rows), *out)
+    scratch = _scratch(codes, k, rows, _survivors("words", k, rows))
+    _sign_words(codes, k, _mask(bits), np.uint64(seed), rules, scratch, *out)
     return out
 
 
@@ -78,9 +82,17 @@ def _results(codes: CodePoints, rows: int) -> SignedTexts:
     return SignedTexts(np.empty((n, rows), np.uint64), np.empty((n, 2), np.uint64), np.empty(n, np.int64))
 
 
-def _scratch(codes: CodePoints, k: int, rows: int) -> _Scratch:
+def _scratch(codes: CodePoints, k: int, rows: int, survivors: npt.NDArray[np.float64]) -> _Scratch:
     shingles, tokens = np.empty((2, int(codes.lengths.max(initial=0))), np.uint64)
-    return _Scratch(gram_scratch(k), row_scratch(rows), shingles, tokens)
+    return _Scratch(gram_scratch(k), row_scratch(rows, survivors), shingles, tokens)
+
+
+@functools.cache
+def _survivors(unit: str, k: int, rows: int) -> npt.NDArray[np.float64]:
+    """``RowScratch.survivors``, kept from batch to batch: texts repeat their shingles about as often as the texts
+    before them."""
+    del unit, k
+    return first_survivors(rows)
 
 
 def _mask(bits: int) -> np.uint64:

@@ -46,7 +46,8 @@ BLOCK = 512
 # stays empty with probability e^-c.
 _SURVIVORS = 5.0
 # Factors of the bound after a set with an empty row, and after a set without: about one set in thirty has empty rows.
-_HIGHER, _LOWER = 1.1, 0.997
+# The bound rises to at most so many times its first value, because sets of few different shingles always have some.
+_HIGHER, _LOWER, _HIGHEST = 1.1, 0.997, 2.5
 # Numbers that one stretch of code without branches keeps.
 _RUN = np.uint64(8)
 _HALF = np.uint64(32)
@@ -65,7 +66,8 @@ class RowScratch(NamedTuple):
 
     ``numbers`` (``uint64``) and ``values`` (``uint32``) belong to a block of shingles; ``kept`` (``uint64``) are the
     numbers of the block with values below the bound. ``filled`` (``uint64[k]``) are the numbers of a round,
-    ``empty`` (``int64[k]``) its rows. ``survivors`` (``float64[1]``): how many shingles of a long text compete.
+    ``empty`` (``int64[k]``) its rows. ``survivors`` (``float64[2]``): how many shingles of a long text compete, and how
+    many did so at first.
     """
 
     numbers: npt.NDArray[np.uint64]
@@ -93,15 +95,23 @@ def sign(values: npt.NDArray[np.uint64], starts: npt.NDArray[np.int64], rows: in
     return signatures
 
 
-def row_scratch(rows: int) -> RowScratch:
-    """New scratch for one thread."""
+def first_survivors(rows: int) -> npt.NDArray[np.float64]:
+    """``RowScratch.survivors`` before the first set.
+
+    Threads may share the array: it has no influence on a signature.
+    """
+    return np.full(2, rows * (math.log(rows) + _SURVIVORS))
+
+
+def row_scratch(rows: int, survivors: npt.NDArray[np.float64] | None = None) -> RowScratch:
+    """New scratch for one thread; with ``survivors``, it goes on from the sets before."""
     return RowScratch(
         numbers=np.empty(BLOCK + MASK_BITS, np.uint64),
         values=np.empty(BLOCK, np.uint32),
         kept=np.empty(BLOCK + 2 * MASK_BITS, np.uint64),
         filled=np.empty(rows, np.uint64),
         empty=np.empty(rows, np.int64),
-        survivors=np.array([rows * (math.log(rows) + _SURVIVORS)]),
+        survivors=first_survivors(rows) if survivors is None else survivors,
     )
 
 
@@ -127,8 +137,12 @@ def value_of(number, rows):
 @inlined
 def bound_for(count, scratch):
     """The bound of values for a set of ``count`` shingles; 0 if all must compete."""
-    fraction = scratch.survivors[0] / count
-    return np.uint32(0) if fraction >= 1.0 else np.uint32(fraction * 4294967296.0)
+    survivors, at_first = scratch.survivors[0], scratch.survivors[1]
+    if survivors < count:
+        return np.uint32(survivors / count * 4294967296.0)
+    if survivors > at_first:
+        scratch.survivors[0] = survivors * _LOWER  # so that longer sets have a bound again
+    return np.uint32(0)
 
 
 @inlined
@@ -210,7 +224,8 @@ def sign_short(shingles, seed, scratch, row):
 def all_filled(scratch, row):
     """Whether a bound left no row empty; the next bound depends on it."""
     filled = _find_empty(row, scratch.empty) == 0
-    scratch.survivors[0] *= _LOWER if filled else _HIGHER
+    survivors, at_first = scratch.survivors[0], scratch.survivors[1]
+    scratch.survivors[0] = survivors * _LOWER if filled else min(survivors * _HIGHER, at_first * _HIGHEST)
     return filled
 
 

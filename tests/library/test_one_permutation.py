@@ -8,7 +8,7 @@ from oracle import pair_of_sets
 from python_calls import from_python
 from reference import MASK, derive_seed
 
-from stream.signatures.one_permutation import BLOCK, keep, keep_by_mask, row_scratch, sign
+from stream.signatures.one_permutation import BLOCK, first_survivors, keep, keep_by_mask, row_scratch, sign, sign_set
 
 EMPTY = MASK
 
@@ -77,3 +77,16 @@ def test_the_numbers_that_compete_are_those_below_the_bound(way: object, fractio
     below = [number for number in numbers[:end].tolist() if (number >> 32) * rows & 0xFFFFFFFF < bound]
     assert guarded[:found].tolist() == below
     assert guarded[-1] == 7
+
+
+def test_the_bound_rises_for_sets_that_repeat_themselves_and_falls_after_them() -> None:
+    """It rises to a limit, and falls also by sets that are so short that it spares them nothing."""
+    signed_set, survivors, rng = from_python(sign_set), first_survivors(64), np.random.default_rng(3)
+    scratch, row, at_first = row_scratch(64, survivors), np.empty(64, np.uint64), survivors[1]
+    few = np.tile(rng.integers(0, 1 << 64, 9, np.uint64), 500)
+    for _ in range(100):
+        signed_set(few, np.uint64(1), scratch, row)
+    assert 2.4 * at_first < survivors[0] <= 2.5 * at_first
+    for _ in range(1000):
+        signed_set(rng.integers(0, 1 << 64, 1000, np.uint64), np.uint64(1), scratch, row)
+    assert survivors[0] < 1.3 * at_first < 1000

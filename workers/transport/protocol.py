@@ -153,7 +153,8 @@ class Consumer(Protocol):
         """Take part in the group, and read records of the resumed partitions.
 
         Args:
-            timeout_seconds: how long to wait until one of the two limits is reached; a change of assignment ends it.
+            timeout_seconds: how long to wait until one of the two limits is reached; a change of assignment ends it,
+                and some megabytes of records may end it.
             records_max: maximum number of records to return.
             bytes_max: bytes of keys and values; the record that reaches it is the last one.
 

@@ -122,7 +122,8 @@ class KafkaGroupConsumer:
     def poll(self, timeout_seconds: float, records_max: int, bytes_max: int = UNBOUNDED) -> Polled:
         """Read up to ``records_max`` records with the membership that they belong to (rules 1 and 2).
 
-        A change of assignment ends the poll, and so does a call for a rebalance if there are records. Records from
+        A poll with ``_FILLED_BYTES`` waits for no more. A change of assignment ends the poll, and so does a call for a
+        rebalance if there are records. Records from
         before a change remain if their partition was owned without a break. They belong to the newer membership. While
         the broker is away, no records are returned. An ``OffsetGoneError`` after some records waits for the next call,
         where the client raises it again. ``FencedError`` is final: make a new consumer.
