@@ -1,4 +1,5 @@
 """Compiled kernels on disk: numba's own files, opened when a kernel is first used, and loaded without the compiler.
+Tables that take long to make are kept in such files too.
 
 Numba opens the files of every kernel when it is declared: 200 folders checked before the first document. It also
 prepares the whole compiler before it loads a compiled kernel, although the kernel needs nothing of it: two tenths of a
@@ -10,9 +11,10 @@ This module uses private names of numba. They are those of version 0.68; with an
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numba
@@ -62,6 +64,33 @@ class StoredKernel:
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Store the kernel for one signature."""
         self._files.save_overload(signature, compiled)
+
+
+def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what ``make`` returns: made now, or read from the file in which an earlier process kept it.
+
+    Args:
+        owner: a function. The file is where a kernel of its module would be, and a change of the module makes the value
+            again.
+        key: everything else that decides the value.
+        make: called if no file has the value.
+    """
+    files: Any = StoredKernel(owner)._files
+    if not _KNOWN or isinstance(files, NullCache):
+        return make()
+    held = files._cache_file
+    try:
+        found = held.load(key)
+    except Exception:  # a damaged file can raise anything
+        found = None
+        with contextlib.suppress(OSError):
+            held.flush()
+    if found is None or found[0] != key:  # two processes that store at once can exchange their files
+        found = key, make()
+        with contextlib.suppress(OSError):  # the folder cannot be written any more
+            files._impl.locator.ensure_cache_path()
+            held.save(key, found)
+    return found[1]
 
 
 @functools.cache

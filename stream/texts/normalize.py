@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from stream.kernels.compile import inner, kernel
+from stream.kernels.stored import stored
 from stream.kernels.strings import bytes_at, shorten_runs
 from stream.texts.fold_stretches import gather_stretches, splice
 from stream.texts.raw_texts import RawTexts, raw_texts
@@ -131,8 +132,13 @@ def _fold_unicode(
 
 @functools.cache
 def _table(form: NormalForm) -> FoldTable:
-    steps = _UNICODE_STEPS[form.nfkc, form.fold_case]
-    return fold_table(steps, composes=form.nfkc, fold_space=form.fold_space)
+    make = functools.partial(
+        fold_table, _UNICODE_STEPS[form.nfkc, form.fold_case], composes=form.nfkc, fold_space=form.fold_space
+    )
+    table: FoldTable = stored(fold_table, (UNICODE_VERSION, *form), make)
+    for column in table:
+        column.flags.writeable = False
+    return table
 
 
 def normalize(text: str, form: NormalForm) -> str:

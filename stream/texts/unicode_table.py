@@ -1,4 +1,4 @@
-"""The table of the Unicode normaliser: one entry for each code point, derived from ``unicodedata`` in memory.
+"""The table of the Unicode normaliser: one entry for each code point, derived from ``unicodedata``.
 
 Normalisation N is a chain of Python's own functions, for example NFKC, case folding, NFKC. Most code points do not
 interact with their neighbours under N. The table marks the code points that do, so that a kernel
@@ -18,7 +18,8 @@ boundary if the first code point of its decomposition is neither a mark nor a se
 is an exception and counts as general: it decomposes into a blank and a mark that folding turns into a letter, and the
 marks after it are sorted before folding.
 
-The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives.
+The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives, and
+kept next to the compiled kernels (``stream.kernels.stored``).
 
 Source: Unicode Standard Annex #15, "Unicode Normalization Forms", sections 9 (quick check) and 11 (stabilized code
 points); The Unicode Standard, 3.11, D108 to D117 (canonical ordering and composition).
@@ -71,7 +72,7 @@ PAIR_MULTIPLIER = 0x9E3779B97F4A7C15
 class FoldTable(NamedTuple):
     """The arrays that the kernel reads: ``entries`` (``uint32[0x110000]``), consecutive expansions (``uint32``), and an
     open-addressed hash table of the primary composites: first << 21 | second (``uint64``, 0 is empty) and the composite
-    (``uint32``). All are read-only."""
+    (``uint32``)."""
 
     entries: npt.NDArray[np.uint32]
     expansions: npt.NDArray[np.uint32]
@@ -113,10 +114,7 @@ def fold_table(steps: Callable[[str], str], *, composes: bool, fold_space: bool)
     if fold_space:
         entries[_white_space()] = np.uint32(0x20)
     keys, composites = _hash_table(pairs.composites)
-    table = FoldTable(entries, np.array(expansions + [0] * EXPANSION_COPIED, np.uint32), keys, composites)
-    for column in table:
-        column.flags.writeable = False
-    return table
+    return FoldTable(entries, np.array(expansions + [0] * EXPANSION_COPIED, np.uint32), keys, composites)
 
 
 def code_points_of(text: str) -> npt.NDArray[np.uint32]:
