@@ -17,6 +17,12 @@ def texts():
     return [chance.randbytes(BYTES // 2).hex() for _ in range(DOCUMENTS)]
 
 
+@pytest.fixture(autouse=True)
+def no_reserve(monkeypatch):
+    """Without the block that a signer allocates, never writes to and frees at once."""
+    monkeypatch.setattr("stream.pipeline._FREED_BYTES", 0)
+
+
 def peak_bytes(texts, **changes):
     """The peak memory of a signer that signs all of them, without the memory of the broker."""
     bench = Bench(sign_threads=1, **changes)
