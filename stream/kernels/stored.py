@@ -79,14 +79,15 @@ def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) ->
     if not _KNOWN or isinstance(files, NullCache):
         return make()
     held = files._cache_file
+    full_key = held._source_stamp, key
     try:
         found = held.load(key)
     except Exception:  # a damaged file can raise anything
         found = None
         with contextlib.suppress(OSError):
             held.flush()
-    if found is None or found[0] != key:  # two processes that store at once can exchange their files
-        found = key, make()
+    if found is None or found[0] != full_key:  # numba writes index and value one after the other, without a lock
+        found = full_key, make()
         with contextlib.suppress(OSError):  # the folder cannot be written any more
             files._impl.locator.ensure_cache_path()
             held.save(key, found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numba.core import config
-from numba.core.caching import NullCache
+from numba.core.caching import NullCache, UserProvidedCacheLocator
 
 from stream.kernels import stored as module
 from stream.kernels.stored import stored
@@ -73,6 +73,21 @@ def test_a_file_with_the_value_of_another_key_is_not_believed(folder: Path) -> N
     first, second = files_of(folder, ".nbc")
     first.write_bytes(second.read_bytes())
     assert [stored(owner, key, make)[0] for key in ("a", "b", "a")] == [3, 2, 3]
+
+
+def test_a_value_of_an_earlier_version_of_the_module_is_not_believed(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that ends between the index and the value leaves the old value under the new index."""
+    make = Maker()
+    stored(owner, "a", make)
+    (value,) = files_of(folder, ".nbc")
+    old = value.read_bytes()
+    stamp = UserProvidedCacheLocator.get_source_stamp
+    monkeypatch.setattr(UserProvidedCacheLocator, "get_source_stamp", lambda self: (*stamp(self), "changed"))
+    stored(owner, "a", make)
+    value.write_bytes(old)
+    assert [stored(owner, "a", make)[0] for _ in range(2)] == [3, 3]
 
 
 def test_without_a_folder_the_value_is_made_by_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
