@@ -116,7 +116,7 @@ def in_memory(settings: StreamSettings, messages: Sequence[Message]) -> Run:
 def publish(settings: StreamSettings, messages: Sequence[Message]) -> None:
     """Send the messages to the broker, one transaction for the messages of one signer's step."""
     transport = connect(settings)
-    producer = transport.producer(f"{settings.topic_prefix}publish", compressed=ROLES["sign"].compresses)
+    producer = transport.producer(f"{settings.topic_prefix}publish")
     for first in range(0, len(messages), 2 * settings.bands_partitions):
         producer.begin()
         for message in messages[first : first + 2 * settings.bands_partitions]:

@@ -76,7 +76,7 @@ def signer(settings: StreamSettings, count: int) -> tuple[float, float, Tally]:
     role, names, tally = ROLES["sign"], names_of(settings), Tally()
     name = names.worker(role.name, settings.instance)
     transport = connect(settings)
-    producer = transport.producer(name, compressed=role.compresses)
+    producer = transport.producer(name)
     consumer = transport.consumer(names.topics.documents, names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
     while len(worker.running) < settings.documents_partitions:

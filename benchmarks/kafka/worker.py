@@ -42,7 +42,7 @@ def work(role_name: str, settings: StreamSettings, partitions: int) -> None:
     name = names.worker(role.name, settings.instance)
     role.warm(settings)
     transport = connect(settings)
-    producer = transport.producer(name, compressed=role.compresses)
+    producer = transport.producer(name)
     consumer = transport.consumer(role.topic(names.topics), names.group(role.name), name)
     worker = role.make(transport, consumer, producer, settings, tally).worker
     said = False

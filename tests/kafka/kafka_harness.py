@@ -97,8 +97,8 @@ class _Noting(KafkaTransport):
         self._closing.append(made.close)
         return made
 
-    def producer(self, transactional_id: str, *, compressed: bool = True):  # type: ignore[no-untyped-def]
-        made = super().producer(transactional_id, compressed=compressed)
+    def producer(self, transactional_id: str):  # type: ignore[no-untyped-def]
+        made = super().producer(transactional_id)
         self._closing.append(made.close)
         return made
 

@@ -164,7 +164,7 @@ class Place:
     def start(self) -> None:
         """Start the worker as the shell does, in the same order; if no broker answers, the next turn tries again."""
         try:
-            self.producer = self.transport.producer(self.name, compressed=ROLES[self.role].compresses)
+            self.producer = self.transport.producer(self.name)
             self.consumer = self.transport.consumer(self.topic, self.world.names.group(self.role), self.name)
             self.made = ROLES[self.role].make(self.transport, self.consumer, self.producer, self.settings, Silent())
             self.worker = self.made.worker

@@ -100,26 +100,3 @@ def test_a_poll_with_enough_bytes_waits_for_no_other_fetch(
     consumer.resume([0])
     assert 1 <= len(consumer.poll(3_600, 1_000).records) <= 3
     harness.close()
-
-
-def test_a_signer_compresses_nothing_and_a_matcher_its_pairs(
-    worlds: Callable[..., World], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Sketches are random bytes, so messages of ``bands`` are read without unpacking."""
-    world = worlds()
-    world.place(SIGN)
-    world.place(MATCH)
-    world.load(stories(40))
-    world.settle()
-    seen: list[int] = []
-    unpack = kafka_records.unpack
-
-    def unpacked(number: int, data: bytes, bytes_max: int) -> bytes:
-        seen.append(number)
-        return unpack(number, data, bytes_max)
-
-    monkeypatch.setattr(kafka_records, "unpack", unpacked)
-    assert world.records(world.topics.bands)
-    assert seen == []
-    assert world.pairs()
-    assert set(seen) == {CODECS["lz4"]}

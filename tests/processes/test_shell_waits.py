@@ -70,7 +70,7 @@ def test_a_transaction_of_its_own_that_holds_up_a_worker_ends_with_the_new_start
     left = []
 
     class Leaving(MemoryTransport):
-        def producer(self, transactional_id, *, compressed=True):
+        def producer(self, transactional_id):
             left.append(super().producer(transactional_id))
             return left[-1]
 

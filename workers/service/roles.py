@@ -99,7 +99,7 @@ class Made(NamedTuple):
 
 class Role(NamedTuple):
     """A kind of worker. ``interval_fraction``: the fraction of the commit interval for which a step collects
-    records. ``compresses``: whether it compresses its messages."""
+    records."""
 
     name: str
     topic: Callable[[Topics], str]
@@ -107,7 +107,6 @@ class Role(NamedTuple):
     interval_fraction: float
     make: Callable[[Transport, Consumer, Producer, StreamSettings, Observer], Made]
     warm: Callable[[StreamSettings], None]
-    compresses: bool = True
 
 
 def _signer(
@@ -308,15 +307,11 @@ def warm_decisions() -> None:
     kafka_records.warm()
 
 
-# A signer collects documents that arrive one by one. The other roles receive larger messages. A signer does not
-# compress these: sketches are random bytes, and to make a message a fifth smaller takes up to a tenth of its time.
+# A signer collects documents that arrive one by one. The other roles receive larger messages.
 ROLES: dict[str, Role] = {
     role.name: role
     for role in (
-        Role(
-            SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer,
-            compresses=False,
-        ),
+        Role(SIGN, lambda topics: topics.documents, lambda given: given.step_documents_max, 1.0, _signer, _warm_signer),
         Role(MATCH, lambda topics: topics.bands, lambda given: given.step_messages_max, 0.25, _matcher, _warm_tables),
         Role(
             LINK, lambda topics: topics.arrivals, lambda given: given.step_messages_max, 0.25, _linker,

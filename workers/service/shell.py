@@ -160,7 +160,7 @@ class Shell:
                 transport = self.outside.connect()
                 closing.callback(transport.close)
                 closing.callback(self._leave, transport)
-                producer = transport.producer(self.name, compressed=self.role.compresses)
+                producer = transport.producer(self.name)
                 consumer = transport.consumer(self.topic, self.names.group(self.role.name), self.name)
                 closing.callback(consumer.close)
                 closing.callback(producer.close)  # first: an open transaction holds up readers

@@ -330,12 +330,8 @@ class Transport(Protocol):
             UnreachableError: the broker does not answer.
         """
 
-    def producer(self, transactional_id: str, *, compressed: bool = True) -> Producer:
+    def producer(self, transactional_id: str) -> Producer:
         """Make a producer, which fences every earlier one of the same id and ends its transaction.
-
-        Args:
-            transactional_id: the stable name of the worker.
-            compressed: whether the producer compresses records.
 
         Raises:
             UnreachableError: the broker does not answer.

@@ -14,7 +14,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
@@ -71,10 +70,9 @@ class KafkaTransport:
         self.admin.partitions(topic)
         return KafkaGroupConsumer(self._settings, topic, group, instance, Ownership(self.admin, topic, group))
 
-    def producer(self, transactional_id: str, *, compressed: bool = True) -> Producer:
+    def producer(self, transactional_id: str) -> Producer:
         """Make a producer that fences every earlier one of the same id, and ends its transaction."""
-        settings = self._settings if compressed else replace(self._settings, compression=None)
-        return KafkaTransactionalProducer(settings, transactional_id, self.admin.partitions)
+        return KafkaTransactionalProducer(self._settings, transactional_id, self.admin.partitions)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
         """Read the committed records of ``[start, end)``, until the position reaches ``end``; empty lists mean wait.

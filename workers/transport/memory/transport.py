@@ -60,8 +60,8 @@ class MemoryTransport:
         """Make a member of ``group`` that joins at its first poll; without ``instance`` it leaves when it closes."""
         return MemoryConsumer(self._cluster, self._wait, topic, group, instance)
 
-    def producer(self, transactional_id: str, *, compressed: bool = True) -> Producer:
-        """Make a producer that fences every earlier one of the same id; nothing here is compressed."""
+    def producer(self, transactional_id: str) -> Producer:
+        """Make a producer that fences every earlier one of the same id."""
         return MemoryProducer(self._cluster, transactional_id)
 
     def read(self, topic: str, partition: int, start: int, end: int) -> Iterator[list[Record]]:
