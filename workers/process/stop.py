@@ -10,6 +10,7 @@ the handler interrupts the wait, which then looks like the end of the input. At 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 import time
@@ -21,6 +22,9 @@ from typing import NoReturn
 from workers.process.exits import Exit
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+# A signal that arrives between the last instruction of Python and the call of the system does not end the call: the
+# wait for input is repeated after this time.
+_UNSEEN_SECONDS = 1.0
 
 
 def leave_at_once() -> None:
@@ -67,7 +71,10 @@ class Stop:
         """Read like ``os.read``; a signal looks like the end of the input."""
         try:
             self._waiting = True
-            return b"" if self.signal else os.read(descriptor, size)
+            while not self.signal:
+                if select.select([descriptor], [], [], _UNSEEN_SECONDS)[0]:
+                    return os.read(descriptor, size)
+            return b""
         except KeyboardInterrupt:
             return b""
         finally:
