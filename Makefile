@@ -18,7 +18,7 @@ CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/libra
   $(IN_MEMORY:%=tests/processes/test_%.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo api check test bench bench-kafka kafka torture clean
+.PHONY: help demo api check test reproduce bench bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ test: $(STAMP)  ## style, types and tests
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -n 2 --dist loadfile --ignore tests/kafka
 	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder tests/kafka  # each half has a broker of its own
+
+reproduce: REF ?= bd41b02
+reproduce: $(STAMP)  ## each finding fails on an earlier version (REF, 0.1.0 by default) and passes on the tree
+	$(BIN)/python tests/reproduce/against.py --ref $(REF)
 
 bench: $(STAMP)  ## speed, memory and recall, next to the peers
 	$(BIN)/python -m pip install --quiet --group bench

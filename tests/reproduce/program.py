@@ -1,0 +1,85 @@
+"""A version of the program that is tried from outside: its command, its interpreter, and a checkout of it.
+
+``make reproduce REF=bd41b02`` installs the wheel of a commit in ``build/reproduce`` and runs the tests of this folder
+with it. Without a commit, the tests try the tree that they are in.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+# The commit that was released as 0.1.0. Not every clone has tags.
+RELEASED = {"0.1.0": "bd41b02"}
+# 0.1.0 had its two packages at the top level. Code that is tried says ``neardup.stream`` for both.
+_PRELUDE = """
+import importlib, importlib.abc, importlib.util, os, sys
+class _Old(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("neardup.stream", "neardup.workers")):
+            return importlib.util.spec_from_loader(name, self)
+    def create_module(self, spec):
+        module = importlib.import_module(spec.name.removeprefix("neardup."))
+        self.real = module.__spec__
+        return module
+    def exec_module(self, module):
+        module.__spec__ = self.real
+import neardup
+if not os.path.isdir(os.path.join(os.path.dirname(neardup.__file__), "stream")):
+    sys.meta_path.insert(0, _Old())
+"""
+_VARIABLE_PYTHON, _VARIABLE_TREE = "NEARDUP_TRIED_PYTHON", "NEARDUP_TRIED_TREE"
+
+
+class Program(NamedTuple):
+    """One version: ``python`` is its interpreter, ``tree`` a checkout."""
+
+    python: Path
+    tree: Path
+
+    def run(
+        self,
+        *arguments: object,
+        input: bytes = b"",
+        cwd: Path | None = None,
+        timeout: float = 120.0,
+        env: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the command ``neardup``, and capture what it writes."""
+        return self._started(["-m", "neardup", *map(str, arguments)], input, cwd, timeout, env or {})
+
+    def code(
+        self,
+        source: str,
+        *arguments: object,
+        input: bytes = b"",
+        cwd: Path | None = None,
+        timeout: float = 120.0,
+        env: dict[str, str] | None = None,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run Python; ``neardup.stream`` and ``neardup.workers`` can be imported in every version."""
+        return self._started(["-c", _PRELUDE + source, *map(str, arguments)], input, cwd, timeout, env or {})
+
+    def _started(
+        self, arguments: list[str], input: bytes, cwd: Path | None, timeout: float, env: dict[str, str]
+    ) -> subprocess.CompletedProcess[bytes]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+        command = [str(self.python), "-P", *arguments]
+        return subprocess.run(
+            command, input=input, cwd=cwd, env={**kept, **env}, capture_output=True, check=False, timeout=timeout
+        )
+
+
+def tried() -> Program:
+    """The version that the environment names, or this tree."""
+    python, tree = os.environ.get(_VARIABLE_PYTHON), os.environ.get(_VARIABLE_TREE)
+    return Program(Path(python or sys.executable), Path(tree or ROOT))
+
+
+def environment_of(program: Program) -> dict[str, str]:
+    """The variables with which ``tried`` returns this program."""
+    return {_VARIABLE_PYTHON: str(program.python), _VARIABLE_TREE: str(program.tree)}
