@@ -19,7 +19,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from stream import Document
+from neardup.stream import Document
 
 _LETTERS = np.array(list("etaoinshrdlucmfwypvbgkjxqz"))
 _LETTER_WEIGHTS = np.array(

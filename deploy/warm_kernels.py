@@ -14,17 +14,17 @@ from typing import Any
 
 import orjson
 
-from stream.config import Config
-from stream.json_lines import Fields
-from stream.partitions import Partition
-from stream.pipeline import Signer
-from stream.schemes import SCHEMES
-from workers.http.server import warm as warm_service
-from workers.stages.partition_table import PartitionTable
-from workers.stages.signer import SignPlan, sign_records
-from workers.topics.names import topic_names
-from workers.transport.kafka import records as kafka_records
-from workers.transport.protocol import Record
+from neardup.stream.config import Config
+from neardup.stream.json_lines import Fields
+from neardup.stream.partitions import Partition
+from neardup.stream.pipeline import Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.http.server import warm as warm_service
+from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.topics.names import topic_names
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.protocol import Record
 
 PARTITIONS = 2
 TOPICS = topic_names("", "00" * 16, PARTITIONS)

@@ -53,10 +53,10 @@ class Room(NamedTuple):
 
     @property
     def modules(self) -> list[str]:
-        """The folders and modules in it, as ``stream.table``."""
+        """The folders and modules in it, as ``neardup.stream.table``."""
         folder, brace, group = self.name.partition("{")
         names = [folder + one for one in group.rstrip("}").split(",")] if brace else [self.name]
-        return [name.replace("/", ".") for name in names]
+        return [f"neardup.{name.replace('/', '.')}" for name in names]
 
 
 class Place(NamedTuple):

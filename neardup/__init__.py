@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stream import (
+    from neardup.stream import (
         CapacityError,
         Column,
         Config,
@@ -54,10 +54,10 @@ def __getattr__(name: str) -> object:
     """A public name of the library, which is loaded when the first one is asked for: the command's help needs none."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from workers.process.kernel_cache import ensure_kernel_cache
+    from neardup.workers.process.kernel_cache import ensure_kernel_cache
 
     ensure_kernel_cache()
-    import stream
+    from neardup import stream
 
     globals().update({known: getattr(stream, known) for known in stream.__all__})
     return globals()[name]

@@ -1,6 +1,6 @@
 """``python -m neardup``: the command ``neardup``."""
 
-from workers.__main__ import main
+from neardup.workers.main import main
 
 if __name__ == "__main__":
     main()

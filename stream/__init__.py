@@ -6,11 +6,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from stream.config import Config
-    from stream.deduplicator import Deduplicator
-    from stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
-    from stream.errors import CapacityError, ConfigError, NeardupError
-    from stream.pipeline import Matcher, Signer
+    from neardup.stream.config import Config
+    from neardup.stream.deduplicator import Deduplicator
+    from neardup.stream.documents import Column, Document, Explanation, Neighbour, Pair, Refusal, Verdict
+    from neardup.stream.errors import CapacityError, ConfigError, NeardupError
+    from neardup.stream.pipeline import Matcher, Signer
 
 __all__ = [
     "CapacityError",

@@ -21,16 +21,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, id_columns, make_batch
-from stream.errors import NeardupError
-from stream.scheme_interface import Evidence
-from stream.table import NO_TIME
+from neardup.stream.batches import Batch, id_columns, make_batch
+from neardup.stream.errors import NeardupError
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.table import NO_TIME
 
 _MAGIC, _VERSION, _VERSION_BEFORE = b"NDUP", 3, 2
 # The place of a document that was signed under version 2, or that comes from no topic.
 NO_PLACE = -1
 _WINDOW_MAGIC, _WINDOW_HEADER, _LENGTH = b"NDUPWIN1", struct.Struct("<8sq"), struct.Struct("<I")
-# What every part of the decisions of a window begins with (``stream.verdicts.saved``).
+# What every part of the decisions of a window begins with (``neardup.stream.verdicts.saved``).
 DECISIONS_MAGIC = b"NDUPDEC1"
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")
 _HEADER_MORE = struct.Struct("<qI4x")  # of version 3

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
-from stream.errors import ConfigError
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import hash_strings
-from stream.partitions import WHOLE, Partition, partition_of
-from stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
-from stream.table import NO_TIME, Items
+from neardup.stream.documents import ID, TEXT, TIMESTAMP, Column, Document, DocumentColumns
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import hash_strings
+from neardup.stream.partitions import WHOLE, Partition, partition_of
+from neardup.stream.scheme_interface import AnyScheme, Evidence, Keys, Plan, fixed_evidence, select_ragged
+from neardup.stream.table import NO_TIME, Items
 
 MICROSECONDS = 1_000_000
 # Bytes of a document without its id and its evidence: time, content, length of the id, length of the ragged evidence.
@@ -126,8 +126,8 @@ def empty_batch(width: int) -> Batch:
 def wrong_values(documents: Sequence[Document], kind: str) -> dict[int, str]:
     """Return the documents whose values have a wrong type: place -> reason (a key of ``REASONS``).
 
-    ``kind`` is the value that is compared (a key of ``stream.json_lines.KINDS``). The readers of tokens and vectors
-    check those. Never raises.
+    ``kind`` is the value that is compared (a key of ``neardup.stream.json_lines.KINDS``). The readers of tokens and
+    vectors check those. Never raises.
     """
     known = set(map(type, map(ID, documents))) <= {str}
     known = known and set(map(type, map(TIMESTAMP, documents))) <= {NoneType, float, int}

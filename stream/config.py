@@ -16,8 +16,8 @@ import mmh3
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.fields import FieldInfo
 
-from stream.errors import ConfigError
-from stream.parameters import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.parameters import (
     PLANE_COMPONENTS,
     SHINGLE_BYTES,
     VECTOR_EVIDENCE,
@@ -25,13 +25,13 @@ from stream.parameters import (
     VERIFICATIONS,
     Parameters,
 )
-from stream.scheme_interface import Plan
-from stream.schemes import SCHEMES
-from stream.texts.shingles import SHINGLES
-from stream.texts.words import stop_languages
-from stream.theory.tuning import SKETCH_BITS, Tuning
-from stream.tokens.elements import RATINGS
-from stream.tokens.verify import SET_MEASURES
+from neardup.stream.scheme_interface import Plan
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.texts.shingles import SHINGLES
+from neardup.stream.texts.words import stop_languages
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning
+from neardup.stream.tokens.elements import RATINGS
+from neardup.stream.tokens.verify import SET_MEASURES
 
 # Increase it by hand when the meaning of a hash, row or key changes; known-answer tests notice when.
 SIGNING_VERSION = 2
@@ -107,7 +107,7 @@ class Config(Parameters):
 
     @functools.cached_property
     def plan(self) -> Plan:
-        """The settings as the functions of the scheme read them; see ``stream.scheme_interface.Plan``."""
+        """The settings as the functions of the scheme read them; see ``neardup.stream.scheme_interface.Plan``."""
         plan: Plan = SCHEMES[self.scheme].plan(self)
         return plan
 

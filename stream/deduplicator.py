@@ -1,4 +1,4 @@
-"""Near-duplicates in one process: the signer and the matcher of ``stream.pipeline``, one after the other."""
+"""Near-duplicates in one process: the signer and the matcher of ``neardup.stream.pipeline``, one after the other."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import TypeVar
 
 import numpy as np
 
-from stream.arrow.columns import Rows
-from stream.arrow.tables import ArrowStream, ArrowTable, Documents, pair_table, signer_of_rows, verdict_part
-from stream.bands_message import BandMessage, decode_window, encode_window
-from stream.batches import id_columns, make_batch
-from stream.config import Config
-from stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict
-from stream.explanations.explain import explain
-from stream.json_lines import Fields
-from stream.neighbours.nearest import check_ranks, ranked
-from stream.pair_rule import Matches
-from stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
-from stream.scheme_interface import Evidence
-from stream.table import NO_TIME, window
-from stream.verdicts.decider import Decider
+from neardup.stream.arrow.columns import Rows
+from neardup.stream.arrow.tables import ArrowStream, ArrowTable, Documents, pair_table, signer_of_rows, verdict_part
+from neardup.stream.bands_message import BandMessage, decode_window, encode_window
+from neardup.stream.batches import id_columns, make_batch
+from neardup.stream.config import Config
+from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict
+from neardup.stream.explanations.explain import explain
+from neardup.stream.json_lines import Fields
+from neardup.stream.neighbours.nearest import check_ranks, ranked
+from neardup.stream.pair_rule import Matches
+from neardup.stream.pipeline import Matcher, Signed, Signer, chunks, match_step, step
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.table import NO_TIME, window
+from neardup.stream.verdicts.decider import Decider
 
 # Documents in a message of a window.
 _MESSAGE_ROWS = 512
@@ -247,7 +247,7 @@ class Deduplicator:
             return explain(self.matcher, self.signer, a, b)
 
     def counts(self) -> dict[str, int]:
-        """What has happened so far, by the names of ``stream.table.COUNTERS``, and ``refused``."""
+        """What has happened so far, by the names of ``neardup.stream.table.COUNTERS``, and ``refused``."""
         with self._lock:
             return {**self.matcher.table.counts(), "refused": self.refused}
 

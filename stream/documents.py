@@ -27,7 +27,8 @@ class Document(NamedTuple):
         tokens: elements of a set or bag (strings or whole numbers of 64 bits), or ratings by item.
         vector: components; or their bytes (``float32``, little-endian); or packed bits, the first bit highest.
         fields: values of a record by field name.
-        rank: a number: a cluster may show the member with the greatest one (``stream.verdicts.representatives``).
+        rank: a number: a cluster may show the member with the greatest one
+        (``neardup.stream.verdicts.representatives``).
 
     A value that cannot be used raises nothing: ``Signer.sign`` refuses the document with a key of ``REASONS``.
 

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.documents import Document, Neighbour
-from stream.pair_rule import Matches
+from neardup.stream.documents import Document, Neighbour
+from neardup.stream.pair_rule import Matches
 
 # Digits of a similarity in the output: the standard error of an estimate is .01 at best (4,096 rows at .5).
 SIMILARITY_DIGITS = 4

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Pair
-from stream.scheme_interface import Common
-from stream.table import NO_TIME
+from neardup.stream.documents import Pair
+from neardup.stream.scheme_interface import Common
+from neardup.stream.table import NO_TIME
 
 
 class Judged(NamedTuple):

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf
 
-from stream.texts.shingles import SHINGLES
-from stream.theory.tuning import ROWS_LIMIT
-from stream.tokens.elements import RATINGS
-from stream.tokens.token_order import TokenOrder
-from stream.vectors.vector_input import DIMENSION_MAX
+from neardup.stream.texts.shingles import SHINGLES
+from neardup.stream.theory.tuning import ROWS_LIMIT
+from neardup.stream.tokens.elements import RATINGS
+from neardup.stream.tokens.token_order import TokenOrder
+from neardup.stream.vectors.vector_input import DIMENSION_MAX
 
 # Seconds: 3,170 years. In microseconds it leaves room for sums of times in 64 bits.
 _SECONDS_MAX = 1e11
@@ -22,8 +22,8 @@ VERIFICATIONS = ("sketch", "exact")
 SHINGLE_BYTES = (4, 8)
 # What may be stored of a vector.
 VECTOR_EVIDENCE = ("float32", "float16", "sketch")
-# The keys of tables that are loaded with the schemes of vectors: ``PLANES`` of ``stream.signatures.hyperplanes``, and
-# ``VECTOR_MEASURES`` of ``stream.schemes.vector_measures``.
+# The keys of tables that are loaded with the schemes of vectors: ``PLANES`` of
+# ``neardup.stream.signatures.hyperplanes``, and ``VECTOR_MEASURES`` of ``neardup.stream.schemes.vector_measures``.
 PLANE_COMPONENTS = ("normal", "signs")
 VECTOR_MEASURE_NAMES = ("cosine", "dot", "euclidean", "hamming", "hamming_symbols", "l1")
 

@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import (
+from neardup.stream.batches import (
     MICROSECONDS,
     Batch,
     bucket_keys,
@@ -28,14 +28,22 @@ from stream.batches import (
     times_of,
     wrong_values,
 )
-from stream.config import Config
-from stream.documents import Column, Document, DocumentColumns, Refusal
-from stream.errors import ConfigError
-from stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
-from stream.partitions import WHOLE, Partition, partitions_of
-from stream.scheme_interface import AnyScheme, Common, Evidence, Keys, fixed_evidence, regular_keys, select_ragged
-from stream.schemes import SCHEMES
-from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
+from neardup.stream.config import Config
+from neardup.stream.documents import Column, Document, DocumentColumns, Refusal
+from neardup.stream.errors import ConfigError
+from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
+from neardup.stream.partitions import WHOLE, Partition, partitions_of
+from neardup.stream.scheme_interface import (
+    AnyScheme,
+    Common,
+    Evidence,
+    Keys,
+    fixed_evidence,
+    regular_keys,
+    select_ragged,
+)
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Limits
 
 # Texts are signed in chunks of about this many characters: enough that the calls cost little, few enough that the code
 # points stay in the last cache. Measured on 5 kB texts: 4.6 microseconds each, 5.5 with half of it, 4.4 with twice.
@@ -103,7 +111,7 @@ class Signer:
     def sign_columns(self, ids: Column, times: npt.NDArray[np.float64], texts: Column) -> Signed:
         """Sign n documents that are columns, without a Python object for each.
 
-        ``stream.arrow.columns.column_of`` makes a column of an array of Arrow.
+        ``neardup.stream.arrow.columns.column_of`` makes a column of an array of Arrow.
 
         Args:
             ids: the ids, in UTF-8. Starts may have 32 bits.

@@ -15,10 +15,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.kernels.compile import kernel
-from stream.parameters import Parameters
-from stream.theory.tuning import Tuning
+from neardup.stream.documents import Document, Features
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.parameters import Parameters
+from neardup.stream.theory.tuning import Tuning
 
 Starts = npt.NDArray[np.int64]
 
@@ -61,7 +61,7 @@ class Keys(NamedTuple):
     """Bucket keys of n items; item i has ``values[starts[i]:starts[i + 1]]``.
 
     An item probes and adds the same keys; equal keys bring two items together. ``payloads`` (``uint64``, one for each
-    key, or empty) hold numbers that must be within bounds of each other; see ``stream.table.admit``.
+    key, or empty) hold numbers that must be within bounds of each other; see ``neardup.stream.table.admit``.
     """
 
     values: npt.NDArray[np.uint64]
@@ -88,7 +88,7 @@ class Plan(Protocol):
 
     @property
     def kind(self) -> str:
-        """The value of a document that is compared: a key of ``stream.json_lines.KINDS``."""
+        """The value of a document that is compared: a key of ``neardup.stream.json_lines.KINDS``."""
 
     @property
     def width(self) -> int:
@@ -135,8 +135,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
         ConfigError: ``plan`` only, for settings that contradict each other or cannot reach the recall.
 
     Example:
-        >>> from stream import Config
-        >>> from stream.schemes import SCHEMES
+        >>> from neardup.stream import Config
+        >>> from neardup.stream.schemes import SCHEMES
         >>> SCHEMES["prefix"].exact, Config(scheme="prefix").plan.kind
         (True, 'text')
     """
@@ -161,7 +161,7 @@ class Scheme(NamedTuple, Generic[PlanT]):
     examples: tuple[Mapping[str, object], ...] = DEFAULTS
     # candidates of a probe where the settings name no limit; None: all. Only where most candidates are pairs
     probe_candidates_max: int | None = None
-    # whether each key has a payload: a position and a suffix length, see ``stream.table.admit``
+    # whether each key has a payload: a position and a suffix length, see ``neardup.stream.table.admit``
     has_payloads: bool = False
     # whether an item may lack the keys of some bands, so that its recall is lower
     partial: bool = False

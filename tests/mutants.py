@@ -27,7 +27,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-COPIED = ("stream", "workers", "tests", "benchmarks", "deploy", "docs", "pyproject.toml", "README.md", "Makefile")
+COPIED = (
+    "neardup",
+    "stream",
+    "workers",
+    "tests",
+    "benchmarks",
+    "deploy",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "Makefile",
+)
 TESTS_FAILED = 1  # pytest's exit code; others say that nothing was tested
 SECONDS_MAX = 900.0
 

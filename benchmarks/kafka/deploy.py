@@ -28,14 +28,14 @@ from benchmarks import scripts
 from benchmarks.measure import ONE_THREAD
 from benchmarks.report import Size
 from benchmarks.texts import draw_words
-from workers.settings.kafka import StreamSettings
-from workers.settings.load import load_stream
-from workers.telemetry.observer import Values
-from workers.topics.messages import partition_of_key
-from workers.topics.names import names_of
-from workers.topics.rules import topic_plans
-from workers.transport.kafka.connect import connect
-from workers.transport.kafka.transport import TopicSpec
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.load import load_stream
+from neardup.workers.telemetry.observer import Values
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.names import names_of
+from neardup.workers.topics.rules import topic_plans
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.transport.kafka.transport import TopicSpec
 
 ROOT = Path(__file__).resolve().parents[2]
 _BROKER = ROOT / "tests" / "kafka" / "broker.py"

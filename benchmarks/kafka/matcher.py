@@ -15,20 +15,20 @@ from typing import NamedTuple
 
 from benchmarks.kafka.deploy import Bench, Tally, deployment, texts, with_group
 from benchmarks.report import Result, Size, Target
-from stream import Document
-from stream.bands_message import decode
-from stream.json_lines import Fields
-from stream.pipeline import Signer
-from workers.service.roles import ROLES
-from workers.settings.kafka import StreamSettings
-from workers.stages.matcher import MatchWorker
-from workers.stages.signer import SignPlan, sign_records
-from workers.stages.transaction import Message
-from workers.telemetry.observer import SILENT
-from workers.topics.names import names_of
-from workers.transport.kafka.connect import connect
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Record, Transport
+from neardup.stream import Document
+from neardup.stream.bands_message import decode
+from neardup.stream.json_lines import Fields
+from neardup.stream.pipeline import Signer
+from neardup.workers.service.roles import ROLES
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.matcher import MatchWorker
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.stages.transaction import Message
+from neardup.workers.telemetry.observer import SILENT
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import Record, Transport
 
 SEED = 42
 ID, BYTES_ID = "K2-matcher", "K3-bytes"

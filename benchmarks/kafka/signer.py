@@ -22,10 +22,10 @@ from benchmarks.kafka.deploy import (
     with_group,
 )
 from benchmarks.report import Result, Size, Target
-from workers.service.roles import ROLES
-from workers.settings.kafka import StreamSettings
-from workers.topics.names import names_of
-from workers.transport.kafka.connect import connect, kafka_settings
+from neardup.workers.service.roles import ROLES
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.kafka.connect import connect, kafka_settings
 
 SEED = 41
 BARE_ID, TWO_ID = "K1-signer", "K4-two-signers"

@@ -31,17 +31,17 @@ from benchmarks.kafka.deploy import (
 )
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result, Size, Target
-from stream.verdicts.decisions import Verdicts
-from stream.verdicts.representatives import NO_RANK
-from stream.verdicts.rule import DOCUMENT
-from workers.service.roles import ROLES
-from workers.settings.kafka import StreamSettings
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.links import decode_links
-from workers.topics.names import Topics, names_of
-from workers.topics.places import places_of
-from workers.topics.verdicts import Decision, encode_runs, parse_run
-from workers.transport.kafka.connect import connect, kafka_settings
+from neardup.stream.verdicts.decisions import Verdicts
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT
+from neardup.workers.service.roles import ROLES
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.links import decode_links
+from neardup.workers.topics.names import Topics, names_of
+from neardup.workers.topics.places import places_of
+from neardup.workers.topics.verdicts import Decision, encode_runs, parse_run
+from neardup.workers.transport.kafka.connect import connect, kafka_settings
 
 SEED = 47
 VERDICT_ID, FILTER_ID = "K6-verdict-latency", "K7-filter"

@@ -16,13 +16,13 @@ import time
 from kafka import KafkaProducer
 
 from benchmarks.kafka.deploy import Tally, values
-from workers.process.interpreter import settle
-from workers.service.roles import ROLES, wait_seconds
-from workers.settings.kafka import StreamSettings
-from workers.settings.load import load_stream
-from workers.topics.messages import partition_of_key
-from workers.topics.names import names_of
-from workers.transport.kafka.connect import connect
+from neardup.workers.process.interpreter import settle
+from neardup.workers.service.roles import ROLES, wait_seconds
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.load import load_stream
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.kafka.connect import connect
 
 _JOIN_TURN_SECONDS = 0.05
 

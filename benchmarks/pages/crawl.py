@@ -74,8 +74,8 @@ def deduplicated(path: Path, warm: Path, settings: dict[str, Any], verdicts: Pat
 
 
 def _call(path: str, warm: str, settings: dict[str, Any], verdicts: str) -> None:
-    from workers.commands.dedup.command import DedupOptions, run
-    from workers.settings.files import Settings
+    from neardup.workers.commands.dedup.command import DedupOptions, run
+    from neardup.workers.settings.files import Settings
 
     for input_ in (warm, path):
         before, began = os.times(), time.perf_counter()

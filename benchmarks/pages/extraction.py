@@ -24,9 +24,9 @@ from lxml import html as lxml_html
 
 from benchmarks.real import DATA
 from benchmarks.report import Result, Size, checksum
-from stream import Config, Deduplicator, Document
-from workers.web.markup import ROWS, Extract
-from workers.web.pages import decoded
+from neardup.stream import Config, Deduplicator, Document
+from neardup.workers.web.markup import ROWS, Extract
+from neardup.workers.web.pages import decoded
 
 ID = "S16-pages"
 _SET = "html_articles"

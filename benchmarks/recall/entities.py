@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
-from stream import Config, Deduplicator, Document, Pair
-from stream.schemes.grid_functions import candidate_probability
+from neardup.stream import Config, Deduplicator, Document, Pair
+from neardup.stream.schemes.grid_functions import candidate_probability
 
 SEED = 8
 RECORDS, FINGERPRINTS = "S8-records", "S8-prints"

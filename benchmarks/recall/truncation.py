@@ -18,7 +18,7 @@ from benchmarks.real import DATA, REAL_SETS, read_documents
 from benchmarks.report import Result, Size, Target
 from benchmarks.speed.floods import one_word_apart
 from benchmarks.texts import draw_words
-from stream import Config, Deduplicator, Document
+from neardup.stream import Config, Deduplicator, Document
 
 SEED = 10
 ID = "S12-truncation"

@@ -18,8 +18,8 @@ import numpy.typing as npt
 from benchmarks.real import DATA, REAL_SETS, THRESHOLD, bags, read_documents
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import jaccard, similar_pairs
-from stream import Config, Deduplicator
-from stream.evaluation.clusters import components, counts_of_pairs, quality
+from neardup.stream import Config, Deduplicator
+from neardup.stream.evaluation.clusters import components, counts_of_pairs, quality
 
 ID = "S13-verdicts"
 NAMES = (

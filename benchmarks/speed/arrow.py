@@ -19,12 +19,12 @@ from pathlib import Path
 
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from stream import Deduplicator, Document, Verdict
-from stream.arrow.tables import ArrowTable
-from stream.json_lines import decode_document
-from workers.process.stop import Stop
-from workers.sources.arrow.batches import parquet_batches
-from workers.sources.blocks import Blocks, Content
+from neardup.stream import Deduplicator, Document, Verdict
+from neardup.stream.arrow.tables import ArrowTable
+from neardup.stream.json_lines import decode_document
+from neardup.workers.process.stop import Stop
+from neardup.workers.sources.arrow.batches import parquet_batches
+from neardup.workers.sources.blocks import Blocks, Content
 
 SEED = 14
 ID = "S15-arrow"

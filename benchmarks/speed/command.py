@@ -6,7 +6,6 @@ reads a file and writes the pairs to another file. The library has its documents
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -18,23 +17,20 @@ from pathlib import Path
 from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from stream import Config, Deduplicator, Document, Pair
+from neardup.stream import Config, Deduplicator, Document, Pair
 
 SEED = 7
 ID = "S7-command"
 RATIO_MIN = 0.5
 _DOCUMENTS: dict[Size, int] = {"smoke": 200, "default": 60_000, "large": 200_000}
 _REPEATS: dict[Size, int] = {"smoke": 1, "default": 2, "large": 3}
-_COMMAND = [sys.executable, "-c", "from workers.cli.app import main; main()", "run", "--quiet"]
+_COMMAND = [sys.executable, "-c", "from neardup.workers.cli.app import main; main()", "run", "--quiet"]
 _ROOT = Path(__file__).resolve().parents[2]
 
 
 def run(size: Size) -> Iterator[Result]:
     """Throughput of the command as a fraction of the library's throughput."""
     name = "throughput of the command over the library's"
-    if importlib.util.find_spec("workers") is None or importlib.util.find_spec("workers.cli.app") is None:
-        yield Result(ID, name, None, "", details={"note": "the command is not there yet"})
-        return
     stream = documents("5kb", _DOCUMENTS[size], SEED)
     with tempfile.TemporaryDirectory() as folder:
         yield from _compare(name, stream, Path(folder), _REPEATS[size])

@@ -17,15 +17,15 @@ import numpy.typing as npt
 from benchmarks.measure import interleaved
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.texts import documents
-from stream import Config, Signer
-from stream.documents import Features
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import BASE, mix64
-from stream.pipeline import chunks
-from stream.schemes import SCHEMES
-from stream.schemes.sets import SetPlan, sign_codes
-from stream.texts.normalize import CodePoints, code_points
-from stream.texts.shingles import TEXT_SHINGLES
+from neardup.stream import Config, Signer
+from neardup.stream.documents import Features
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.pipeline import chunks
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.sets import SetPlan, sign_codes
+from neardup.stream.texts.normalize import CodePoints, code_points
+from neardup.stream.texts.shingles import TEXT_SHINGLES
 
 SEED = 5
 ID = "S5-floor"

@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from benchmarks.report import Result, Size, Target, checksum
-from stream import Config
-from stream.verdicts.decisions import VerdictLimits
-from stream.verdicts.representatives import NO_RANK
-from stream.verdicts.rule import DOCUMENT
-from workers.service.roles import warm_decisions
-from workers.settings.kafka import UNDECIDED_MAX
-from workers.stages.verdicts.intake import LinkPlan
-from workers.stages.verdicts.linker import LinkWorker
-from workers.telemetry.metrics import Metrics
-from workers.topics.arrivals import ArrivalRows, encode_arrivals
-from workers.topics.links import LinkMessage, Links, encode_links
-from workers.topics.names import LINK, topic_names
-from workers.topics.places import places_of
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.stream import Config
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT
+from neardup.workers.service.roles import warm_decisions
+from neardup.workers.settings.kafka import UNDECIDED_MAX
+from neardup.workers.stages.verdicts.intake import LinkPlan
+from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.arrivals import ArrivalRows, encode_arrivals
+from neardup.workers.topics.links import LinkMessage, Links, encode_links
+from neardup.workers.topics.names import LINK, topic_names
+from neardup.workers.topics.places import places_of
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 SEED = 14
 ID = "S14-linker"

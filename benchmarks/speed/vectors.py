@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from benchmarks.measure import in_subprocess, interleaved
 from benchmarks.report import Result, Size, Target, checksum
-from stream import Config, Document, Signer
-from stream.pipeline import Matcher, match_step
-from stream.scheme_interface import Evidence
-from stream.schemes import SCHEMES
-from stream.signatures import hyperplanes
-from stream.vectors.draws import normals
+from neardup.stream import Config, Document, Signer
+from neardup.stream.pipeline import Matcher, match_step
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.signatures import hyperplanes
+from neardup.stream.vectors.draws import normals
 
 SEED = 10
 SPEED, RECALL = "S10-vectors-speed", "S10-vectors-recall"

@@ -29,7 +29,7 @@ from benchmarks.real import DATA
 from benchmarks.report import Result, Size, Target, checksum
 from benchmarks.speed.command import command
 from benchmarks.texts import documents, vocabulary
-from stream import Document
+from neardup.stream import Document
 
 SEED = 18
 ID = "S18-whole-run"

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from stream import Config, Deduplicator, Document
+from neardup.stream import Config, Deduplicator, Document
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 Sets = Mapping[str, Sequence[str]]

@@ -22,10 +22,10 @@ from itertools import combinations
 from pathlib import Path
 from statistics import median
 
-from stream import Config, Deduplicator, Document
-from stream.evaluation.judging import Confusion, confusion
-from stream.schemes.sets import features, plan
-from stream.theory.measures import jaccard
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.evaluation.judging import Confusion, confusion
+from neardup.stream.schemes.sets import features, plan
+from neardup.stream.theory.measures import jaccard
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 NEWSPAPERS, ARTICLES = 5, 40

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import select_columns
-from stream.documents import Column, DocumentColumns, Refusal
-from stream.errors import ConfigError
-from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
-from stream.pipeline import CHUNK_CHARACTERS
+from neardup.stream.batches import select_columns
+from neardup.stream.documents import Column, DocumentColumns, Refusal
+from neardup.stream.errors import ConfigError
+from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
+from neardup.stream.pipeline import CHUNK_CHARACTERS
 
 # Rows of a chunk at most: texts of any size are signed some hundred kilobytes at a time.
 CHUNK_ROWS = 4096

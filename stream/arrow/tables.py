@@ -7,14 +7,14 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
-from stream.documents import Refusal
-from stream.errors import ConfigError
-from stream.json_lines import UNITS, Fields
-from stream.pair_rule import Matches
-from stream.pipeline import Signed, Signer
-from stream.verdicts.decider import Decided
-from stream.verdicts.rule import REFUSED, STATUSES
+from neardup.stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
+from neardup.stream.documents import Refusal
+from neardup.stream.errors import ConfigError
+from neardup.stream.json_lines import UNITS, Fields
+from neardup.stream.pair_rule import Matches
+from neardup.stream.pipeline import Signed, Signer
+from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.rule import REFUSED, STATUSES
 
 
 class ArrowStream(Protocol):

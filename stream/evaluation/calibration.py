@@ -22,7 +22,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 # Half of the width of an interval that holds in 95 of 100 cases, in standard errors.
 DEVIATIONS = 1.96

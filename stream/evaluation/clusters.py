@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.evaluation.judging import Proportion
+from neardup.stream.evaluation.judging import Proportion
 
 Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 Pair = tuple[str, str]
 Floats = npt.NDArray[np.float64]

@@ -12,15 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
-from stream.documents import Document, Explanation
-from stream.explanations.passages import passages
-from stream.pair_rule import Judged, judge
-from stream.pipeline import Matcher, Signer
-from stream.scheme_interface import Evidence, fixed_evidence, regular_keys
-from stream.schemes import SCHEMES
-from stream.table import NO_TIME, NO_WINDOW, Items, again
-from stream.theory.tuning import probabilities
+from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
+from neardup.stream.documents import Document, Explanation
+from neardup.stream.explanations.passages import passages
+from neardup.stream.pair_rule import Judged, judge
+from neardup.stream.pipeline import Matcher, Signer
+from neardup.stream.scheme_interface import Evidence, fixed_evidence, regular_keys
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_TIME, NO_WINDOW, Items, again
+from neardup.stream.theory.tuning import probabilities
 
 
 class _Side(NamedTuple):

@@ -8,8 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.compile import has_avx512, machine_code
-from stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.kernels.compile import has_avx512, machine_code
+from neardup.stream.kernels.vector_code import address_of, all_lanes
 
 # Numbers that ``mask_below`` compares.
 MASK_BITS = 64

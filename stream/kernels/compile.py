@@ -16,7 +16,7 @@ from typing import Any
 import numba
 from numba.extending import intrinsic
 
-from stream.kernels.stored import StoredKernel
+from neardup.stream.kernels.stored import StoredKernel
 
 Kernel = Callable[..., Any]
 

@@ -18,9 +18,9 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.bits import MASK_BITS, bit_count, mask_between, mask_of_breaks
-from stream.kernels.compile import has_bit_extract, has_byte_compress, machine_code, raw_inner
-from stream.kernels.vector_code import address_of
+from neardup.stream.kernels.bits import MASK_BITS, bit_count, mask_between, mask_of_breaks
+from neardup.stream.kernels.compile import has_bit_extract, has_byte_compress, machine_code, raw_inner
+from neardup.stream.kernels.vector_code import address_of
 
 # Bytes that are read at once: the escapes that begin there, of six bytes, end in the 64 bytes.
 _READ_BYTES = MASK_BITS - 5

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.bits import MASK_BITS, copy_bytes, lowest_bit, mask_of_breaks
-from stream.kernels.compile import inlined, raw_inner, raw_kernel
-from stream.kernels.escapes import unescape
-from stream.kernels.words import WORD_BYTES, word_at
+from neardup.stream.kernels.bits import MASK_BITS, copy_bytes, lowest_bit, mask_of_breaks
+from neardup.stream.kernels.compile import inlined, raw_inner, raw_kernel
+from neardup.stream.kernels.escapes import unescape
+from neardup.stream.kernels.words import WORD_BYTES, word_at
 
 # Zeros that every array of bytes must have behind its content: the kernels read so many bytes at a time.
 PADDING = MASK_BITS + 1
@@ -53,7 +53,7 @@ def scan_lines(lines, keys, has_key, names, found):
     """Scan n lines; returns the place of the first that is not accepted, n if all are.
 
     ``lines``, ``keys`` and ``names`` (of id, text and timestamp) are pairs of bytes and starts. ``found`` has the
-    arrays of ``workers.stages.json_columns.Found``; it is complete only if all lines are accepted.
+    arrays of ``neardup.workers.stages.json_columns.Found``; it is complete only if all lines are accepted.
     """
     data, starts = lines
     row = found.scratch

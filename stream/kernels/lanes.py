@@ -12,8 +12,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.compile import machine_code
-from stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.kernels.compile import machine_code
+from neardup.stream.kernels.vector_code import address_of, all_lanes
 
 # Places that ``changes`` compares, and terms that ``running_sums`` adds.
 LANES, SUM_LANES = 64, np.uint64(8)

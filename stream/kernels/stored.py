@@ -97,7 +97,7 @@ def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) ->
 @functools.cache
 def _name_runtime() -> None:
     """Give machine code the addresses of the functions that it calls: to allocate and to release arrays, and to read a
-    string (``stream.kernels.strings``)."""
+    string (``neardup.stream.kernels.strings``)."""
     helpers: dict[str, int] = vars(runtime)["_nrt_python"].c_helpers
     readers: dict[str, int] = vars(_helperlib)["c_helpers"]
     for name, address in helpers.items():

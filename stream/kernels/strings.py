@@ -12,8 +12,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import alloca_once, get_or_insert_function, pack_array
 
-from stream.kernels.compile import machine_code, raw_inner
-from stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.kernels.compile import machine_code, raw_inner
+from neardup.stream.kernels.vector_code import address_of, all_lanes
 
 # Characters that are compared or moved at a time.
 _BLOCK = 64

@@ -17,8 +17,8 @@ from llvmlite import ir
 from numba import types
 from numba.core.cgutils import get_or_insert_function
 
-from stream.kernels.compile import machine_code, raw_inner
-from stream.kernels.vector_code import address_of
+from neardup.stream.kernels.compile import machine_code, raw_inner
+from neardup.stream.kernels.vector_code import address_of
 
 # The result of ``decode_utf8`` for bytes that are not UTF-8.
 NOT_UTF8 = -1

@@ -10,8 +10,8 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 
-from stream.kernels.compile import machine_code
-from stream.kernels.vector_code import address_of
+from neardup.stream.kernels.compile import machine_code
+from neardup.stream.kernels.vector_code import address_of
 
 # An array must have so many bytes from the place of its last word on.
 WORD_BYTES = 8

@@ -22,15 +22,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, bucket_keys, table_items
-from stream.config import Config
-from stream.documents import Neighbour
-from stream.errors import ConfigError
-from stream.pair_rule import judge
-from stream.pipeline import SLICE_CANDIDATES, Matcher, step
-from stream.schemes import SCHEMES
-from stream.table import NO_LIMIT, Candidates
-from stream.theory.tuning import probabilities
+from neardup.stream.batches import Batch, bucket_keys, table_items
+from neardup.stream.config import Config
+from neardup.stream.documents import Neighbour
+from neardup.stream.errors import ConfigError
+from neardup.stream.pair_rule import judge
+from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, step
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_LIMIT, Candidates
+from neardup.stream.theory.tuning import probabilities
 
 
 class Ranked(NamedTuple):

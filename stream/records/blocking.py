@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import BASE, mix64, seed_of
-from stream.signatures import banding, one_permutation
-from stream.texts import shingles
-from stream.texts.normalize import NormalForm, code_points
-from stream.texts.words import StopList
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import BASE, mix64, seed_of
+from neardup.stream.signatures import banding, one_permutation
+from neardup.stream.texts import shingles
+from neardup.stream.texts.normalize import NormalForm, code_points
+from neardup.stream.texts.words import StopList
 
 # Between the values of a record: the unit separator, which no value holds.
 SEPARATOR = "\x1f"

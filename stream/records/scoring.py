@@ -19,8 +19,8 @@ import numpy.typing as npt
 from rapidfuzz.distance import Indel
 from rapidfuzz.process import cpdist
 
-from stream.errors import ConfigError
-from stream.records.nicknames import NICKNAMES
+from neardup.stream.errors import ConfigError
+from neardup.stream.records.nicknames import NICKNAMES
 
 WEIGHT_DEFAULT = 100.0
 # Points for each square of the edit distance. With 4, one replaced letter (two edits) leaves 84 of 100

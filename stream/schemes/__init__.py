@@ -1,6 +1,6 @@
 """``SCHEMES``: every way to find near-duplicates; each row has plain functions and a guarantee.
 
-The table, the pipeline and the workers use only this row of a scheme. ``stream.scheme_interface`` defines each
+The table, the pipeline and the workers use only this row of a scheme. ``neardup.stream.scheme_interface`` defines each
 function. ``tests/laws`` runs every law on every row.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 
-from stream.scheme_interface import AnyScheme
+from neardup.stream.scheme_interface import AnyScheme
 
 # Name of a scheme -> its file in this folder, and its row there.
 _PLACES = {

@@ -25,9 +25,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.kernels.compile import inlined, kernel
-from stream.kernels.hashing import derive_seed, mix64, seed_of
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import inlined, kernel
+from neardup.stream.kernels.hashing import derive_seed, mix64, seed_of
 
 # Separates the seeds of functions from the seeds of bands, signature rows and record keys.
 _FUNCTION_PURPOSE = 1 << 34

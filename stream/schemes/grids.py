@@ -1,6 +1,6 @@
 """Grids: fingerprints as sets of grid squares; functions of a few squares each decide their buckets.
 
-Functions form groups (``stream.schemes.grid_functions``). A pair meets in a group if it has all squares of some
+Functions form groups (``neardup.stream.schemes.grid_functions``). A pair meets in a group if it has all squares of some
 function of the group in common (OR), and is a candidate if it meets in every group (AND). The table holds the buckets
 of the first group only. Whether a pair meets in the other groups follows from the two fingerprints, so those groups
 cost a comparison for each pair and no bucket.
@@ -26,14 +26,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import hash_bags, mix64
-from stream.parameters import Parameters
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, fixed_evidence
-from stream.schemes import grid_functions
-from stream.schemes.grid_functions import Functions
-from stream.theory.tuning import Tuning, keyed
+from neardup.stream.documents import Document, Features
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import hash_bags, mix64
+from neardup.stream.parameters import Parameters
+from neardup.stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, fixed_evidence
+from neardup.stream.schemes import grid_functions
+from neardup.stream.schemes.grid_functions import Functions
+from neardup.stream.theory.tuning import Tuning, keyed
 
 
 class GridPlan(NamedTuple):

@@ -21,15 +21,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.errors import ConfigError
-from stream.kernels.compile import inlined, kernel
-from stream.kernels.hashing import GOLDEN, derive_seed, mix64
-from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
-from stream.texts.reading import read_texts
-from stream.theory.tuning import Tuning, complete
+from neardup.stream.documents import Document, Features
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import inlined, kernel
+from neardup.stream.kernels.hashing import GOLDEN, derive_seed, mix64
+from neardup.stream.parameters import Parameters
+from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
+from neardup.stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
+from neardup.stream.texts.reading import read_texts
+from neardup.stream.theory.tuning import Tuning, complete
 
 # Settings that would lose pairs or have no effect here -> why they must be left out.
 _REFUSED = {

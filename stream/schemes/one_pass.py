@@ -1,9 +1,9 @@
 """Code points -> one-permutation signatures and content hashes in one pass, without an array of shingles.
 
 A block of shingles is hashed, added to the content hash and competes for the rows while it is in the first cache. The
-results are the same as from ``stream.texts.shingles``, ``hash_bags`` and ``stream.signatures.one_permutation``, one
-after the other. If all shingles of a text must compete (the text is short, or a row stayed empty), the text is signed
-in these separate steps.
+results are the same as from ``neardup.stream.texts.shingles``, ``hash_bags`` and
+``neardup.stream.signatures.one_permutation``, one after the other. If all shingles of a text must compete (the text is
+short, or a row stayed empty), the text is signed in these separate steps.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_inner, raw_kernel
-from stream.kernels.hashing import bag_hash, bag_term
-from stream.signatures import INFINITY
-from stream.signatures.one_permutation import (
+from neardup.stream.kernels.compile import raw_inner, raw_kernel
+from neardup.stream.kernels.hashing import bag_hash, bag_term
+from neardup.stream.signatures import INFINITY
+from neardup.stream.signatures.one_permutation import (
     RowScratch,
     all_filled,
     bound_for,
@@ -28,9 +28,9 @@ from stream.signatures.one_permutation import (
     row_scratch,
     sign_short,
 )
-from stream.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
-from stream.texts.normalize import CodePoints
-from stream.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
+from neardup.stream.texts.kgrams import BLOCK, GramScratch, gram_scratch, kgrams
+from neardup.stream.texts.normalize import CodePoints
+from neardup.stream.texts.plain_words import WordScratch, WordTables, word_hashes, word_scratch, word_tables
 
 
 class SignedTexts(NamedTuple):

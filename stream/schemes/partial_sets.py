@@ -1,9 +1,9 @@
 """Schemes of sets whose signatures have infinite rows: a row reads one part of the universe, which may hold no element.
 
-Two rules differ from ``stream.schemes.sets``: a band with an infinite row has no key, and the estimate leaves out rows
-that are infinite in both signatures. These schemes are fast, and fit sets that leave few rows infinite. For a set of n
-elements a band of r rows has no infinite row with probability about (1 - (1 - 1 / groups)^n)^r; only such bands make
-candidates.
+Two rules differ from ``neardup.stream.schemes.sets``: a band with an infinite row has no key, and the estimate leaves
+out rows that are infinite in both signatures. These schemes are fast, and fit sets that leave few rows infinite. For a
+set of n elements a band of r rows has no infinite row with probability about (1 - (1 - 1 / groups)^n)^r; only such
+bands make candidates.
 
 Source: Mining of Massive Datasets, 3.3.6, 3.3.7; Li, Owen, Zhang, "One permutation hashing", NIPS 2012.
 """
@@ -16,14 +16,14 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Features
-from stream.parameters import Parameters
-from stream.scheme_interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
-from stream.schemes import sets
-from stream.schemes.sets import SetPlan
-from stream.signatures import partial, partial_banding
-from stream.theory.curves import candidate_probability
-from stream.theory.tuning import SKETCH_BITS, Tuning
+from neardup.stream.documents import Features
+from neardup.stream.parameters import Parameters
+from neardup.stream.scheme_interface import DEFAULTS, NO_PAYLOADS, Common, Evidence, Keys, sign_features
+from neardup.stream.schemes import sets
+from neardup.stream.schemes.sets import SetPlan
+from neardup.stream.signatures import partial, partial_banding
+from neardup.stream.theory.curves import candidate_probability
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning
 
 
 def plan(parameters: Parameters) -> SetPlan:
@@ -75,7 +75,7 @@ def recall_of(tuning: Tuning, bands_with_keys: npt.NDArray[np.int64]) -> float:
 
     It is an upper bound, because it assumes that both documents of a pair lack the same bands. NaN without documents.
 
-    >>> from stream import Config
+    >>> from neardup.stream import Config
     >>> tuning = Config(scheme="grouped").tuning
     >>> whole, half = np.zeros((2, tuning.bands + 1), np.int64)
     >>> whole[tuning.bands] = half[tuning.bands // 2] = 7

@@ -1,9 +1,10 @@
 """The exact prefix index: every two sets with a Jaccard similarity at or above the threshold J meet.
 
-A set is a string: its tokens as order values (``stream.tokens.token_order``), ascending, so the rarest come first. The
-string is the evidence. Its keys are hashes of its first p tokens, p = floor((1 - J) L) + 1 for L tokens. Each key has a
-payload: position and suffix length of the token. With the payloads the table excludes sets that cannot reach J, and
-sets that share too few tokens of their prefixes (``stream.table.admit``). The remaining sets are compared in full.
+A set is a string: its tokens as order values (``neardup.stream.tokens.token_order``), ascending, so the rarest come
+first. The string is the evidence. Its keys are hashes of its first p tokens, p = floor((1 - J) L) + 1 for L tokens.
+Each key has a payload: position and suffix length of the token. With the payloads the table excludes sets that cannot
+reach J, and sets that share too few tokens of their prefixes (``neardup.stream.table.admit``). The remaining sets are
+compared in full.
 
 A set probes and adds the same prefix. A shorter prefix would be enough for later sets that are longer, but a stream
 does not order sets by size.
@@ -27,18 +28,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.errors import ConfigError
-from stream.kernels.compile import inlined, kernel
-from stream.kernels.hashing import derive_seed, mix64
-from stream.parameters import Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
-from stream.schemes import sets
-from stream.table.admit import payload_of
-from stream.texts.shingles import SHINGLES
-from stream.theory.tuning import Tuning, complete
-from stream.tokens import verify
-from stream.tokens.token_order import TokenOrder
+from neardup.stream.documents import Document, Features
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import inlined, kernel
+from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.parameters import Parameters
+from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, ragged_evidence, ragged_values
+from neardup.stream.schemes import sets
+from neardup.stream.table.admit import payload_of
+from neardup.stream.texts.shingles import SHINGLES
+from neardup.stream.theory.tuning import Tuning, complete
+from neardup.stream.tokens import verify
+from neardup.stream.tokens.token_order import TokenOrder
 
 # The settings that decide how documents are read.
 _READING = (

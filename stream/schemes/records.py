@@ -1,9 +1,9 @@
 """Records: entity resolution. Records with a common blocking key are scored field by field.
 
-A record is a mapping of field names to strings. Blocking keys (``stream.records.blocking``) decide which pairs are
-scored: equal values of one field, equal values of several fields together, or a common band of the signatures of a
+A record is a mapping of field names to strings. Blocking keys (``neardup.stream.records.blocking``) decide which pairs
+are scored: equal values of one field, equal values of several fields together, or a common band of the signatures of a
 field's shingles, for values with many spellings. A record without a key is refused, because it could never have a
-candidate. The similarity is the score (``stream.records.scoring``) divided by the weights of the scored fields.
+candidate. The similarity is the score (``neardup.stream.records.scoring``) divided by the weights of the scored fields.
 
 The evidence of a record is its normalised values in the order of the fields, with 0x1F between them, as UTF-8, and the
 sketches of its shingled fields. Keys, score and conditions follow from the evidence.
@@ -26,14 +26,14 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.parameters import Parameters
-from stream.records import blocking, scoring
-from stream.records.blocking import SEPARATOR, Blocking, Values
-from stream.records.scoring import Field, Nicknames
-from stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
-from stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
-from stream.theory.tuning import Tuning, keyed
+from neardup.stream.documents import Document, Features
+from neardup.stream.parameters import Parameters
+from neardup.stream.records import blocking, scoring
+from neardup.stream.records.blocking import SEPARATOR, Blocking, Values
+from neardup.stream.records.scoring import Field, Nicknames
+from neardup.stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
+from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
+from neardup.stream.theory.tuning import Tuning, keyed
 
 
 class RecordPlan(NamedTuple):

@@ -1,7 +1,7 @@
 """Schemes of sets: a text is split into shingles, their set is signed, and the sketch of the signature has bands.
 
-A document may bring its elements instead of a text (``stream.tokens.elements``). With a measure of bags, the second and
-further copies of an element become different elements, so these schemes find similar bags too.
+A document may bring its elements instead of a text (``neardup.stream.tokens.elements``). With a measure of bags, the
+second and further copies of an element become different elements, so these schemes find similar bags too.
 
 Similarity is estimated from the rows in which two sketches agree. With ``verify="exact"`` it is computed from the
 hashed elements, which are then part of the evidence: ``shingle_bytes`` for each element of each document in the window,
@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.errors import ConfigError
-from stream.kernels.hashing import hash_bags
-from stream.parameters import SHINGLE_BYTES, Parameters
-from stream.scheme_interface import (
+from neardup.stream.documents import Document, Features
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.hashing import hash_bags
+from neardup.stream.parameters import SHINGLE_BYTES, Parameters
+from neardup.stream.scheme_interface import (
     DEFAULTS,
     Common,
     Evidence,
@@ -37,17 +37,17 @@ from stream.scheme_interface import (
     regular_keys,
     sign_features,
 )
-from stream.schemes import one_pass
-from stream.signatures import banding, minhash, one_permutation, permutation
-from stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
-from stream.texts.reading import read_texts
-from stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
-from stream.texts.words import StopList
-from stream.theory.tuning import SKETCH_BITS, Tuning, chosen
-from stream.theory.weighing import weighed
-from stream.tokens import verify
-from stream.tokens.bags import numbered, sorted_sets
-from stream.tokens.elements import RatingRule, elements
+from neardup.stream.schemes import one_pass
+from neardup.stream.signatures import banding, minhash, one_permutation, permutation
+from neardup.stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
+from neardup.stream.texts.reading import read_texts
+from neardup.stream.texts.shingles import SHINGLES, TEXT_SHINGLES, Split
+from neardup.stream.texts.words import StopList
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, chosen
+from neardup.stream.theory.weighing import weighed
+from neardup.stream.tokens import verify
+from neardup.stream.tokens.bags import numbered, sorted_sets
+from neardup.stream.tokens.elements import RatingRule, elements
 
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
 

@@ -11,7 +11,7 @@ A measure is a row of ``VECTOR_MEASURES``. Similarities are in [0, 1]:
 - ``hamming_symbols``: 1 - d / dimension, of any symbols, which documents bring as tokens; by sampled symbols;
 - ``l1``: 1 - d / distance_scale, of whole numbers from 0 to component_max; by sampled bits of their unary code.
 
-Source: Mining of Massive Datasets, 3.5 and 3.7; the files of ``stream.signatures`` for each family.
+Source: Mining of Massive Datasets, 3.5 and 3.7; the files of ``neardup.stream.signatures`` for each family.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from stream.parameters import Parameters
-from stream.signatures import banding, bit_sampling, hyperplanes, p_stable
-from stream.theory.curves import AgreementLaw
-from stream.theory.tuning import BIT_ROW, Tuning
-from stream.tokens.elements import symbols
-from stream.vectors import packed_bits, pairwise
-from stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
+from neardup.stream.parameters import Parameters
+from neardup.stream.signatures import banding, bit_sampling, hyperplanes, p_stable
+from neardup.stream.theory.curves import AgreementLaw
+from neardup.stream.theory.tuning import BIT_ROW, Tuning
+from neardup.stream.tokens.elements import symbols
+from neardup.stream.vectors import packed_bits, pairwise
+from neardup.stream.vectors.vector_input import Rows, keep, largest, read_bits, read_numbers
 
 Bytes = npt.NDArray[np.uint8]
 Floats = npt.NDArray[np.float64]

@@ -14,15 +14,15 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document, Features
-from stream.errors import ConfigError
-from stream.parameters import VECTOR_EVIDENCE, Parameters
-from stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
-from stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
-from stream.signatures import banding
-from stream.signatures.hyperplanes import PLANES
-from stream.theory.tuning import Tuning, chosen, complete
-from stream.theory.weighing import weighed
+from neardup.stream.documents import Document, Features
+from neardup.stream.errors import ConfigError
+from neardup.stream.parameters import VECTOR_EVIDENCE, Parameters
+from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Scheme, fixed_evidence, regular_keys
+from neardup.stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
+from neardup.stream.signatures import banding
+from neardup.stream.signatures.hyperplanes import PLANES
+from neardup.stream.theory.tuning import Tuning, chosen, complete
+from neardup.stream.theory.weighing import weighed
 
 # Default of rows_max: a row of one bit holds less information than a row of a set, so few false candidates need more
 # rows.

@@ -19,10 +19,10 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import derive_seed, mix64
-from stream.kernels.words import WORD_BYTES
-from stream.vectors import draws, packed_bits
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.kernels.words import WORD_BYTES
+from neardup.stream.vectors import draws, packed_bits
 
 Places = npt.NDArray[np.int64]
 

@@ -17,9 +17,9 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.kernels.words import WORD_BYTES
-from stream.vectors import draws, packed_bits, projections
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.words import WORD_BYTES
+from neardup.stream.vectors import draws, packed_bits, projections
 
 Floats = npt.NDArray[np.float64]
 # name -> how the components of the planes' normal vectors are drawn

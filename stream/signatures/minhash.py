@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inner, kernel
-from stream.kernels.hashing import seed_of
-from stream.signatures import INFINITY
+from neardup.stream.kernels.compile import inner, kernel
+from neardup.stream.kernels.hashing import seed_of
+from neardup.stream.signatures import INFINITY
 
 # A Mersenne prime, so that the remainder needs no division. Shingles are reduced modulo it first.
 PRIME = np.uint64((1 << 61) - 1)

@@ -35,10 +35,18 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.bits import KEEP_LANES, MASK_BITS, bit_count, has_compress, keep_below, lowest_bit, mask_below
-from stream.kernels.compile import inlined, kernel, raw_inner
-from stream.kernels.hashing import derive_seed
-from stream.signatures import INFINITY
+from neardup.stream.kernels.bits import (
+    KEEP_LANES,
+    MASK_BITS,
+    bit_count,
+    has_compress,
+    keep_below,
+    lowest_bit,
+    mask_below,
+)
+from neardup.stream.kernels.compile import inlined, kernel, raw_inner
+from neardup.stream.kernels.hashing import derive_seed
+from neardup.stream.signatures import INFINITY
 
 # Shingles of a block: the data of a block stay in the first cache.
 BLOCK = 512

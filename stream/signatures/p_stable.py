@@ -17,8 +17,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.vectors import draws, projections
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.vectors import draws, projections
 
 Floats = npt.NDArray[np.float64]
 # Separates the seed of the offsets from the seed of the lines.

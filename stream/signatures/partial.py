@@ -2,7 +2,7 @@
 
 A row is infinite if its part of the universe has no element of the set. For a row of two signatures: if both are
 infinite, the row says nothing and is left out; if one is infinite, the rows are unequal; otherwise they are compared.
-``stream.signatures.partial_banding`` does this on sketches.
+``neardup.stream.signatures.partial_banding`` does this on sketches.
 
 ``sign`` divides the universe into ``groups``. One hash of an element gives its group and its value there, so one hash
 function and one pass over the set give ``groups`` rows; k rows take k / groups functions. With as many groups as rows
@@ -19,9 +19,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inner, kernel
-from stream.kernels.hashing import derive_seed, mix64
-from stream.signatures import INFINITY
+from neardup.stream.kernels.compile import inner, kernel
+from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.signatures import INFINITY
 
 _HALF = np.uint64(32)
 
@@ -65,7 +65,8 @@ def sign_ranked(
 def first_places(signatures: npt.NDArray[np.uint64], places: int) -> npt.NDArray[np.uint64]:
     """Return the signatures that follow from the first ``places`` (1 or more) of each order alone.
 
-    Other rows are infinite. For signatures whose values are places in an order (``stream.signatures.permutation``).
+    Other rows are infinite. For signatures whose values are places in an order
+    (``neardup.stream.signatures.permutation``).
     """
     return np.where(signatures < np.uint64(places), signatures, INFINITY)
 

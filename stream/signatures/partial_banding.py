@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.signatures import INFINITY, banding
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.signatures import INFINITY, banding
 
 Bytes = npt.NDArray[np.uint8]
 Counts = npt.NDArray[np.int32]

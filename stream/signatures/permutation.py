@@ -17,9 +17,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import derive_seed, mix64
-from stream.signatures import INFINITY
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import derive_seed, mix64
+from neardup.stream.signatures import INFINITY
 
 _ONE = np.uint64(1)
 

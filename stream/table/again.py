@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_kernel
-from stream.table.band_table import BandTable
-from stream.table.chains import (
+from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.table.band_table import BandTable
+from neardup.stream.table.chains import (
     CONTENT,
     ID,
     NO_LIMIT,
@@ -35,8 +35,8 @@ from stream.table.chains import (
     slot_of,
     slot_place,
 )
-from stream.table.heads import NONE, locate
-from stream.table.step import find_content, probe
+from neardup.stream.table.heads import NONE, locate
+from neardup.stream.table.step import find_content, probe
 
 
 def newest_version(table: BandTable, items: Items) -> int:

@@ -23,9 +23,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import CapacityError
-from stream.table import step, views
-from stream.table.chains import (
+from neardup.stream.errors import CapacityError
+from neardup.stream.table import step, views
+from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
@@ -56,9 +56,9 @@ from stream.table.chains import (
     new_journal,
     new_scratch,
 )
-from stream.table.counters import COUNTERS
-from stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
-from stream.table.pages import Pages, grow
+from neardup.stream.table.counters import COUNTERS
+from neardup.stream.table.heads import NEEDS_PAGES, SEGMENTS, add_pages, empty_heads, rebuild
+from neardup.stream.table.pages import Pages, grow
 
 # Posting numbers are stored modulo 2**32 and links as 32-bit distances; at most 2**31 postings live at a time.
 POSTINGS_MAX = 1 << 31

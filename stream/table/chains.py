@@ -23,9 +23,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inlined
-from stream.table.counters import COUNTERS
-from stream.table.heads import NONE, Heads, read_back
+from neardup.stream.kernels.compile import inlined
+from neardup.stream.table.counters import COUNTERS
+from neardup.stream.table.heads import NONE, Heads, read_back
 
 SUPERSEDED, REMOVED, UNTIMED = np.uint8(1), np.uint8(2), np.uint8(4)
 # The stored time of an untimed item that arrived before the first event time.

@@ -30,10 +30,10 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels.bits import lowest_bit
-from stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
-from stream.kernels.vector_code import address_of, all_lanes
-from stream.table.pages import grow
+from neardup.stream.kernels.bits import lowest_bit
+from neardup.stream.kernels.compile import inlined, machine_code, raw_inner, raw_kernel
+from neardup.stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.table.pages import grow
 
 SEGMENT_BITS = 9
 SEGMENTS = 1 << SEGMENT_BITS

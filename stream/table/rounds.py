@@ -4,9 +4,9 @@ A round visits one posting of each bucket. So the postings of a round do not dep
 prefetched a round ahead. In a walk bucket by bucket, each posting names the next one, and each visit waits for memory.
 
 A slot is noted at a common key whose payloads allow a pair, and counted at further common keys. It is a candidate if it
-has as many common keys as the payloads demand (``stream.table.admit``). A refused slot is looked at again at its next
-key, because another key may share the chain by accident. No limit applies: only exact schemes count common keys, and
-they truncate nothing.
+has as many common keys as the payloads demand (``neardup.stream.table.admit``). A refused slot is looked at again at
+its next key, because another key may share the chain by accident. No limit applies: only exact schemes count common
+keys, and they truncate nothing.
 
 Source: for counting, Sarawagi, Kirpal, "Efficient set joins on similarity predicates", SIGMOD 2004.
 """
@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.compile import inlined, raw_inner
-from stream.table.admit import common_min, may_reach
-from stream.table.chains import (
+from neardup.stream.kernels.compile import inlined, raw_inner
+from neardup.stream.table.admit import common_min, may_reach
+from neardup.stream.table.chains import (
     CANDIDATES,
     GROUP_BITS,
     KEYS,
@@ -31,7 +31,7 @@ from stream.table.chains import (
     slot_of,
     slot_place,
 )
-from stream.table.heads import NONE, prefetch
+from neardup.stream.table.heads import NONE, prefetch
 
 
 @raw_inner

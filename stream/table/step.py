@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.compile import inlined, raw_kernel
-from stream.table.admit import admits
-from stream.table.chains import (
+from neardup.stream.kernels.compile import inlined, raw_kernel
+from neardup.stream.table.admit import admits
+from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
@@ -58,8 +58,8 @@ from stream.table.chains import (
     slot_of,
     slot_place,
 )
-from stream.table.heads import NONE, locate, make_room, put_at, warm
-from stream.table.rounds import walk_counted
+from neardup.stream.table.heads import NONE, locate, make_room, put_at, warm
+from neardup.stream.table.rounds import walk_counted
 
 NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.compile import raw_kernel
-from stream.table.chains import (
+from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.table.chains import (
     BYTE_PAGE_BITS,
     KEYS,
     OLDEST,
@@ -14,7 +14,7 @@ from stream.table.chains import (
     first_posting,
     older,
 )
-from stream.table.heads import NONE
+from neardup.stream.table.heads import NONE
 
 
 @raw_kernel

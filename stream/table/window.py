@@ -7,10 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_kernel
-from stream.table.band_table import BandTable
-from stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
-from stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
+from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.table.band_table import BandTable
+from neardup.stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
+from neardup.stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
 
 _LOW32, _U32 = np.uint64(0xFFFFFFFF), np.uint64(32)
 # The positions of segment and tag in the 64 bits of a key.

@@ -1,17 +1,17 @@
 """General stretches of normalised texts: collected for ``unicodedata``, and inserted where they belong.
 
-``stream.texts.unicode_fold`` finds them. All stretches of a batch are normalised in one call.
+``neardup.stream.texts.unicode_fold`` finds them. All stretches of a batch are normalised in one call.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from stream.kernels.compile import raw_inner, raw_kernel
-from stream.kernels.strings import shorten_runs
-from stream.texts.raw_texts import copy_codes
-from stream.texts.unicode_fold import BLANK, INTERACTS
-from stream.texts.unicode_table import PAYLOAD, SEPARATOR
+from neardup.stream.kernels.compile import raw_inner, raw_kernel
+from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.texts.raw_texts import copy_codes
+from neardup.stream.texts.unicode_fold import BLANK, INTERACTS
+from neardup.stream.texts.unicode_table import PAYLOAD, SEPARATOR
 
 _SEPARATOR = np.uint32(ord(SEPARATOR))
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_inner
-from stream.kernels.hashing import BASE, mix64
+from neardup.stream.kernels.compile import raw_inner
+from neardup.stream.kernels.hashing import BASE, mix64
 
 # Grams of a block.
 BLOCK = 512

@@ -6,9 +6,9 @@ each run of white space becomes one blank, and blanks at the ends are removed. W
 would not agree on their hash.
 
 Two compiled paths normalise. ASCII texts need no table: NFKC does not change them, and case folding adds 32 to A to Z.
-All other texts go through a table of every code point (``stream.texts.unicode_fold``). Both paths give the result of
-the chain of Python's own functions (``normalize``); property tests compare them. The result is columnar: all texts of a
-batch in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
+All other texts go through a table of every code point (``neardup.stream.texts.unicode_fold``). Both paths give the
+result of the chain of Python's own functions (``normalize``); property tests compare them. The result is columnar: all
+texts of a batch in two buffers, one of bytes (ASCII) and one of 32-bit code points (the rest).
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inner, kernel
-from stream.kernels.stored import stored
-from stream.kernels.strings import bytes_at, shorten_runs
-from stream.texts.fold_stretches import gather_stretches, splice
-from stream.texts.raw_texts import RawTexts, raw_texts
-from stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
-from stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
+from neardup.stream.kernels.compile import inner, kernel
+from neardup.stream.kernels.stored import stored
+from neardup.stream.kernels.strings import bytes_at, shorten_runs
+from neardup.stream.texts.fold_stretches import gather_stretches, splice
+from neardup.stream.texts.raw_texts import RawTexts, raw_texts
+from neardup.stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
+from neardup.stream.texts.unicode_table import FoldTable, code_points_of, fold_table, text_of
 
 # The Unicode version of NFKC and case folding: a part of the signing fingerprint.
 UNICODE_VERSION: str = unicodedata.unidata_version

@@ -27,10 +27,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inlined, raw_inner
-from stream.kernels.hashing import BASE, mix64
-from stream.kernels.lanes import LANES, SUM_LANES, changes, running_sums
-from stream.texts.words import (
+from neardup.stream.kernels.compile import inlined, raw_inner
+from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.kernels.lanes import LANES, SUM_LANES, changes, running_sums
+from neardup.stream.texts.words import (
     DOUBLE_QUOTE,
     HARD_ENTRIES,
     LETTER_BRIDGES,

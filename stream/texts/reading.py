@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from stream.documents import TEXT, Column, Document, DocumentColumns
-from stream.kernels.compile import kernel, raw_kernel
-from stream.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
-from stream.texts.normalize import CodePoints, NormalForm, fold
-from stream.texts.raw_texts import RawTexts, raw_texts
+from neardup.stream.documents import TEXT, Column, Document, DocumentColumns
+from neardup.stream.kernels.compile import kernel, raw_kernel
+from neardup.stream.kernels.utf8 import DECODED_SPARE, NOT_UTF8, TAIL_BYTES, decode_utf8
+from neardup.stream.texts.normalize import CodePoints, NormalForm, fold
+from neardup.stream.texts.raw_texts import RawTexts, raw_texts
 
 _CONTINUATION_MASK, _CONTINUATION = np.uint8(0xC0), np.uint8(0x80)
 

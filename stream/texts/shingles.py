@@ -1,11 +1,11 @@
 """Features: normalised texts -> ragged ``uint64`` hashes of their k-grams, without a Python object a shingle.
 
-The hashes of k consecutive code points or words come from ``stream.texts.kgrams``.
+The hashes of k consecutive code points or words come from ``neardup.stream.texts.kgrams``.
 
 Order and repetition are kept: the shingles of a text are its bag, and a signature takes them as a set.
 
 Source: Mining of Massive Datasets, 3.2; 3.2.4 for the stop-word shingles (Theobald, Siddharth, Paepcke, SIGIR 2008);
-``stream.texts.url_tokens`` for those of URLs.
+``neardup.stream.texts.url_tokens`` for those of URLs.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Features
-from stream.kernels.compile import kernel
-from stream.kernels.hashing import BASE, mix64
-from stream.texts.kgrams import gram_scratch, kgrams
-from stream.texts.normalize import CodePoints
-from stream.texts.plain_words import word_hashes, word_scratch, word_tables
-from stream.texts.url_tokens import url_grams, url_rules, url_stops
-from stream.texts.words import StopList, is_stop, stop_rules, stop_table, word_rules, word_table
+from neardup.stream.documents import Features
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.texts.kgrams import gram_scratch, kgrams
+from neardup.stream.texts.normalize import CodePoints
+from neardup.stream.texts.plain_words import word_hashes, word_scratch, word_tables
+from neardup.stream.texts.url_tokens import url_grams, url_rules, url_stops
+from neardup.stream.texts.words import StopList, is_stop, stop_rules, stop_table, word_rules, word_table
 
 _ONE = np.uint64(1)
 
@@ -41,7 +41,7 @@ def chars(codes: CodePoints, k: int, stops: StopList) -> Features:
 
 
 def words(codes: CodePoints, k: int, stops: StopList) -> Features:
-    """k consecutive words by the rules of ``stream.texts.words``; fewer words are one shingle, none give none.
+    """k consecutive words by the rules of ``neardup.stream.texts.words``; fewer words are one shingle, none give none.
 
     ``stops`` has no meaning here.
     """
@@ -58,7 +58,8 @@ def stopwords(codes: CodePoints, k: int, stops: StopList) -> Features:
 
 
 def urls(codes: CodePoints, k: int, stops: StopList) -> Features:
-    """k consecutive tokens of a URL with their place in it, of every URL of the text (``stream.texts.url_tokens``).
+    """k consecutive tokens of a URL with their place in it, of every URL of the text
+    (``neardup.stream.texts.url_tokens``).
 
     A URL with fewer tokens is one shingle; a text without a token has none. The words of ``stops`` are dropped.
     """
@@ -87,7 +88,7 @@ class Shingling(NamedTuple):
     split: Split | None  # texts -> shingles; ``None`` where documents bring their elements themselves
     k_default: int
     rules: Callable[[StopList], tuple[str, ...]] = _no_rules
-    kind: str = "text"  # what a document brings: a key of ``stream.json_lines.KINDS``
+    kind: str = "text"  # what a document brings: a key of ``neardup.stream.json_lines.KINDS``
     k_fixed: str = ""  # why k has no other value than the default, where that is so
     needs_languages: bool = False
     has_stop_words: bool = False

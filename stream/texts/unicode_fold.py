@@ -1,4 +1,4 @@
-"""Normalisation of code points by table (``stream.texts.unicode_table``), compiled.
+"""Normalisation of code points by table (``neardup.stream.texts.unicode_table``), compiled.
 
 A text is read in blocks. In a plain block, which most scripts have only, each code point takes one table look-up, in
 vector code. Other blocks are mapped in the same way, 64 code points at a time. Then vector code marks the code points
@@ -10,7 +10,7 @@ that interact, and only these are examined one by one:
 - a longer run of marks and seconds after a simple code point is sorted by combining class and composed;
 - all other code points (Hangul vowels and finals, U+0345, a mark that sorts into a composed letter) lie in a *general
   stretch*, from the boundary before them to the next boundary. The kernel reports the stretch and leaves it out. The
-  caller normalises all stretches of a batch together and inserts them (``stream.texts.fold_stretches``).
+  caller normalises all stretches of a batch together and inserts them (``neardup.stream.texts.fold_stretches``).
 
 When the result becomes longer or shorter than the text, the 64 code points that follow are written again in their new
 place. This takes four instructions each for reading, masking and writing, and no branch.
@@ -23,11 +23,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.bits import MASK_BITS, copy_bits, lowest_bit, mask_below
-from stream.kernels.compile import inlined, raw_inner, raw_kernel
-from stream.kernels.strings import shorten_runs
-from stream.texts.raw_texts import copy_codes
-from stream.texts.unicode_table import (
+from neardup.stream.kernels.bits import MASK_BITS, copy_bits, lowest_bit, mask_below
+from neardup.stream.kernels.compile import inlined, raw_inner, raw_kernel
+from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.texts.raw_texts import copy_codes
+from neardup.stream.texts.unicode_table import (
     EXPANDS,
     EXPANSION_COPIED,
     EXPANSION_LENGTH_BITS,

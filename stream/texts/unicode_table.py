@@ -2,7 +2,7 @@
 
 Normalisation N is a chain of Python's own functions, for example NFKC, case folding, NFKC. Most code points do not
 interact with their neighbours under N. The table marks the code points that do, so that a kernel
-(``stream.texts.unicode_fold``) needs ``unicodedata`` only for rare cases. A code point has one of these types:
+(``neardup.stream.texts.unicode_fold``) needs ``unicodedata`` only for rare cases. A code point has one of these types:
 
 - *simple*: N maps it to one code point, and it starts a new unit: nothing before it can change the result.
 - *expanding*: as simple, but N maps it to several code points ("ß", "…", the Thai sara am).
@@ -19,7 +19,7 @@ is an exception and counts as general: it decomposes into a blank and a mark tha
 marks after it are sorted before folding.
 
 The table takes about 4.5 MB and a tenth of a second. It is built when the first text that is not ASCII arrives, and
-kept next to the compiled kernels (``stream.kernels.stored``).
+kept next to the compiled kernels (``neardup.stream.kernels.stored``).
 
 Source: Unicode Standard Annex #15, "Unicode Normalization Forms", sections 9 (quick check) and 11 (stabilized code
 points); The Unicode Standard, 3.11, D108 to D117 (canonical ordering and composition).

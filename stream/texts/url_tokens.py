@@ -17,11 +17,11 @@ import hashlib
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.kernels.compile import inner, kernel
-from stream.kernels.hashing import BASE, mix64
-from stream.texts.unicode_table import code_points_of
-from stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, folded, word_rules, word_table
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import inner, kernel
+from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.texts.unicode_table import code_points_of
+from neardup.stream.texts.words import NUMERIC, WORD_CLASS, WORDLIKE, folded, word_rules, word_table
 
 # Components of URLs that say nothing about the host.
 URL_STOP_WORDS = ("htm", "html", "txt", "main", "index", "home", "bin", "cgi")

@@ -38,10 +38,10 @@ import numpy.typing as npt
 import regex
 import stop_words
 
-from stream.errors import ConfigError
-from stream.kernels.compile import inner, kernel
-from stream.kernels.hashing import BASE, mix64
-from stream.texts.unicode_table import code_points_of
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.compile import inner, kernel
+from neardup.stream.kernels.hashing import BASE, mix64
+from neardup.stream.texts.unicode_table import code_points_of
 
 Codes: TypeAlias = npt.NDArray[np.uint8] | npt.NDArray[np.uint32]
 Hashes: TypeAlias = npt.NDArray[np.uint64]
@@ -64,8 +64,8 @@ _HEBREW_QUOTE, _FLAG_WHOLE = 19, 20
 _CLASS_MASK, _PICTOGRAPHIC, _WORDLIKE = 0x1F, 0x20, 0x40  # the bits of a table entry
 WORD_CLASS, WORDLIKE, NUMERIC = _CLASS_MASK, _WORDLIKE, _NUMERIC  # the same for other cuts of text
 PLAIN_LETTER = _LETTER | _WORDLIKE  # the entry of nearly every letter, so of the inner loop
-# For ``stream.texts.plain_words``: the entries of digits, of code points between which words stand, and of bridges
-# between two letters or two digits.
+# For ``neardup.stream.texts.plain_words``: the entries of digits, of code points between which words stand, and of
+# bridges between two letters or two digits.
 PLAIN_DIGIT = _NUMERIC | _WORDLIKE
 HARD_ENTRIES = (0, _CR, _LF, _NEWLINE, _SPACE)
 LETTER_BRIDGES, NUMBER_BRIDGES = (_SINGLE, _MIDNUMLET, _MIDLETTER), (_SINGLE, _MIDNUMLET, _MIDNUM)

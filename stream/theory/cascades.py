@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 

@@ -17,7 +17,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 # Similarities (0 to 1, any shape) -> the probability that a whole row agrees.

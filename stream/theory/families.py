@@ -19,9 +19,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.signatures import p_stable
-from stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
+from neardup.stream.errors import ConfigError
+from neardup.stream.signatures import p_stable
+from neardup.stream.theory.cascades import MEMBERS_LIMIT, Cascade, amplify, cheapest
 
 Floats = npt.NDArray[np.float64]
 # Halvings of an interval that reach the precision of a float64.
@@ -104,7 +104,7 @@ def sensitivity(family: str, d1: float, d2: float, scale: float | None = None) -
 def amplified(base: Sensitivity, cascade: Cascade) -> Sensitivity:
     """The sensitivity of the family that a cascade constructs from a family.
 
-    >>> from stream.theory.cascades import Step
+    >>> from neardup.stream.theory.cascades import Step
     >>> amplified(sensitivity("minhash", 0.5, 0.75), (Step("and", 2),))
     Sensitivity(d1=0.5, d2=0.75, p1=0.25, p2=0.0625)
     """

@@ -22,8 +22,8 @@ import numpy as np
 import numpy.typing as npt
 from rapidfuzz.distance import DamerauLevenshtein, Hamming, Indel
 
-from stream.errors import ConfigError
-from stream.vectors import pairwise
+from neardup.stream.errors import ConfigError
+from neardup.stream.vectors import pairwise
 
 Numbers = npt.NDArray[np.integer]
 Vector = npt.NDArray[Any]  # numbers of any type; computed in float64

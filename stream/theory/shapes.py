@@ -7,7 +7,7 @@ in many such rows.
 
 from __future__ import annotations
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 # Allowed sketch bits of a hashed row, and the least bits of a band of such rows. Two rows of different values may agree
 # by chance. With 32 bits a band and 128 bands, a pair with nothing in common is a candidate less than once in 10^7.

@@ -24,11 +24,11 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.texts.normalize import CodePoints
-from stream.texts.shingles import chars
-from stream.texts.words import StopList
-from stream.theory.measures import jaccard
+from neardup.stream.errors import ConfigError
+from neardup.stream.texts.normalize import CodePoints
+from neardup.stream.texts.shingles import chars
+from neardup.stream.texts.words import StopList
+from neardup.stream.theory.measures import jaccard
 
 # The probability of a shingle in a document for ``enough``, and the expected number of common shingles for ``safe``.
 _ENOUGH, _SAFE = 1e-3, 1e-2

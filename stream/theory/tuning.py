@@ -36,9 +36,9 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.theory.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
-from stream.theory.curves import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.curves import ROWS_LIMIT as ROWS_LIMIT  # the bound of the settings that are given here
+from neardup.stream.theory.curves import (
     AgreementLaw,
     Floats,
     areas,
@@ -51,9 +51,9 @@ from stream.theory.curves import (
     simpson,
     tails,
 )
-from stream.theory.shapes import BIT_ROW as BIT_ROW
-from stream.theory.shapes import SKETCH_BITS as SKETCH_BITS
-from stream.theory.shapes import rows_least, shapes
+from neardup.stream.theory.shapes import BIT_ROW as BIT_ROW
+from neardup.stream.theory.shapes import SKETCH_BITS as SKETCH_BITS
+from neardup.stream.theory.shapes import rows_least, shapes
 
 # The cost of a false pair, in false candidates. A candidate costs one comparison of two sketches; a false pair is
 # written, clustered and read. The choice at the default, 18 x 7 at .8, is the same from 1.4 to 35.

@@ -21,10 +21,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from stream.errors import ConfigError
-from stream.theory.curves import AgreementLaw, Floats, areas, missed, row_agreement, similarity_at, simpson
-from stream.theory.shapes import shapes
-from stream.theory.tuning import Tuning, choose
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.curves import AgreementLaw, Floats, areas, missed, row_agreement, similarity_at, simpson
+from neardup.stream.theory.shapes import shapes
+from neardup.stream.theory.tuning import Tuning, choose
 
 # Below a count of equal rows, relative, where another formula computes the estimate from it.
 _SLACK = 1e-9
@@ -48,7 +48,8 @@ def weigh(
     Args:
         false_weight: cost of a false pair, above 0 and below 1; a missed pair costs 1 minus this.
         threshold: similarity, above 0 and at most 1.
-        rows_max, sketch_bits, bands, rows, agreement, exact_score, bands_min: as of ``stream.theory.tuning.choose``.
+        rows_max, sketch_bits, bands, rows, agreement, exact_score, bands_min: as of
+        ``neardup.stream.theory.tuning.choose``.
         min_similarity: replaces ``score_min``, in [0, 1]; it does not change bands and rows.
 
     Returns:
@@ -88,7 +89,7 @@ def weigh(
     )
 
 
-weighed = lru_cache(maxsize=64)(weigh)  # as ``stream.theory.tuning.chosen``
+weighed = lru_cache(maxsize=64)(weigh)  # as ``neardup.stream.theory.tuning.chosen``
 
 
 def _places(low: float, high: float, law: tuple[int, AgreementLaw | None]) -> tuple[Floats, Floats]:

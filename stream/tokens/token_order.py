@@ -29,10 +29,10 @@ import mmh3
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.kernels.bits import lowest_bit
-from stream.kernels.compile import kernel, raw_inner
-from stream.tokens.bags import bucket_counts, sort_bag
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.bits import lowest_bit
+from neardup.stream.kernels.compile import kernel, raw_inner
+from neardup.stream.tokens.bags import bucket_counts, sort_bag
 
 Tokens = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

@@ -1,7 +1,8 @@
 """Exact similarity of pairs of items, from their elements; a sketch only estimates it.
 
-Items are ragged sorted ``uint64`` (``stream.tokens.bags``). Pair i is ``values_a[starts_a[i]:starts_a[i + 1]]`` and the
-same slice of b. The measures are those of ``stream.theory.measures`` for m pairs at once: ``float64[m]``, in [0, 1].
+Items are ragged sorted ``uint64`` (``neardup.stream.tokens.bags``). Pair i is ``values_a[starts_a[i]:starts_a[i + 1]]``
+and the same slice of b. The measures are those of ``neardup.stream.theory.measures`` for m pairs at once:
+``float64[m]``, in [0, 1].
 Each is one merge in O(|a| + |b|). A repeated element counts as often as it occurs, so the caller removes repetitions
 from sets.
 
@@ -16,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import kernel
+from neardup.stream.kernels.compile import kernel
 
 Elements = npt.NDArray[np.uint64]
 Starts = npt.NDArray[np.int64]

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from numba import types
 
-from stream.kernels.compile import inlined, kernel, machine_code
-from stream.kernels.words import WORD_BYTES, put_word, word_at
+from neardup.stream.kernels.compile import inlined, kernel, machine_code
+from neardup.stream.kernels.words import WORD_BYTES, put_word, word_at
 
 # Usable bits of a word, in whole bytes: the first bit may be any bit of the first byte.
 _USABLE_BITS = 56

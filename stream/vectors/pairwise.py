@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels.compile import Kernel, inlined, kernel, machine_code
+from neardup.stream.kernels.compile import Kernel, inlined, kernel, machine_code
 
 Vectors = npt.NDArray[Any]  # float32 or float64
 Floats = npt.NDArray[np.float64]

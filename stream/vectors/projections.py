@@ -22,8 +22,8 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from stream.kernels.compile import has_avx512, kernel, machine_code
-from stream.kernels.vector_code import address_of, all_lanes
+from neardup.stream.kernels.compile import has_avx512, kernel, machine_code
+from neardup.stream.kernels.vector_code import address_of, all_lanes
 
 # 8 x 16 sums take 8 of AVX-512's 32 registers of 16 numbers, and 6 x 16 sums take 12 of AVX2's 16 registers of 8
 # numbers. In measurements no other tile is faster by 5%, on vectors of 128 and of 784 components.

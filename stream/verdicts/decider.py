@@ -15,15 +15,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import CONTENT_HALF, id_columns, id_hashes
-from stream.documents import ID, Document, Verdict
-from stream.errors import ConfigError
-from stream.pipeline import Matcher, Signed, Slice, step
-from stream.table import NO_TIME
-from stream.verdicts import saved
-from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from stream.verdicts.restoring import Decided as Restored
-from stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
+from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
+from neardup.stream.documents import ID, Document, Verdict
+from neardup.stream.errors import ConfigError
+from neardup.stream.pipeline import Matcher, Signed, Slice, step
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts import saved
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
 
 class Decided(NamedTuple):

@@ -24,12 +24,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.table import NO_TIME, Limits
-from stream.table.pages import Pages, grow
-from stream.verdicts import restoring, rule
-from stream.verdicts.restoring import Decided
-from stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
-from stream.verdicts.saved import Saved, SavedRows
+from neardup.stream.table import NO_TIME, Limits
+from neardup.stream.table.pages import Pages, grow
+from neardup.stream.verdicts import restoring, rule
+from neardup.stream.verdicts.restoring import Decided
+from neardup.stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+from neardup.stream.verdicts.saved import Saved, SavedRows
 
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
 _ENTRIES_MIN = 1 << 10

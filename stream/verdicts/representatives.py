@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.documents import Document
+from neardup.stream.documents import Document
 
 # What a representative may be, in addition to the name of a field whose greatest number wins.
 FIRST, LONGEST = "first", "longest"

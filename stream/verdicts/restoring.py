@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import raw_kernel
-from stream.verdicts.rule import (
+from neardup.stream.kernels.compile import raw_kernel
+from neardup.stream.verdicts.rule import (
     CONTENT_ENTRIES,
     DOCUMENT,
     DUPLICATE,

@@ -26,8 +26,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.kernels.compile import inlined, raw_kernel
-from stream.table import NO_TIME
+from neardup.stream.kernels.compile import inlined, raw_kernel
+from neardup.stream.table import NO_TIME
 
 ORIGINAL, DUPLICATE, UNCHANGED, REMOVED, REFUSED = range(5)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")

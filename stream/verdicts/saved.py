@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import DECISIONS_MAGIC, WireError
+from neardup.stream.bands_message import DECISIONS_MAGIC, WireError
 
 _HEADER = struct.Struct("<8sqqqqq")
 # Rows of a part: about 3 MB.

@@ -11,8 +11,8 @@ from news import STORIES, documents
 from service_process import Serving
 from watch import samples
 
-from workers.commands.evaluate import EvaluateOptions, evaluate
-from workers.settings.serve import ServeSettings
+from neardup.workers.commands.evaluate import EvaluateOptions, evaluate
+from neardup.workers.settings.serve import ServeSettings
 
 TOKEN = "a-token-of-enough-characters"
 STORM = STORIES["coast-storm"]

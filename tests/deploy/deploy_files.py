@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from workers.telemetry.metrics import METRICS, Row
+from neardup.workers.telemetry.metrics import METRICS, Row
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"

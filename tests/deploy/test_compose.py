@@ -13,8 +13,8 @@ from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jar
 from deploy_files import COMPOSE, ROOT, load, services
 from programs import absent
 
-from stream.errors import ConfigError
-from workers.settings.serve import ServeSettings
+from neardup.stream.errors import ConfigError
+from neardup.workers.settings.serve import ServeSettings
 
 WORKERS = ("signer", "matcher", "linker", "filter")
 LOGGING = """

@@ -12,8 +12,8 @@ import dockerfile
 import pytest
 from deploy_files import DEPLOY, DOCKERFILE, ROOT
 
-from workers.telemetry.health import Answer, Health, serve
-from workers.telemetry.metrics import Metrics
+from neardup.workers.telemetry.health import Answer, Health, serve
+from neardup.workers.telemetry.metrics import Metrics
 
 COMMANDS = dockerfile.parse_file(str(DOCKERFILE))
 STAGES = [place for place, command in enumerate(COMMANDS) if command.cmd == "FROM"]
@@ -24,12 +24,12 @@ WORK = """
 import gc, json, sys
 import numba.core.registry
 import warm_kernels
-from workers.topics.names import MATCH, SIGN
-from workers.telemetry.observer import SILENT
-from workers.service.roles import ROLES
-from workers.topics.names import names_of
-from workers.settings.load import load_stream
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.telemetry.observer import SILENT
+from neardup.workers.service.roles import ROLES
+from neardup.workers.topics.names import names_of
+from neardup.workers.settings.load import load_stream
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 def compiled():
     kinds = numba.core.registry.CPUDispatcher

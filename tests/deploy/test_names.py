@@ -27,12 +27,12 @@ from deploy_files import (
     services,
 )
 
-from workers.cli.app import app
-from workers.settings.kafka import StreamSettings
-from workers.settings.load import load_stream
-from workers.settings.serve import ServeOptions, ServeSettings
-from workers.telemetry.health import Health, application
-from workers.telemetry.metrics import METRICS, Metrics
+from neardup.workers.cli.app import app
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.load import load_stream
+from neardup.workers.settings.serve import ServeOptions, ServeSettings
+from neardup.workers.telemetry.health import Health, application
+from neardup.workers.telemetry.metrics import METRICS, Metrics
 
 WORKERS = {"signer": "sign", "matcher": "match", "linker": "link", "filter": "filter", "serve": "serve"}
 # A view is scraped as a service, under the job of the service.

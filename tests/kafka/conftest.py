@@ -145,9 +145,9 @@ def harnesses(broker: Broker, make_topic: MakeTopic) -> Iterator[Callable[..., K
 @pytest.fixture(scope="session")
 def compiled() -> None:
     """Compile the kernels of the workers once, so that no process of a test has to wait for them."""
-    from workers.service.roles import ROLES
-    from workers.settings.kafka import StreamSettings
-    from workers.topics.names import SIGN
+    from neardup.workers.service.roles import ROLES
+    from neardup.workers.settings.kafka import StreamSettings
+    from neardup.workers.topics.names import SIGN
 
     ROLES[SIGN].warm(StreamSettings())
 

@@ -14,10 +14,10 @@ import signal
 import sys
 from typing import Any
 
-from workers.cli import app as cli
-from workers.service.roles import ROLES
-from workers.settings.load import load_stream
-from workers.transport.kafka.producer import KafkaTransactionalProducer
+from neardup.workers.cli import app as cli
+from neardup.workers.service.roles import ROLES
+from neardup.workers.settings.load import load_stream
+from neardup.workers.transport.kafka.producer import KafkaTransactionalProducer
 
 ORDINARY = "ordinary"
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-COMMAND = [sys.executable, "-m", "workers"]
+COMMAND = [sys.executable, "-m", "neardup"]
 WAIT_SECONDS_MAX = 180.0
 SEED = 20_261_121
 

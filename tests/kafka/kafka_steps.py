@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from kafka_harness import KafkaHarness
 
-from workers.transport.kafka.transport import KafkaTransport
-from workers.transport.protocol import (
+from neardup.workers.transport.kafka.transport import KafkaTransport
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,
@@ -17,7 +17,7 @@ from workers.transport.protocol import (
 
 MakeHarness = Callable[..., KafkaHarness]
 # The client logs each of its attempts; these tests look at the transport's own messages only.
-TRANSPORT_LOGGERS = "workers.transport"
+TRANSPORT_LOGGERS = "neardup.workers.transport"
 # A starting broker may find a timed-out transaction before it counts as a leader itself. It then treats the written
 # partitions as deleted and ends the transaction without its control records, so the next commit of that id makes the
 # aborted records visible. A broker looks for timed-out transactions after 10 s, when it has started; the broker of the

@@ -17,16 +17,16 @@ import orjson
 from kafka import KafkaAdminClient
 from kafka_harness import WAIT_SECONDS_MAX, quick_settings
 
-from stream import Deduplicator, Document
-from workers.service.roles import ROLES
-from workers.service.shell import CAUSES
-from workers.settings.kafka import StreamSettings
-from workers.telemetry.observer import Silent
-from workers.topics.messages import partition_of_key
-from workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
-from workers.topics.rules import topic_plans
-from workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
-from workers.transport.protocol import Membership, Record, UnreachableError
+from neardup.stream import Deduplicator, Document
+from neardup.workers.service.roles import ROLES
+from neardup.workers.service.shell import CAUSES
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, names_of
+from neardup.workers.topics.rules import topic_plans
+from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
+from neardup.workers.transport.protocol import Membership, Record, UnreachableError
 
 TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
 

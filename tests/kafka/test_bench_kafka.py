@@ -15,9 +15,9 @@ from benchmarks.kafka.deploy import Bench, Process, deployment, load
 from benchmarks.kafka.latency import _candidate
 from benchmarks.kafka.reader import TopicReader
 from benchmarks.report import Result
-from stream import Deduplicator
-from workers.service.roles import ROLES
-from workers.topics.names import names_of
+from neardup.stream import Deduplicator
+from neardup.workers.service.roles import ROLES
+from neardup.workers.topics.names import names_of
 
 DOCUMENTS = 200
 

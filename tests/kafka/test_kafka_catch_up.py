@@ -10,10 +10,10 @@ from pathlib import Path
 import orjson
 from kafka_world import World, reached
 
-from stream import Document
-from workers.commands.load import Loader
-from workers.commands.session import Session, SessionOptions
-from workers.topics.names import MATCH, SIGN
+from neardup.stream import Document
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.topics.names import MATCH, SIGN
 
 Worlds = Callable[..., World]
 COUNT = 1_000

@@ -12,7 +12,7 @@ import pytest
 from kafka_deployment import Deployment, wait_until
 from kafka_world import World, stories
 
-from workers.topics.names import MATCH, SIGN
+from neardup.workers.topics.names import MATCH, SIGN
 
 DYING = [sys.executable, str(Path(__file__).with_name("dying_worker.py"))]
 CALLS = ("send", "flush", "send_offsets", "commit")

@@ -13,8 +13,8 @@ from kafka_steps import TRANSACTION_OUTLASTS_RESTART_SECONDS, MakeHarness, is_pu
 from kafka_world import World, stories
 from proxy import Api, Proxy, Side
 
-from workers.topics.names import MATCH, SIGN
-from workers.transport.protocol import AbortedError, OutcomeUnknownError
+from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.transport.protocol import AbortedError, OutcomeUnknownError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 Worlds = Callable[..., World]

@@ -15,7 +15,7 @@ from kafka_steps import (
     visible,
 )
 
-from workers.transport.protocol import (
+from neardup.workers.transport.protocol import (
     Committed,
     Consumer,
     FencedError,

@@ -14,7 +14,7 @@ from kafka import errors as client_errors
 from kafka.future import Future
 from kafka_steps import MakeHarness, poll_records, publish, visible
 
-from workers.transport.protocol import AbortedError, FencedError
+from neardup.workers.transport.protocol import AbortedError, FencedError
 
 pytestmark = pytest.mark.usefixtures("quiet_client")
 

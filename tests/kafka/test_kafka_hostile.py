@@ -14,12 +14,12 @@ import pytest
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment
 from kafka_world import World, stories
 
-from stream import Config, Document, Signer
-from stream.bands_message import BandMessage, encode
-from workers.process.exits import Exit
-from workers.topics.messages import DEAD_BYTES_MAX
-from workers.topics.names import MATCH, SIGN
-from workers.transport.protocol import OffsetGoneError
+from neardup.stream import Config, Document, Signer
+from neardup.stream.bands_message import BandMessage, encode
+from neardup.workers.process.exits import Exit
+from neardup.workers.topics.messages import DEAD_BYTES_MAX
+from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.transport.protocol import OffsetGoneError
 
 Worlds = Callable[..., World]
 YEAR_SECONDS = 365 * 86_400.0

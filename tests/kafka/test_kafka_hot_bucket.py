@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kafka_world import World
 
-from stream import Document
-from workers.stages.partition_table import decode_window
-from workers.topics.names import MATCH, SIGN
+from neardup.stream import Document
+from neardup.workers.stages.partition_table import decode_window
+from neardup.workers.topics.names import MATCH, SIGN
 
 DOCUMENTS = 80
 PAIRS_MAX = 256

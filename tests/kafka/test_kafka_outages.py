@@ -19,8 +19,8 @@ from kafka_steps import (
     visible,
 )
 
-from workers.transport.kafka.transport import KafkaTransport
-from workers.transport.protocol import (
+from neardup.workers.transport.kafka.transport import KafkaTransport
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 from kafka_world import Place, World, stories
 
-from stream import Document
-from workers.topics.names import MATCH, SIGN
-from workers.transport.protocol import OffsetGoneError
+from neardup.stream import Document
+from neardup.workers.topics.names import MATCH, SIGN
+from neardup.workers.transport.protocol import OffsetGoneError
 
 Worlds = Callable[..., World]
 DOCUMENTS = stories(160)

@@ -11,8 +11,8 @@ from cases import long_stream
 from kafka_world import World
 from scheme_streams import ROWS, brought, usable
 
-from stream.schemes import SCHEMES
-from workers.topics.names import MATCH, SIGN
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.topics.names import MATCH, SIGN
 
 # One row for each scheme; the default and minhash compare texts as permutation does.
 STREAMS = {

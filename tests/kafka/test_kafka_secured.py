@@ -17,10 +17,10 @@ from kafka import KafkaAdminClient
 from kafka.admin import ScramMechanism, UserScramCredentialUpsertion
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, pairs_in
 
-from workers.process.exits import Exit
-from workers.settings.kafka import StreamSettings
-from workers.transport.kafka.connect import connect, kafka_settings
-from workers.transport.protocol import TransportError, UnreachableError
+from neardup.workers.process.exits import Exit
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.transport.kafka.connect import connect, kafka_settings
+from neardup.workers.transport.protocol import TransportError, UnreachableError
 
 USER, PASSWORD, WRONG = "reader-of-pairs", "v3ry;s3cret=p4ss", "wr0ng;gu3ss=p4ss"
 STORE_PASSWORD = "of-the-key-store"
@@ -29,10 +29,10 @@ KEYTOOL_SECONDS_MAX = 60.0
 # The command of the test; it gives up earlier on a broker that refuses it.
 IMPATIENT = """
 from dataclasses import replace
-from workers.transport.kafka import connect as connection
+from neardup.workers.transport.kafka import connect as connection
 made = connection.kafka_settings
 connection.kafka_settings = lambda settings: replace(made(settings), connect_timeout_seconds=2.0)
-from workers.__main__ import main
+from neardup.workers.main import main
 main()
 """
 
@@ -143,7 +143,7 @@ def test_a_refusal_gives_its_reason_and_not_the_password(
     }  # fmt: skip
     settings = StreamSettings(**{name: value for name, value in {**common, **changes}.items() if value})
     quick = replace(kafka_settings(settings), request_timeout_seconds=1.0, connect_timeout_seconds=1.5)
-    monkeypatch.setattr("workers.transport.kafka.connect.kafka_settings", lambda _: quick)
+    monkeypatch.setattr("neardup.workers.transport.kafka.connect.kafka_settings", lambda _: quick)
     transport = connect(settings)
     for call in (lambda: transport.partitions("documents"), lambda: transport.producer("a worker")):
         with pytest.raises(TransportError) as refused:

@@ -19,10 +19,10 @@ from kafka_steps import (
 from make_topic import MakeTopic
 from proxy import Api, Proxy
 
-from stream.errors import ConfigError
-from workers.transport.kafka.client_settings import is_fenced, is_passing
-from workers.transport.kafka.transport import KafkaSettings, TopicSpec
-from workers.transport.protocol import (
+from neardup.stream.errors import ConfigError
+from neardup.workers.transport.kafka.client_settings import is_fenced, is_passing
+from neardup.workers.transport.kafka.transport import KafkaSettings, TopicSpec
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     OutcomeUnknownError,

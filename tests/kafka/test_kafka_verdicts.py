@@ -13,9 +13,9 @@ import pytest
 from kafka_world import Place, World, stories
 from verdict_oracle import expected_lines
 
-from stream import Document
-from workers.topics.names import FILTER, LINK, MATCH, SIGN
-from workers.topics.verdicts import parse_run
+from neardup.stream import Document
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
+from neardup.workers.topics.verdicts import parse_run
 
 Worlds = Callable[..., World]
 
@@ -120,7 +120,7 @@ SEQUENCES: list[tuple[str, int | None, float, str]] = [
 
 def test_the_sequences_are_decided_as_they_must_be(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Messages are short and a matcher commits between them (11); a linker restarts while partitions are idle (12)."""
-    monkeypatch.setattr("workers.stages.signer.MESSAGE_BYTES_MAX", 200)
+    monkeypatch.setattr("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", 200)
     world = worlds(
         verdicts=True, documents_partitions=1, bands_partitions=3, window_seconds=600.0, lateness_seconds=60.0
     )

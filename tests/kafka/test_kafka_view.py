@@ -15,9 +15,9 @@ import httpx
 import pytest
 from kafka_world import World, stories
 
-from workers.process.exits import Exit
-from workers.topics.names import LINK, MATCH, SIGN
-from workers.topics.verdicts import parse_run
+from neardup.workers.process.exits import Exit
+from neardup.workers.topics.names import LINK, MATCH, SIGN
+from neardup.workers.topics.verdicts import parse_run
 
 ROOT = Path(__file__).resolve().parents[2]
 Worlds = Callable[..., World]
@@ -29,7 +29,7 @@ class Serving:
     def __init__(self, world: World, folder: Path) -> None:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
         given = {f"NEARDUP_{name.upper()}": str(value) for name, value in world.given.items()}
-        command = [sys.executable, "-m", "workers", "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
+        command = [sys.executable, "-m", "neardup", "serve", "--from-kafka", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--bootstrap-servers", world.kafka.bootstrap_servers, "--verdict-seconds-max", "60"],
             cwd=folder.parent, env={**kept, "PYTHONPATH": str(ROOT), **given}, stderr=subprocess.PIPE, text=True,

@@ -19,7 +19,7 @@ from deploy_files import DEPLOY, ROOT, dashboard_expressions, exported, load, re
 from kafka import KafkaProducer
 from kafka_deployment import WAIT_SECONDS_MAX
 
-NEARDUP = [sys.executable, "-m", "workers"]
+NEARDUP = [sys.executable, "-m", "neardup"]
 TEXT = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 JOBS = {
     "neardup-signer": "sign", "neardup-matcher": "match", "neardup-linker": "link", "neardup-filter": "filter",

@@ -17,8 +17,8 @@ import transport_laws
 import transport_reader_laws
 from transport_laws import Harness
 
-from workers.transport.kafka import records as kafka_records
-from workers.transport.kafka.client_internals import connections
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.client_internals import connections
 
 
 @pytest.fixture

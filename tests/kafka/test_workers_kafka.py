@@ -11,7 +11,7 @@ import pytest
 from broker import free_port
 from kafka_deployment import WAIT_SECONDS_MAX, Deployment, documents, get, pairs_in, wait_until
 
-from workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
+from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 
 DOCUMENTS = 2_000
 

@@ -54,9 +54,9 @@ from torture_oracle import Verdict, judge
 from torture_reader import committed_records
 from torture_verdicts import Published, judge_verdicts
 
-from workers.process.exits import Exit
-from workers.service.supervisor import FINAL
-from workers.topics.names import ROLES
+from neardup.workers.process.exits import Exit
+from neardup.workers.service.supervisor import FINAL
+from neardup.workers.topics.names import ROLES
 
 QUIET_SECONDS = SESSION_SECONDS + TRANSACTION_SECONDS + 1
 # Where a transaction is still open: until the broker must have ended it, were it not for markers that it drops.

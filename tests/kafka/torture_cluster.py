@@ -23,11 +23,11 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka import KafkaAdminClient
 from torture_documents import Shape
 
-from workers.settings.kafka import StreamSettings
-from workers.settings.load import load_stream
-from workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
-from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
-from workers.transport.protocol import Record
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.load import load_stream
+from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN, names_of
+from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
+from neardup.workers.transport.protocol import Record
 
 ROOT = Path(__file__).resolve().parents[2]
 SESSION_SECONDS = 3.0
@@ -75,7 +75,7 @@ class Worker:
     def __init__(self, role: str, instance: int, folder: Path, environment: dict[str, str]) -> None:
         self.role, self.name = role, f"{role}-{instance}"
         self._folder, self._environment = folder, environment
-        self._command = [sys.executable, "-m", "workers", role, "--instance", str(instance), "--from", "latest"]
+        self._command = [sys.executable, "-m", "neardup", role, "--instance", str(instance), "--from", "latest"]
         self.process: subprocess.Popen[bytes] | None = None
         self.wakes: float | None = None  # when it is stopped
         self.due = 0.0  # when there is no process: when to start one
@@ -133,7 +133,7 @@ class Cluster:
 
     def start(self) -> None:
         self.brokers.start()
-        command = [sys.executable, "-m", "workers", "topics", "create"]
+        command = [sys.executable, "-m", "neardup", "topics", "create"]
         subprocess.run(command, cwd=self.folder, env=self.environment, check=True, stdout=subprocess.DEVNULL)
         for role in ROLES:
             for _ in range(self.wanted(role)):

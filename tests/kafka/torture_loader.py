@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 from torture_documents import Item, Shape
 
-from workers.topics.messages import partition_of_key
+from neardup.workers.topics.messages import partition_of_key
 
 BATCHES_PER_SECOND = 4.0
 BURST_BATCH = 500

@@ -31,10 +31,10 @@ import numpy as np
 import orjson
 from torture_reader import Read
 
-from stream.config import Config
-from stream.documents import Document
-from stream.pipeline import Signer
-from workers.settings.kafka import StreamSettings
+from neardup.stream.config import Config
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signer
+from neardup.workers.settings.kafka import StreamSettings
 
 MICROSECONDS = 1_000_000
 EXAMPLES_MAX = 5

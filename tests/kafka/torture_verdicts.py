@@ -22,9 +22,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
-from workers.settings.kafka import StreamSettings
-from workers.topics.places import place_name
-from workers.topics.verdicts import parse_run
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.places import place_name
+from neardup.workers.topics.verdicts import parse_run
 
 KEPT = ("original", "removed")
 

@@ -7,8 +7,8 @@ from itertools import combinations
 
 from cases import Case, every_case
 
-from stream import Deduplicator, Document
-from stream.documents import EXPLANATIONS
+from neardup.stream import Deduplicator, Document
+from neardup.stream.documents import EXPLANATIONS
 
 
 def stream_of(case: Case, seed: int, size: int) -> list[Document]:

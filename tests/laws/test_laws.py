@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 from cases import CASES, EXCLUDED, SCHEME_REASONS, Case, every_case, same
 
-from stream import Document, Signer
-from stream.batches import bucket_keys
-from stream.documents import Features
-from stream.pipeline import Matcher, match_step
-from stream.scheme_interface import Keys
-from stream.schemes import SCHEMES
+from neardup.stream import Document, Signer
+from neardup.stream.batches import bucket_keys
+from neardup.stream.documents import Features
+from neardup.stream.pipeline import Matcher, match_step
+from neardup.stream.scheme_interface import Keys
+from neardup.stream.schemes import SCHEMES
 
 # A program that prints a digest of the contents, evidence and keys of each case.
 SIGN = """
@@ -26,9 +26,9 @@ import hashlib, random
 import numpy as np
 import pytest
 from cases import CASES
-from stream import Signer
-from stream.batches import bucket_keys
-from stream.schemes import SCHEMES
+from neardup.stream import Signer
+from neardup.stream.batches import bucket_keys
+from neardup.stream.schemes import SCHEMES
 for case in CASES.values():
     config = case.config()
     batch = Signer(config).sign(case.stream(random.Random(1), 50)).batch

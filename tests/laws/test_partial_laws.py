@@ -10,11 +10,11 @@ import pytest
 from cases import PARTIAL, PARTIAL_CASES, Case, prose
 from oracle import NEVER, pair_of_sets, tail_above, tail_below
 
-from stream import Config, Deduplicator, Document, Signer
-from stream.documents import Features
-from stream.schemes import SCHEMES
-from stream.schemes.sets import SetPlan
-from stream.theory.tuning import candidate_probability, pass_probability, row_agreement
+from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.documents import Features
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.sets import SetPlan
+from neardup.stream.theory.tuning import candidate_probability, pass_probability, row_agreement
 
 BOUND = 5.0  # standard deviations
 

@@ -7,11 +7,11 @@ import random
 import numpy as np
 from cases import Case, every_case
 
-from stream import Document, Signer
-from stream.batches import Batch, bucket_keys, select, table_items
-from stream.partitions import Partition, route
-from stream.pipeline import Matcher, match_step
-from stream.schemes import SCHEMES
+from neardup.stream import Document, Signer
+from neardup.stream.batches import Batch, bucket_keys, select, table_items
+from neardup.stream.partitions import Partition, route
+from neardup.stream.pipeline import Matcher, match_step
+from neardup.stream.schemes import SCHEMES
 
 
 def timed(case: Case, seed: int, size: int) -> list[Document]:

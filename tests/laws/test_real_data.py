@@ -29,11 +29,11 @@ from oracle import (
     truth_of,
 )
 
-from stream import Config, Deduplicator, Document
-from stream.documents import Features
-from stream.schemes import SCHEMES
-from stream.texts.normalize import normalize
-from stream.theory.tuning import row_agreement
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.documents import Features
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.texts.normalize import normalize
+from neardup.stream.theory.tuning import row_agreement
 
 # One right pair in a thousand million fails: there are thousands of pairs.
 NEVER = 1e-9

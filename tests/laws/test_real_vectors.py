@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from stream import Config, Deduplicator, Document
-from stream.pipeline import step
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.pipeline import step
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 MNIST, NMSLIB = DATA / "vec_mnist10k", DATA / "vec_nmslib"

@@ -8,9 +8,9 @@ from collections import Counter
 from cases import Case, every_case
 from oracle import contents_of
 
-from stream import Config, Deduplicator, Document, Pair, Signer
-from stream.batches import Batch
-from stream.pipeline import Matcher, match_step, step
+from neardup.stream import Config, Deduplicator, Document, Pair, Signer
+from neardup.stream.batches import Batch
+from neardup.stream.pipeline import Matcher, match_step, step
 
 SEEDS = (1, 2, 3)
 

@@ -9,12 +9,12 @@ import pytest
 from cases import CASES, Case, every_case
 from verdict_model import Event, VerdictModel
 
-from stream import ConfigError, Deduplicator, Document, Pair, Verdict
-from stream.bands_message import WireError
-from stream.batches import MICROSECONDS
-from stream.schemes import SCHEMES
-from stream.verdicts.decisions import Decisions, VerdictLimits
-from stream.verdicts.saved import decode, encode
+from neardup.stream import ConfigError, Deduplicator, Document, Pair, Verdict
+from neardup.stream.bands_message import WireError
+from neardup.stream.batches import MICROSECONDS
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.verdicts.decisions import Decisions, VerdictLimits
+from neardup.stream.verdicts.saved import decode, encode
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 

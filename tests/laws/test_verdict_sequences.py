@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pytest
 from cases import CASES, Case
 
-from stream import Deduplicator, Document, Verdict
-from stream.schemes import SCHEMES
+from neardup.stream import Deduplicator, Document, Verdict
+from neardup.stream.schemes import SCHEMES
 
 WINDOW_SECONDS = 100.0
 

@@ -7,9 +7,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from stream.kernels.compile import kernel
-from stream.schemes.prefix import prefix_lengths
-from stream.table.admit import admits, common_min, may_reach, payload_of
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.schemes.prefix import prefix_lengths
+from neardup.stream.table.admit import admits, common_min, may_reach, payload_of
 
 
 @kernel

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from oracle import jaccard
 from reference import GOLDEN, MASK, mix64
 
-from stream.theory.measures import jaccard_bag
-from stream.tokens.bags import numbered, sorted_bags, sorted_sets
+from neardup.stream.theory.measures import jaccard_bag
+from neardup.stream.tokens.bags import numbered, sorted_bags, sorted_sets
 
 ELEMENT = st.integers(0, MASK) | st.integers(0, 5) | st.sampled_from([MASK, MASK - 1, 1 << 63, 1 << 32])
 BAGS = st.lists(st.lists(ELEMENT, max_size=70), max_size=5)

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from wire_versions import HEADER_BYTES, version_2
 
-from stream import Config, Document, Signer
-from stream.bands_message import NO_PLACE, BandMessage, WireError, decode, encode
-from stream.batches import Batch, bucket_keys, id_columns, make_batch, select
-from stream.partitions import route
-from stream.scheme_interface import Evidence
-from stream.schemes import SCHEMES
+from neardup.stream import Config, Document, Signer
+from neardup.stream.bands_message import NO_PLACE, BandMessage, WireError, decode, encode
+from neardup.stream.batches import Batch, bucket_keys, id_columns, make_batch, select
+from neardup.stream.partitions import route
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.schemes import SCHEMES
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
 

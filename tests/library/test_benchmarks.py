@@ -15,8 +15,8 @@ from benchmarks.recall import entities, exact, schemes, sets, truncation, verdic
 from benchmarks.report import Result, Target, checksum
 from benchmarks.speed import arrow, command, floods, floor, linker, table, vectors
 from benchmarks.texts import KINDS, all_pairs, char_shingles, documents, shingle_sets, similar_pairs, word_shingles
-from stream import Config, Deduplicator
-from stream.schemes import SCHEMES
+from neardup.stream import Config, Deduplicator
+from neardup.stream.schemes import SCHEMES
 
 ROOT = Path(__file__).resolve().parents[2]
 

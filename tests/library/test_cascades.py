@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.theory.cascades import Cascade, Step, amplify, cheapest, fixed_points, members, slope, steepest
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.cascades import Cascade, Step, amplify, cheapest, fixed_points, members, slope, steepest
 
 
 def cascade(*steps: int, first: str) -> Cascade:

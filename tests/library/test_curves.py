@@ -10,8 +10,8 @@ from exact_chances import binomial, emitted_if, fractions_of, tail
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.theory.curves import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.curves import (
     ROWS_LIMIT,
     candidate_probability,
     emission_probability,

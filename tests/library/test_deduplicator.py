@@ -9,9 +9,9 @@ from threading import Thread
 import numpy as np
 import pytest
 
-from stream import Config, Deduplicator, Document, Pair, Refusal
-from stream.bands_message import WireError
-from stream.documents import REASONS
+from neardup.stream import Config, Deduplicator, Document, Pair, Refusal
+from neardup.stream.bands_message import WireError
+from neardup.stream.documents import REASONS
 
 STORY = "The quick brown fox jumps over the lazy dog, and the dog does not mind it at all, says the owner of the dog."
 

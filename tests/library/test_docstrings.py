@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-import stream
-from stream.scheme_interface import Scheme
+from neardup import stream
+from neardup.stream.scheme_interface import Scheme
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import stream
-from stream import errors
+from neardup import stream
+from neardup.stream import errors
 
 
 def test_every_error_of_the_library_is_a_neardup_error() -> None:
@@ -22,7 +22,7 @@ def test_a_wrong_configuration_is_a_value_error_too() -> None:
 
 
 def test_the_public_names_are_14_at_most_and_all_there() -> None:
-    """The names that ``from stream import *`` gives."""
+    """The names that ``from neardup.stream import *`` gives."""
     assert len(stream.__all__) <= 14
     assert all(hasattr(stream, name) for name in stream.__all__)
     assert stream.__all__ == sorted(stream.__all__)

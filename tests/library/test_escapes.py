@@ -9,8 +9,8 @@ import numba
 import numpy as np
 import pytest
 
-from stream.kernels import escapes
-from stream.kernels.compile import has_bit_extract, has_byte_compress
+from neardup.stream.kernels import escapes
+from neardup.stream.kernels.compile import has_bit_extract, has_byte_compress
 
 # Of one, two and three bytes, with plain bytes between them, so that escapes begin at every place of 59 bytes.
 TEXT = "".join(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream import Config, Deduplicator, Document
-from stream.documents import EXPLANATIONS
-from stream.explanations.passages import passages
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.documents import EXPLANATIONS
+from neardup.stream.explanations.passages import passages
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")

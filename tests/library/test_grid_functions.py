@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.schemes import grid_functions
+from neardup.stream.errors import ConfigError
+from neardup.stream.schemes import grid_functions
 
 SETS = st.lists(st.sets(st.integers(0, 29)), min_size=2, max_size=6)
 

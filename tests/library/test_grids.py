@@ -5,10 +5,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from stream import Config, Deduplicator, Document, Signer
-from stream.errors import ConfigError
-from stream.schemes import SCHEMES
-from stream.schemes.grid_functions import candidate_probability, squares_of
+from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.errors import ConfigError
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.grid_functions import candidate_probability, squares_of
 
 ROW = SCHEMES["grid"]
 # First keys, last key, their number, 64 bits of a digest of the evidence, the content.

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from python_calls import from_python
 
-from stream.table import heads as h
-from stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
+from neardup.stream.table import heads as h
+from neardup.stream.table.heads import NONE, SEGMENTS, Heads, add_pages, empty_heads, locate, make_room, put_at, rebuild
 
 _locate, _put_at, _make_room = from_python(locate), from_python(put_at), from_python(make_room)
 PAGE = 256

@@ -7,12 +7,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream.signatures.banding import keys
-from stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, lift_query, sign, sketch
-from stream.vectors.packed_bits import agreement as bits_of_pairs
-from stream.vectors.packed_bits import equal_bits, width
-from stream.vectors.pairwise import dot
-from stream.vectors.projections import project
+from neardup.stream.signatures.banding import keys
+from neardup.stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, lift_query, sign, sketch
+from neardup.stream.vectors.packed_bits import agreement as bits_of_pairs
+from neardup.stream.vectors.packed_bits import equal_bits, width
+from neardup.stream.vectors.pairwise import dot
+from neardup.stream.vectors.projections import project
 
 # Mining of Massive Datasets, example 3.22.
 X, Y = [3, 4, 5, 6], [4, 3, 2, 1]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.documents import REASONS, Document
-from stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
-from stream.pair_rule import Matches
+from neardup.stream.documents import REASONS, Document
+from neardup.stream.json_lines import DEPTH_MAX, Fields, decode_document, encode_matches
+from neardup.stream.pair_rule import Matches
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 needs_data = pytest.mark.skipif(not DATA.is_dir(), reason=f"no real data at {DATA}")

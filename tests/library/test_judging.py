@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream import ConfigError
-from stream.evaluation.judging import Bin, Confusion, Contents, Proportion, bins, confusion, proportion
+from neardup.stream import ConfigError
+from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Proportion, bins, confusion, proportion
 
 NAMES = st.sampled_from("abcdefgh")
 PAIRS = st.lists(st.tuples(NAMES, NAMES).filter(lambda pair: pair[0] != pair[1]))

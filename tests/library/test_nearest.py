@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from cases import CASES, Case
 
-from stream import Config, ConfigError, Deduplicator, Document, Signer
-from stream.batches import bucket_keys
-from stream.neighbours.nearest import chance_found, ranked
-from stream.pipeline import Matcher
-from stream.schemes import SCHEMES
+from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
+from neardup.stream.batches import bucket_keys
+from neardup.stream.neighbours.nearest import chance_found, ranked
+from neardup.stream.pipeline import Matcher
+from neardup.stream.schemes import SCHEMES
 
 WORDS = [f"word{n}" for n in range(200)]
 STORY = " ".join(WORDS[:60])

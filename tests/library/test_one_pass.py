@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference import content, one_permutation
 
-from stream import Config, Document, Signer
-from stream.scheme_interface import sign_features
-from stream.schemes import SCHEMES
-from stream.schemes.one_pass import sign_chars, sign_words
-from stream.texts.normalize import CodePoints, NormalForm, code_points
-from stream.texts.shingles import chars, words
+from neardup.stream import Config, Document, Signer
+from neardup.stream.scheme_interface import sign_features
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.one_pass import sign_chars, sign_words
+from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.stream.texts.shingles import chars, words
 
 SIGN: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
     "chars": (sign_chars, chars),

@@ -8,7 +8,15 @@ from oracle import pair_of_sets
 from python_calls import from_python
 from reference import MASK, derive_seed
 
-from stream.signatures.one_permutation import BLOCK, first_survivors, keep, keep_by_mask, row_scratch, sign, sign_set
+from neardup.stream.signatures.one_permutation import (
+    BLOCK,
+    first_survivors,
+    keep,
+    keep_by_mask,
+    row_scratch,
+    sign,
+    sign_set,
+)
 
 EMPTY = MASK
 

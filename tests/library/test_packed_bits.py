@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.kernels.compile import kernel
-from stream.vectors.packed_bits import WORD_BYTES, agreement, equal_bits, spread_bands, width
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.vectors.packed_bits import WORD_BYTES, agreement, equal_bits, spread_bands, width
 
 
 @kernel

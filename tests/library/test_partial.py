@@ -10,9 +10,9 @@ import pytest
 from oracle import pair_of_sets
 from reference import MASK
 
-from stream.signatures import INFINITY
-from stream.signatures.partial import first_places, sign, sign_ranked
-from stream.signatures.permutation import sign_ranked as sign_whole
+from neardup.stream.signatures import INFINITY
+from neardup.stream.signatures.partial import first_places, sign, sign_ranked
+from neardup.stream.signatures.permutation import sign_ranked as sign_whole
 
 # Figure 3.5: three sets in a universe of eight.
 FIGURE = [[4, 5, 6], [3, 4, 5], [2, 3, 4]]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream import Config, Document, Matcher, Signer
-from stream.batches import Batch, bucket_keys, select, table_items
-from stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route
-from stream.pipeline import match_step
-from stream.scheme_interface import Keys
-from stream.schemes import SCHEMES
+from neardup.stream import Config, Document, Matcher, Signer
+from neardup.stream.batches import Batch, bucket_keys, select, table_items
+from neardup.stream.partitions import PARTITIONS_MAX, Partition, partitions_of, route
+from neardup.stream.pipeline import match_step
+from neardup.stream.scheme_interface import Keys
+from neardup.stream.schemes import SCHEMES
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 COUNTS = [1, 2, 3, 7, 8, 64]

@@ -14,10 +14,10 @@ import reference
 import textbook_index
 from oracle import all_pairs, random_sets
 
-from stream.kernels.compile import kernel
-from stream.schemes.prefix import prefix_keys, prefix_lengths, shared
-from stream.table.admit import admits
-from stream.tokens.token_order import TokenOrder
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.schemes.prefix import prefix_keys, prefix_lengths, shared
+from neardup.stream.table.admit import admits
+from neardup.stream.tokens.token_order import TokenOrder
 
 RATIOS = ["0.05", "0.3", "0.5", "0.55", "0.6", "0.65", "0.7", "0.75", "0.8", "0.85", "0.9", "0.95", "0.98", "0.99",
           "0.999", "1"]  # fmt: skip

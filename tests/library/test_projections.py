@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS_MAX, panels, project
+from neardup.stream.vectors.projections import BLOCK_VECTORS, PANEL_LINES, TILE_VECTORS_MAX, panels, project
 
 RNG = np.random.default_rng(1)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import public_types
 import pytest
 
-import stream
+from neardup import stream
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = Path(public_types.__file__)
@@ -52,7 +52,9 @@ WRONG = {
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[int, str]:
     """The errors of one run of the type checker over all wrong lines, by line number."""
     file = tmp_path_factory.mktemp("types") / "wrong.py"
-    imports = "from stream import Config, Deduplicator, Document\nfrom stream.schemes import grids, sets\n"
+    imports = (
+        "from neardup.stream import Config, Deduplicator, Document\nfrom neardup.stream.schemes import grids, sets\n"
+    )
     file.write_text(imports + "\n".join(WRONG))
     command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

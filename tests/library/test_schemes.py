@@ -11,14 +11,14 @@ from cases import SKETCHED
 from oracle import shingles_of
 from reference import code_points, content, keys, kgrams, minhash, one_permutation, permutation, sketch
 
-from stream import Config, Deduplicator
-from stream.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
-from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import VECTOR_MEASURES
-from stream.signatures.hyperplanes import PLANES
-from stream.texts.shingles import SHINGLES
-from stream.theory.tuning import SKETCH_BITS
-from stream.tokens.verify import SET_MEASURES
+from neardup.stream import Config, Deduplicator
+from neardup.stream.parameters import PLANE_COMPONENTS, SHINGLE_BYTES, VECTOR_EVIDENCE, VECTOR_MEASURE_NAMES
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.vector_measures import VECTOR_MEASURES
+from neardup.stream.signatures.hyperplanes import PLANES
+from neardup.stream.texts.shingles import SHINGLES
+from neardup.stream.theory.tuning import SKETCH_BITS
+from neardup.stream.tokens.verify import SET_MEASURES
 
 TEXT = "The quick brown fox jumps over the lazy dog"
 # Scheme -> its signature in plain integers.

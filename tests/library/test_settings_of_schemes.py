@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from stream import Config, ConfigError, Deduplicator, Document
-from stream.config import _OF_SCHEMES, _Asked
-from stream.evaluation.judging import confusion
-from stream.schemes import SCHEMES
-from stream.theory.families import collision
-from stream.tokens.token_order import TokenOrder
+from neardup.stream import Config, ConfigError, Deduplicator, Document
+from neardup.stream.config import _OF_SCHEMES, _Asked
+from neardup.stream.evaluation.judging import confusion
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.theory.families import collision
+from neardup.stream.tokens.token_order import TokenOrder
 
 RECORDS = {"scheme": "records", "record_fields": ("name", "city"), "record_keys": ("city",), "threshold": 0.5}
 PEOPLE = [Document("a", fields={"name": "Ann", "city": "Bern"}), Document("b", fields={"name": "Anne", "city": "Bern"})]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.texts.normalize import CodePoints, NormalForm, code_points
-from stream.texts.shingles import chars
-from stream.texts.words import StopList
-from stream.theory.measures import jaccard
-from stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
+from neardup.stream.errors import ConfigError
+from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.stream.texts.shingles import chars
+from neardup.stream.texts.words import StopList
+from neardup.stream.theory.measures import jaccard
+from neardup.stream.theory.shingle_length import Sample, enough, expected, measured, safe, sampled
 
 TWENTY = "abcdefghijklmnopqrst"
 

@@ -15,11 +15,11 @@ from reference import code_points as units
 from reference import kgrams, stop_shingles
 from reference import words as word_kgrams
 
-from stream.config import Config
-from stream.documents import Features
-from stream.texts.normalize import NormalForm, code_points
-from stream.texts.shingles import SHINGLES, TEXT_SHINGLES
-from stream.texts.words import StopList
+from neardup.stream.config import Config
+from neardup.stream.documents import Features
+from neardup.stream.texts.normalize import NormalForm, code_points
+from neardup.stream.texts.shingles import SHINGLES, TEXT_SHINGLES
+from neardup.stream.texts.words import StopList
 
 RAW = NormalForm(False, False, False)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=80)

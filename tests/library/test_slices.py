@@ -6,9 +6,9 @@ import random
 
 import pytest
 
-from stream import Config, Document, Matcher, Signer
-from stream.partitions import Partition
-from stream.pipeline import match_step, match_steps, step
+from neardup.stream import Config, Document, Matcher, Signer
+from neardup.stream.partitions import Partition
+from neardup.stream.pipeline import match_step, match_steps, step
 
 WORDS = [f"word{i:02}" for i in range(60)]
 CONFIG = Config(threshold=0.6)

@@ -10,10 +10,10 @@ import pytest
 from numba.core import config
 from numba.core.caching import NullCache, UserProvidedCacheLocator
 
-from stream.kernels import stored as module
-from stream.kernels.stored import stored
-from stream.texts import normalize, unicode_table
-from stream.texts.normalize import NormalForm, code_points
+from neardup.stream.kernels import stored as module
+from neardup.stream.kernels.stored import stored
+from neardup.stream.texts import normalize, unicode_table
+from neardup.stream.texts.normalize import NormalForm, code_points
 
 
 @pytest.fixture

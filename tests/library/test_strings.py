@@ -8,9 +8,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from stream.kernels.compile import locked_kernel
-from stream.kernels.strings import shorten_runs
-from stream.texts.raw_texts import copy_codes, raw_texts
+from neardup.stream.kernels.compile import locked_kernel
+from neardup.stream.kernels.strings import shorten_runs
+from neardup.stream.texts.raw_texts import copy_codes, raw_texts
 
 copied = from_python(copy_codes)
 shortened = from_python(shorten_runs)

@@ -120,7 +120,7 @@ BANNED_NAMES = {
     "open": "take and return bytes or str; workers read and write",
     "print": "return the value; workers print",
     "input": "take the value as an argument",
-    "hash": "stream.kernels.hashing: Python's hash differs from process to process",
+    "hash": "neardup.stream.kernels.hashing: Python's hash differs from process to process",
     "id": "name things by their own ids: addresses differ from process to process",
     "Thread": "kernels run without the interpreter lock; workers start threads and processes",
     "Timer": "take the time as a value; workers start threads and processes",
@@ -160,7 +160,7 @@ def imports(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, whole if whole in MODULES else node.module
 
 
-MODULES = {f"stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
+MODULES = {f"neardup.stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
 
 
 def uses(path: Path) -> Iterator[tuple[int, str]]:
@@ -201,15 +201,23 @@ def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
     row = {module: i for i, layer in enumerate(LAYERS) for module in layer}
     own = row[module_of(path)]
     for line, name in imports(path):
-        if name == "stream" or name.startswith("stream."):
-            other = name.removeprefix("stream").removeprefix(".")
+        if name == "neardup.stream" or name.startswith("neardup.stream."):
+            other = name.removeprefix("neardup.stream").removeprefix(".")
             assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_the_two_packages_have_one_import_name(path: Path) -> None:
+    """In a checkout ``import stream`` works too, and makes a second ``Config`` that no function of ours accepts."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r"^\s*(?:>>> )?(?:from|import) (stream|workers)\b", text, re.M)
+    assert not found, f"{named(path)}: {found[0]!r}; write neardup.{found[1]}"
 
 
 def test_every_module_is_in_a_room() -> None:
     """And every room has its modules: the text is what there is."""
     homeless = [name for name in MODULE_FILES if room_of(name) is None]
-    assert homeless == ["stream.__init__", "workers.__init__", "workers.transport.__init__"]
+    assert homeless == ["neardup.stream.__init__", "neardup.workers.__init__", "neardup.workers.transport.__init__"]
     assert {room_of(name) for name in MODULE_NAMES} == {room.name for room in ROOMS}
 
 
@@ -271,7 +279,7 @@ def test_the_picture_and_the_list_are_made_from_the_text() -> None:
 def test_the_library_touches_nothing_of_the_world(path: Path) -> None:
     """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
     for line, name in imports(path):
-        top = name.partition(".")[0]
+        top = name.removeprefix("neardup.").partition(".")[0]
         assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
     for line, name in uses(path):
         assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"

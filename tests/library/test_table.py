@@ -26,9 +26,9 @@ from table_model import (
     spread,
 )
 
-from stream.table import NO_WINDOW, BandTable, Limits, band_table
-from stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
-from stream.table.heads import SEGMENTS
+from neardup.stream.table import NO_WINDOW, BandTable, Limits, band_table
+from neardup.stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
+from neardup.stream.table.heads import SEGMENTS
 
 
 def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool = False) -> None:

@@ -12,8 +12,8 @@ import reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.tokens.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, TokenOrder, counted, most_frequent
+from neardup.stream.errors import ConfigError
+from neardup.stream.tokens.token_order import KNOWN_MAX, NO_FREQUENCIES, Frequencies, TokenOrder, counted, most_frequent
 
 # Few high bits and few low ones, so that tokens share places and halves.
 TOKEN = st.builds(lambda high, low: high << 32 | low, st.integers(0, 3), st.integers(0, 9)) | st.integers(0, 2**64 - 1)

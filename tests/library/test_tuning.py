@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.errors import ConfigError
-from stream.signatures.banding import estimate
-from stream.theory.curves import candidate_probability, emission_probability, pass_probability
-from stream.theory.tuning import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.signatures.banding import estimate
+from neardup.stream.theory.curves import candidate_probability, emission_probability, pass_probability
+from neardup.stream.theory.tuning import (
     FALSE_PAIR_WEIGHT,
     UNRELATED_WEIGHT,
     Tuning,

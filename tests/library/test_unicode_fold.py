@@ -13,7 +13,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from stream.texts.normalize import NormalForm, code_points, normalize
+from neardup.stream.texts.normalize import NormalForm, code_points, normalize
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.vectors.vector_input import COMPONENT_MAX, DIMENSION_MAX, Rows, largest, read_bits, read_numbers
+from neardup.stream.vectors.vector_input import COMPONENT_MAX, DIMENSION_MAX, Rows, largest, read_bits, read_numbers
 
 FLOATS = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=20)
 

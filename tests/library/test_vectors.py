@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream import Config, Deduplicator, Document, Signer
-from stream.errors import ConfigError
-from stream.scheme_interface import Common
-from stream.schemes import SCHEMES
-from stream.schemes.vector_measures import VECTOR_MEASURES
-from stream.theory.tuning import probabilities
+from neardup.stream import Config, Deduplicator, Document, Signer
+from neardup.stream.errors import ConfigError
+from neardup.stream.scheme_interface import Common
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.vector_measures import VECTOR_MEASURES
+from neardup.stream.theory.tuning import probabilities
 
 DIMENSION = 32
 SETTINGS: dict[str, dict[str, Any]] = {

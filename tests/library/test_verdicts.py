@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from python_calls import from_python
 from verdict_model import Decision, Event, VerdictModel
 
-from stream.kernels.hashing import GOLDEN, mix64
-from stream.table import NO_WINDOW
-from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-from stream.verdicts.restoring import Decided
-from stream.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.stream.kernels.hashing import GOLDEN, mix64
+from neardup.stream.table import NO_WINDOW
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stream.verdicts.restoring import Decided
+from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 
 _mix64 = from_python(mix64)
 STATUSES = ("original", "duplicate", "unchanged", "removed", "refused")

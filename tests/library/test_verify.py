@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stream.theory import measures
-from stream.tokens import verify
-from stream.tokens.bags import sorted_bags, sorted_sets
+from neardup.stream.theory import measures
+from neardup.stream.tokens import verify
+from neardup.stream.tokens.bags import sorted_bags, sorted_sets
 
 BAG = st.lists(st.integers(0, 12), max_size=20)
 PAIRS = st.lists(st.tuples(BAG, BAG), max_size=6)

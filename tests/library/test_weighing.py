@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from stream import Config
-from stream.errors import ConfigError
-from stream.theory.curves import error_areas
-from stream.theory.shapes import shapes
-from stream.theory.tuning import Tuning, choose, probabilities
-from stream.theory.weighing import weigh
+from neardup.stream import Config
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.curves import error_areas
+from neardup.stream.theory.shapes import shapes
+from neardup.stream.theory.tuning import Tuning, choose, probabilities
+from neardup.stream.theory.weighing import weigh
 
 S = (np.arange(4000) + 0.5) / 4000  # middles of equal steps
 

@@ -20,10 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from python_calls import from_python
 
-from stream.errors import ConfigError
-from stream.kernels.hashing import BASE
-from stream.texts import words
-from stream.texts.words import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.kernels.hashing import BASE
+from neardup.stream.texts import words
+from neardup.stream.texts.words import (
     hash_token,
     is_stop,
     stop_languages,

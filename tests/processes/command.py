@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 # A process may compile kernels first, while every core is busy.
 PROCESS_SECONDS_MAX = 180.0
-COMMAND = [sys.executable, "-m", "workers"]
+COMMAND = [sys.executable, "-m", "neardup"]
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner"
 
 

@@ -34,23 +34,23 @@ from pyarrow import ipc
 from warc_records import PARAGRAPH, page, record
 from warc_records import answer as answer_of_server
 
-from stream import Config, Signer
-from stream.documents import REASONS
-from stream.json_lines import Fields
-from workers.feeds.items import read_items
-from workers.feeds.reasons import FEED_REASONS
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.compression import Corrupt, Tape, decompressed
-from workers.sources.entries import FILE_REASONS, TableRows
-from workers.sources.lines import IDLE
-from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import mail_document, read_mail
-from workers.sources.reader import Reader as SourceReader
-from workers.sources.warc import warc_lines
-from workers.web.extractor import REFUSED, TEXT, answer
-from workers.web.markup import ROWS
-from workers.web.pages import decoded
+from neardup.stream import Config, Signer
+from neardup.stream.documents import REASONS
+from neardup.stream.json_lines import Fields
+from neardup.workers.feeds.items import read_items
+from neardup.workers.feeds.reasons import FEED_REASONS
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.compression import Corrupt, Tape, decompressed
+from neardup.workers.sources.entries import FILE_REASONS, TableRows
+from neardup.workers.sources.lines import IDLE
+from neardup.workers.sources.mail.mbox import mbox_lines
+from neardup.workers.sources.mail.message import mail_document, read_mail
+from neardup.workers.sources.reader import Reader as SourceReader
+from neardup.workers.sources.warc import warc_lines
+from neardup.workers.web.extractor import REFUSED, TEXT, answer
+from neardup.workers.web.markup import ROWS
+from neardup.workers.web.pages import decoded
 
 # Seconds of an input: a hundred times what the slowest needs on a busy machine.
 INPUT_SECONDS_MAX = 120

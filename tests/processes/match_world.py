@@ -7,16 +7,16 @@ from collections.abc import Sequence
 import orjson
 from wire_versions import version_2
 
-from stream import Config, Signer
-from stream.bands_message import decode
-from stream.json_lines import Fields
-from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.signer import SignPlan, sign_records
-from workers.telemetry.observer import Silent
-from workers.topics.messages import Envelope
-from workers.topics.names import topic_names
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Record
+from neardup.stream import Config, Signer
+from neardup.stream.bands_message import decode
+from neardup.stream.json_lines import Fields
+from neardup.workers.stages.matcher import MatchPlan, MatchWorker
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.messages import Envelope
+from neardup.workers.topics.names import topic_names
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import Record
 
 CONFIG = Config(
     threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, window_seconds=100.0, lateness_seconds=10.0

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Consumer, Transport
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import Consumer, Transport
 
 LOOKS_MAX = 50
 

@@ -28,7 +28,7 @@ class Serving:
 
     def __init__(self, folder, *arguments, **environment):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
-        command = [sys.executable, "-m", "workers", "serve", "--state", str(folder), "--port", "0"]
+        command = [sys.executable, "-m", "neardup", "serve", "--state", str(folder), "--port", "0"]
         self.process = subprocess.Popen(
             [*command, "--threshold", "0.7", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True,
             env={**kept, "PYTHONPATH": str(ROOT), **environment},

@@ -8,20 +8,20 @@ from functools import partial
 import httpx
 import uvicorn
 
-from workers.http.access import Access
-from workers.http.app import Service, application, publisher
-from workers.http.bodies import decoding
-from workers.http.connections import connection_type
-from workers.http.events import Events
-from workers.http.figures import Figures
-from workers.http.server import bound
-from workers.http.window import near, window_requests
-from workers.http.writer import Writer
-from workers.settings.serve import ServeSettings
-from workers.store.keeper import Keeper
-from workers.store.log import Log
-from workers.store.reading import Reader
-from workers.telemetry.metrics import SERVE, Metrics
+from neardup.workers.http.access import Access
+from neardup.workers.http.app import Service, application, publisher
+from neardup.workers.http.bodies import decoding
+from neardup.workers.http.connections import connection_type
+from neardup.workers.http.events import Events
+from neardup.workers.http.figures import Figures
+from neardup.workers.http.server import bound
+from neardup.workers.http.window import near, window_requests
+from neardup.workers.http.writer import Writer
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.keeper import Keeper
+from neardup.workers.store.log import Log
+from neardup.workers.store.reading import Reader
+from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 TEXT = "Heavy rain is expected along the northern coast from Friday, and the ferries will not run before Sunday."
 NEAR = TEXT.replace("Sunday", "Monday")

@@ -7,15 +7,15 @@ import json
 import signal
 import time
 
-from workers.process.watchdog import Watchdog
-from workers.service.roles import ROLES
-from workers.service.shell import Outside, Shell
-from workers.settings.kafka import StreamSettings
-from workers.telemetry.health import Health
-from workers.telemetry.metrics import Metrics
-from workers.topics.names import names_of
-from workers.topics.rules import topic_plans
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.process.watchdog import Watchdog
+from neardup.workers.service.roles import ROLES
+from neardup.workers.service.shell import Outside, Shell
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.telemetry.health import Health
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.names import names_of
+from neardup.workers.topics.rules import topic_plans
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 LOOKS_MAX = 2_000
 TEXT = "a story of many words that two agencies print on one day with a word or two changed by their editors"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from workers.stages.alignment import (
+from neardup.workers.stages.alignment import (
     CLAIM_SECONDS,
     RENEW_SECONDS,
     SETTLE_SECONDS,
@@ -17,7 +17,7 @@ from workers.stages.alignment import (
     decode_claim,
     encode_claim,
 )
-from workers.transport.protocol import Committed, Record
+from neardup.workers.transport.protocol import Committed, Record
 
 SPAN_MS = 30_000
 NOW_MS = 1_700_000_000_000

@@ -8,12 +8,12 @@ import pytest
 import typer
 from command import ROOT, clean_environment
 
-from stream.config import Config
-from workers.cli import options, setting_rows
-from workers.cli.app import app
-from workers.process.exits import MEANINGS, Exit
-from workers.settings import option_name
-from workers.settings.files import Options
+from neardup.stream.config import Config
+from neardup.workers.cli import options, setting_rows
+from neardup.workers.cli.app import app
+from neardup.workers.process.exits import MEANINGS, Exit
+from neardup.workers.settings import option_name
+from neardup.workers.settings.files import Options
 
 GROUP = typer.main.get_command(app)
 COMMANDS = dict(GROUP.commands)
@@ -46,7 +46,7 @@ def test_every_field_is_an_option_of_the_same_name(name, models):
 
 
 def test_the_command_line_has_the_rows_of_the_models():
-    """Run ``python -m workers.cli.setting_rows`` after a change of settings."""
+    """Run ``python -m neardup.workers.cli.setting_rows`` after a change of settings."""
     written = (ROOT / "workers" / "cli" / "setting_rows.json").read_text(encoding="utf-8")
     assert written == setting_rows.written(setting_rows.made_rows())
 
@@ -89,8 +89,8 @@ def test_no_option_is_repeated():
 def test_help_loads_neither_compiler_nor_library(arguments):
     """Help does not wait for a compiler."""
     code = (
-        "import sys; from workers.cli.app import main\n"
-        "main(); sys.stderr.write(str('numba' in sys.modules or 'stream' in sys.modules))"
+        "import sys; from neardup.workers.cli.app import main\n"
+        "main(); sys.stderr.write(str('numba' in sys.modules or 'neardup.stream' in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments],

@@ -20,13 +20,13 @@ import pytest
 from command import clean_environment
 from pyarrow import ipc
 
-from stream.documents import Document
-from stream.json_lines import Fields
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.entries import TableRows
-from workers.sources.formats import FORMATS, choose
-from workers.sources.reader import Reader
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import TableRows
+from neardup.workers.sources.formats import FORMATS, choose
+from neardup.workers.sources.reader import Reader
 
 ROWS: list[dict[str, Any]] = [
     {"id": "a", "text": "one é", "timestamp": 5.5, "url": "u"},
@@ -232,7 +232,9 @@ def test_without_pyarrow_one_sentence_names_the_extra(tmp_path: Path) -> None:
     """Other files are read."""
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "one"}\n')
-    code = "import sys; sys.modules['pyarrow'] = None; from workers.cli.app import main; raise SystemExit(main())"
+    code = (
+        "import sys; sys.modules['pyarrow'] = None; from neardup.workers.cli.app import main; raise SystemExit(main())"
+    )
     command = [sys.executable, "-c", code, "run", "a.parquet", "b.jsonl"]
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -16,16 +16,16 @@ import pytest
 from cases import CASES
 from command import PROCESS_SECONDS_MAX, WORDS
 
-from stream import Deduplicator, Document
-from stream.kernels.compile import kernel
-from stream.pipeline import Matcher, Signer, match_step
-from stream.table.admit import may_reach, payload_of
-from workers.commands.batch import corpus as batch
-from workers.commands.batch import join as batch_join
-from workers.commands.batch.corpus import Corpus
-from workers.commands.window_file import fill
-from workers.process.exits import Exit, Failure
-from workers.settings.files import Settings
+from neardup.stream import Deduplicator, Document
+from neardup.stream.kernels.compile import kernel
+from neardup.stream.pipeline import Matcher, Signer, match_step
+from neardup.stream.table.admit import may_reach, payload_of
+from neardup.workers.commands.batch import corpus as batch
+from neardup.workers.commands.batch import join as batch_join
+from neardup.workers.commands.batch.corpus import Corpus
+from neardup.workers.commands.window_file import fill
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import Settings
 
 REAL = Path(__file__).resolve().parents[3] / "shared/data/itn_multilingual/docs.jsonl"
 SCHEMES = [
@@ -286,7 +286,7 @@ def test_an_interrupted_batch_writes_nothing_and_leaves_nothing(start, tmp_path)
 def test_without_its_database_the_command_says_what_to_install(monkeypatch):
     """The rest of the program works without it."""
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    for name in ("workers.commands.batch.corpus", "workers.commands.batch.join"):
+    for name in ("neardup.workers.commands.batch.corpus", "neardup.workers.commands.batch.join"):
         monkeypatch.delitem(sys.modules, name)
     with pytest.raises(Failure, match=r"neardup\[batch\]"):
-        importlib.import_module("workers.commands.batch.corpus")
+        importlib.import_module("neardup.workers.commands.batch.corpus")

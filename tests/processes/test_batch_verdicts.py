@@ -11,9 +11,9 @@ from command import WORDS
 from scheme_streams import brought
 from test_dedup import deduplicated
 
-from workers.commands.batch.corpus import BatchOptions, run
-from workers.process.exits import Exit, Failure
-from workers.settings.load import load
+from neardup.workers.commands.batch.corpus import BatchOptions, run
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.load import load
 
 TEXT = f"{WORDS}; " * 5
 SCHEMES = ["one_permutation chars", "tokens", "prefix chars", "identical", "vectors cosine", "vectors dot", "grid"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workers.commands.calibrate import CalibrateOptions, calibrate, run
-from workers.process.exits import Exit, Failure
+from neardup.workers.commands.calibrate import CalibrateOptions, calibrate, run
+from neardup.workers.process.exits import Exit, Failure
 
 
 def lines(path, rows):

@@ -7,14 +7,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from shell_harness import Bench
 
-from stream.json_lines import Fields
-from workers.commands.load import Loader
-from workers.commands.session import Session, SessionOptions
-from workers.process.stop import Stop
-from workers.settings.files import Options, Settings
-from workers.sources.reader import Reader
-from workers.transport.memory.transport import MemoryTransport
-from workers.web.canonical_ids import TRACKING, canonical_url
+from neardup.stream.json_lines import Fields
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options, Settings
+from neardup.workers.sources.reader import Reader
+from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.workers.web.canonical_ids import TRACKING, canonical_url
 
 SAME = [
     ("HTTP://News.Example/a", "http://news.example/a"),

@@ -16,21 +16,21 @@ from command import COMMAND, PROCESS_SECONDS_MAX, ROOT, clean_environment
 from shell_harness import TEXT, Bench, settings_of
 from typer.main import get_command
 
-from stream.errors import ConfigError
-from workers.cli.app import app
-from workers.commands.load import Loader
-from workers.commands.session import Session, SessionOptions
-from workers.commands.tail import follow
-from workers.commands.topics import describe
-from workers.process.exits import Exit, Failure
-from workers.process.stop import Stop
-from workers.settings import option_name
-from workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
-from workers.settings.load import load_stream
-from workers.topics.rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
-from workers.transport.kafka.admin import TopicDescription
-from workers.transport.kafka.connect import kafka_settings
-from workers.transport.memory.transport import MemoryTransport
+from neardup.stream.errors import ConfigError
+from neardup.workers.cli.app import app
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.commands.tail import follow
+from neardup.workers.commands.topics import describe
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings import option_name
+from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
+from neardup.workers.settings.load import load_stream
+from neardup.workers.topics.rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
+from neardup.workers.transport.kafka.admin import TopicDescription
+from neardup.workers.transport.kafka.connect import kafka_settings
+from neardup.workers.transport.memory.transport import MemoryTransport
 
 GROUP = get_command(app)
 NUMBERS = itertools.count()
@@ -38,9 +38,9 @@ WORKERS = ("sign", "match", "link", "filter", "up")
 # Runs the program with half a second for the first connection.
 IMPATIENT = """
 import functools
-from workers.transport.kafka import connect
+from neardup.workers.transport.kafka import connect
 connect.KafkaSettings = functools.partial(connect.KafkaSettings, connect_timeout_seconds=0.5)
-from workers.__main__ import main
+from neardup.workers.main import main
 main()
 """
 
@@ -129,7 +129,7 @@ def test_a_command_that_does_not_wait_says_that_no_broker_answers():
 
 def test_shared_places_may_have_settings_of_other_commands(monkeypatch, tmp_path):
     """All commands share one file; a setting of no command is refused."""
-    from workers.settings.load import load
+    from neardup.workers.settings.load import load
 
     (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
     monkeypatch.setenv("NEARDUP_HEALTH_PORT", "7")
@@ -238,7 +238,7 @@ def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
             return TopicDescription(name, 2, 1, {})
 
     transport = SimpleNamespace(admin=Admin(), close=lambda: None)
-    monkeypatch.setattr("workers.commands.topics.connect", lambda settings: transport)
+    monkeypatch.setattr("neardup.workers.commands.topics.connect", lambda settings: transport)
     describe(settings_of(bands_partitions=2))
     rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
     assert rows
@@ -393,6 +393,6 @@ def test_tail_prints_nothing_that_a_terminal_obeys():
 
 def test_the_command_under_test_is_the_one_that_up_starts():
     """Both use the same interpreter."""
-    from workers.service.supervisor import child_specs
+    from neardup.workers.service.supervisor import child_specs
 
     assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

@@ -18,9 +18,9 @@ from kafka.future import Future
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 from kafka.producer.transaction_manager import TransactionManager
 
-from stream.errors import ConfigError
-from workers.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
-from workers.transport.kafka.client_internals.check import NEEDED
+from neardup.stream.errors import ConfigError
+from neardup.workers.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
+from neardup.workers.transport.kafka.client_internals.check import NEEDED
 
 ROOT = Path(__file__).parents[2]
 INTERNALS = ROOT / "workers" / "transport" / "kafka" / "client_internals"
@@ -68,7 +68,7 @@ def test_only_one_package_looks_inside_the_client(path: Path) -> None:
     """No other module imports a private module of the client, or uses a private attribute of its objects."""
     module = parsed(path)
     modules = client_modules(module)
-    assert modules <= PUBLIC_MODULES, f"{path}: ask workers.transport.kafka.client_internals for it"
+    assert modules <= PUBLIC_MODULES, f"{path}: ask neardup.workers.transport.kafka.client_internals for it"
     if modules:
         assert list(foreign_attributes(module)) == [], f"{path}: give it a name in client_internals"
 

@@ -6,9 +6,9 @@ import sys
 import pytest
 from command import PROCESS_SECONDS_MAX, clean_environment
 
-from workers.process import table_compiler
-from workers.process.compiling import Compiling
-from workers.process.table_compiler import TableCompiler
+from neardup.workers.process import table_compiler
+from neardup.workers.process.compiling import Compiling
+from neardup.workers.process.table_compiler import TableCompiler
 
 
 def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
@@ -51,13 +51,13 @@ def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once
 def test_the_second_process_compiles_what_every_scheme_calls():
     """The kernels of the table, of pairs and of verdicts have one signature, so nothing compiles them again."""
     code = """
-from stream import Config, Deduplicator, Document
-from stream.batches import _fill_keys
-from stream.scheme_interface import _gather
-from stream.signatures.banding import _agreement, _keys
-from stream.table.step import run
-from stream.verdicts.rule import decide
-from workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.batches import _fill_keys
+from neardup.stream.scheme_interface import _gather
+from neardup.stream.signatures.banding import _agreement, _keys
+from neardup.stream.table.step import run
+from neardup.stream.verdicts.rule import decide
+from neardup.workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
 compile_table()
 documents = [Document("a", "a text"), Document("b", "another")]
 dedup = Deduplicator(Config())

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 
-from workers.http.connections import connection_type
-from workers.http.server import bound
+from neardup.workers.http.connections import connection_type
+from neardup.workers.http.server import bound
 
 HEAD = b"GET / HTTP/1.1\r\nHost: localhost\r\n"
 REQUEST = HEAD + b"\r\n"

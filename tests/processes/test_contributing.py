@@ -12,12 +12,12 @@ import pytest
 import yaml
 from prometheus_client import generate_latest
 
-from stream import Config, Deduplicator, Document, schemes
-from stream.json_lines import Fields
-from stream.schemes import SCHEMES, sets
-from stream.texts import shingles
-from workers.sources import formats
-from workers.telemetry import metrics
+from neardup.stream import Config, Deduplicator, Document, schemes
+from neardup.stream.json_lines import Fields
+from neardup.stream.schemes import SCHEMES, sets
+from neardup.stream.texts import shingles
+from neardup.workers.sources import formats
+from neardup.workers.telemetry import metrics
 
 ROOT = Path(__file__).parents[2]
 MAKEFILE = (ROOT / "Makefile").read_text()

@@ -14,19 +14,19 @@ from hypothesis import strategies as st
 from shell_harness import Bench
 
 from benchmarks.recall import entities
-from stream.documents import REASONS, Document
-from stream.json_lines import KINDS, Fields
-from workers.commands.calibrate import CalibrateOptions, calibrate
-from workers.commands.load import Loader
-from workers.commands.session import Session, SessionOptions
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.csv_rows import table_lines
-from workers.sources.entries import FILE_REASONS
-from workers.sources.formats import FORMATS, choose
-from workers.sources.lines import HEADER, split_lines
-from workers.sources.reader import Reader
-from workers.transport.memory.transport import MemoryTransport
+from neardup.stream.documents import REASONS, Document
+from neardup.stream.json_lines import KINDS, Fields
+from neardup.workers.commands.calibrate import CalibrateOptions, calibrate
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.csv_rows import table_lines
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.formats import FORMATS, choose
+from neardup.workers.sources.lines import HEADER, split_lines
+from neardup.workers.sources.reader import Reader
+from neardup.workers.transport.memory.transport import MemoryTransport
 
 RECORDS = Fields(kind="record")
 PEOPLE = ("--scheme=records", "--record-fields=name,city", "--record-keys=city", "--threshold=0.6")

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from stream import Config, Deduplicator, Document
-from workers.commands.dedup import clusters
-from workers.commands.dedup.command import DedupOptions, run
-from workers.process.exits import Exit
-from workers.settings.load import load
+from neardup.stream import Config, Deduplicator, Document
+from neardup.workers.commands.dedup import clusters
+from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.process.exits import Exit
+from neardup.workers.settings.load import load
 
 TEXT = f"{WORDS}; " * 5
 NEARLY = TEXT.replace("seven", "eight", 1)

@@ -9,8 +9,8 @@ import orjson
 import pytest
 from typer.testing import CliRunner
 
-from workers.cli.app import app
-from workers.process.exits import Failure
+from neardup.workers.cli.app import app
+from neardup.workers.process.exits import Failure
 
 PAIRS = [
     ("a", "b", 0.9),

@@ -10,16 +10,16 @@ from itertools import groupby
 import pytest
 from warc_records import PARAGRAPH, page
 
-from stream.documents import Document
-from stream.json_lines import Fields
-from workers.process.exits import Failure
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.entries import FILE_REASONS
-from workers.sources.reader import Reader
-from workers.web.extraction import Extraction, Pending, Refused, readable
-from workers.web.markup import ROWS
-from workers.web.pages import EXTRACTORS, MODES, Page, decoded
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.exits import Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.reader import Reader
+from neardup.workers.web.extraction import Extraction, Pending, Refused, readable
+from neardup.workers.web.markup import ROWS
+from neardup.workers.web.pages import EXTRACTORS, MODES, Page, decoded
 
 ARTICLE = PARAGRAPH * 5
 

@@ -9,11 +9,11 @@ from email.utils import formatdate
 import pytest
 from shell_harness import Bench
 
-from workers.commands.feed import command
-from workers.commands.feed.command import FEEDS_MAX, FeedCommandOptions
-from workers.process.exits import Exit, Failure
-from workers.settings.feed import FeedSettings
-from workers.transport.memory.transport import MemoryTransport
+from neardup.workers.commands.feed import command
+from neardup.workers.commands.feed.command import FEEDS_MAX, FeedCommandOptions
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.feed import FeedSettings
+from neardup.workers.transport.memory.transport import MemoryTransport
 
 TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."
 DATE = "Tue, 14 Nov 2023 22:13:20 GMT"
@@ -124,9 +124,9 @@ def test_the_number_of_feeds_has_a_limit():
 
 def test_a_missing_extra_is_named(monkeypatch, neardup):
     """With the command that installs it."""
-    from workers.cli.app import main
+    from neardup.workers.cli.app import main
 
     monkeypatch.setitem(sys.modules, "feedparser", None)
     monkeypatch.setattr(sys, "argv", ["neardup", "feed", "http://a.example/"])
-    monkeypatch.setattr("workers.cli.feed.find_spec", lambda name: None if name == "feedparser" else name)
+    monkeypatch.setattr("neardup.workers.cli.feed.find_spec", lambda name: None if name == "feedparser" else name)
     assert main() == Exit.USAGE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.feeds.items import Item, items_of, parse
+from neardup.workers.feeds.items import Item, items_of, parse
 
 URL = "http://feeds.example/news"
 RSS = """<rss version="2.0"><channel><title>News</title>{}</channel></rss>"""

@@ -7,11 +7,11 @@ from unittest import mock
 
 import pytest
 
-from workers.stages.verdicts.filter import FilterPlan, FilterWorker
-from workers.telemetry.metrics import Metrics
-from workers.topics.names import FILTER, topic_names
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import OffsetGoneError, Record
+from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.names import FILTER, topic_names
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import OffsetGoneError, Record
 
 TOPICS = topic_names("", "00" * 16, 1)
 PLAN = FilterPlan(TOPICS, ("original",), "earliest", False)
@@ -79,7 +79,7 @@ def test_a_step_may_end_inside_a_run(fault: str) -> None:
     """The next filter continues after the last processed verdict, after a crash and after an abort."""
     world = World()
     world.decide(*["original", "duplicate"] * 6)
-    with mock.patch("workers.stages.verdicts.filter._STEP_DOCUMENTS_MAX", 2):
+    with mock.patch("neardup.workers.stages.verdicts.filter._STEP_DOCUMENTS_MAX", 2):
         worker = world.worker()
         for _ in range(3):
             worker.turn(0.0, 100)

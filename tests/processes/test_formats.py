@@ -8,17 +8,17 @@ import pytest
 from command import WORDS, clean_environment
 from shell_harness import Bench
 
-from stream.documents import REASONS, Document
-from stream.json_lines import KINDS, Fields
-from workers.commands.load import Loader
-from workers.commands.session import Session, SessionOptions
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.entries import FILE_REASONS
-from workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
-from workers.sources.lines import Line, split_lines
-from workers.sources.reader import Reader
-from workers.transport.memory.transport import MemoryTransport
+from neardup.stream.documents import REASONS, Document
+from neardup.stream.json_lines import KINDS, Fields
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
+from neardup.workers.sources.lines import Line, split_lines
+from neardup.workers.sources.reader import Reader
+from neardup.workers.transport.memory.transport import MemoryTransport
 
 TEXT = f"{WORDS}; " * 5
 OBJECTS = [{"id": "a", "text": "t"}, {"id": "b", "text": "u"}]
@@ -27,8 +27,8 @@ LINES = b"".join(json.dumps(one).encode() + b"\n" for one in OBJECTS)
 # A format that only this test knows: "id|text" on each line.
 BARS = """
 import json
-from workers.sources.formats import FORMATS, Format
-from workers.sources.lines import split_lines
+from neardup.workers.sources.formats import FORMATS, Format
+from neardup.workers.sources.lines import split_lines
 
 def read(blocks, fields, bytes_max):
     for line in split_lines(blocks, bytes_max):
@@ -50,7 +50,7 @@ def with_bars(tmp_path):
     """Run the command line in a process where the table has one more row."""
 
     def run(*arguments):
-        code = f"{BARS}\nfrom workers.cli.app import main\nraise SystemExit(main())"
+        code = f"{BARS}\nfrom neardup.workers.cli.app import main\nraise SystemExit(main())"
         command = [sys.executable, "-c", code, *map(str, arguments)]
         return subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=False)
 

@@ -5,9 +5,9 @@ import urllib.request
 
 import pytest
 
-from workers.process.exits import Exit, Failure
-from workers.telemetry.health import START_SECONDS_MAX, Answer, Health, application, serve
-from workers.telemetry.metrics import Metrics
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.telemetry.health import START_SECONDS_MAX, Answer, Health, application, serve
+from neardup.workers.telemetry.metrics import Metrics
 
 
 class Clock:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from stream.documents import Document
-from stream.json_lines import Fields, decode_document
-from workers.stages.json_columns import decode_columns
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.stages.json_columns import decode_columns
 
 FIELDS = Fields()
 LINE = b'{"id": "a", "text": "some words", "timestamp": 1700000000.25}'

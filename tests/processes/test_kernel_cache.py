@@ -13,10 +13,10 @@ from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
 @pytest.fixture
 def installed(tmp_path):
     """Copy the packages to a place where no cache folder can be made; return a function that runs Python there."""
-    for package in ("stream", "workers"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-        for folder in [tmp_path / package, *(tmp_path / package).rglob("*/")]:
-            (folder / "__pycache__").write_text("a file: no folder of that name can be made, by any user")
+    package = tmp_path / "neardup"
+    shutil.copytree(ROOT / "neardup", package, ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in [package, *package.rglob("*/")]:
+        (folder / "__pycache__").write_text("a file: no folder of that name can be made, by any user")
     (tmp_path / "tmp").mkdir()
 
     def run(*arguments, **environment):
@@ -32,7 +32,7 @@ def installed(tmp_path):
 
 def test_an_installation_that_cannot_be_written_keeps_its_kernels_in_a_private_folder(installed, tmp_path):
     """The program warns once, without a traceback; only the user can access the folder."""
-    done = installed("-m", "workers", "run", "--threshold", "7", ".")
+    done = installed("-m", "neardup", "run", "--threshold", "7", ".")
     folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
     messages = done.stderr.decode().splitlines()
     assert done.returncode == 2
@@ -46,7 +46,7 @@ def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
     open_folder = tmp_path / "tmp" / f"neardup-kernels-{os.getuid()}"
     open_folder.mkdir()
     open_folder.chmod(0o777)
-    messages = installed("-m", "workers", "run", "--threshold", "7", ".").stderr.decode()
+    messages = installed("-m", "neardup", "run", "--threshold", "7", ".").stderr.decode()
     assert f"kept in {open_folder}-" not in messages
     assert f"kept in {open_folder};" not in messages
     assert f"kept in {tmp_path}/tmp/neardup-kernels-" in messages
@@ -54,7 +54,10 @@ def test_a_folder_that_others_can_write_is_not_used(installed, tmp_path):
 
 def test_the_library_without_a_folder_warns_once_and_works(installed):
     """The library compiles at every start instead."""
-    code = "import numpy as np; from stream.kernels.hashing import seed_of; print(seed_of(*np.zeros(2, np.uint64)) > 0)"
+    code = (
+        "import numpy as np; from neardup.stream.kernels.hashing import seed_of\n"
+        "print(seed_of(*np.zeros(2, np.uint64)) > 0)"
+    )
     done = installed("-c", code)
     assert done.stdout == b"True\n"
     assert done.stderr.count(b"compiled code cannot be kept on disk") == 1
@@ -63,7 +66,7 @@ def test_the_library_without_a_folder_warns_once_and_works(installed):
 def test_a_process_leaves_though_a_thread_of_a_library_does_not_end():
     """Earlier output is flushed."""
     code = (
-        "import threading, time; from workers.process.stop import leave\n"
+        "import threading, time; from neardup.workers.process.stop import leave\n"
         "threading.Thread(target=time.sleep, args=(600,)).start()\n"
         "print('written'); leave(7)"
     )

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from stream import Config, ConfigError
-from stream.documents import Document
-from stream.schemes import SCHEMES
-from workers.commands import learn_order as order
-from workers.process.exits import Exit, Failure
-from workers.process.stop import Stop
-from workers.settings.load import load, load_stream
-from workers.settings.order_file import read_order, written_order
+from neardup.stream import Config, ConfigError
+from neardup.stream.documents import Document
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.commands import learn_order as order
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.load import load, load_stream
+from neardup.workers.settings.order_file import read_order, written_order
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
 

@@ -13,16 +13,16 @@ import pytest
 from command import clean_environment
 from test_formats import found
 
-from stream.documents import Document
-from stream.json_lines import Fields
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.formats import FORMATS
-from workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
-from workers.sources.mail.mbox import mbox_lines
-from workers.sources.mail.message import read_mail
-from workers.sources.markup import text_of_markup
-from workers.sources.reader import Reader
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.formats import FORMATS
+from neardup.workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup.workers.sources.mail.mbox import mbox_lines
+from neardup.workers.sources.mail.message import read_mail
+from neardup.workers.sources.markup import text_of_markup
+from neardup.workers.sources.reader import Reader
 
 STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
 TIME = 1_700_000_000.0
@@ -124,7 +124,7 @@ def test_a_kept_mbox_is_an_mbox_again(tmp_path):
     copy = raw((STORY + " It opens on Friday.\n").encode())
     copy = copy.partition(b"\n")[2]  # without its Message-ID
     (tmp_path / "in.mbox").write_bytes(mbox(one, copy, two))
-    command = [sys.executable, "-m", "workers", "dedup", "in.mbox", "-q", "--removed", "removed.jsonl"]
+    command = [sys.executable, "-m", "neardup", "dedup", "in.mbox", "-q", "--removed", "removed.jsonl"]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=True)
     assert done.stdout == mbox(one, two)
     removed = json.loads((tmp_path / "removed.jsonl").read_bytes())
@@ -135,7 +135,7 @@ def test_files_of_mail_are_named_by_their_paths(tmp_path):
     """``dedup`` writes the paths of the kept messages, as for all files that are one document."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.eml").write_bytes(bytes(message(name=name)))
-    command = [sys.executable, "-m", "workers", "dedup", "a.eml", "b.eml", "-q"]
+    command = [sys.executable, "-m", "neardup", "dedup", "a.eml", "b.eml", "-q"]
     done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=True)
     assert done.stdout == b"a.eml\n"
 

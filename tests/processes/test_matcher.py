@@ -8,9 +8,9 @@ from unittest import mock
 import pytest
 from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from stream import ConfigError, Document, Signer
-from stream.bands_message import BandMessage, WireError, encode
-from workers.transport.protocol import FencedError, OffsetGoneError, Record
+from neardup.stream import ConfigError, Document, Signer
+from neardup.stream.bands_message import BandMessage, WireError, encode
+from neardup.workers.transport.protocol import FencedError, OffsetGoneError, Record
 
 
 def test_pairs_and_notices_are_published_once() -> None:
@@ -59,7 +59,7 @@ def test_a_restore_outlives_a_broker_that_does_not_answer(call: str) -> None:
         world.document(f"d{i}", i, f"{TEXT} {i} {i} {i}")
     turns(world.worker())
     before = world.said()
-    with mock.patch("workers.transport.memory.transport.READ_RECORDS", 1):
+    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
         successor = world.worker()
         turns(successor, count=2)
         world.cluster.fail_next(call, times=3)
@@ -142,7 +142,7 @@ def test_a_rebalance_in_the_middle_of_a_restore_cancels_it() -> None:
         world.document(f"d{i}", i, f"{TEXT} {i}")
     turns(world.worker("one"))
     before = world.said()
-    with mock.patch("workers.transport.memory.transport.READ_RECORDS", 1):
+    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
         one, two = world.worker("one"), world.worker("two")
         turns(one, count=3)
         assert one.restoring
@@ -269,7 +269,7 @@ def test_a_log_trimmed_under_a_restore_by_the_next_owner_is_no_gap() -> None:
     for i in range(8):
         world.document(f"d{i}", 100 * i)
     turns(world.worker("one"))
-    with mock.patch("workers.transport.memory.transport.READ_RECORDS", 1):
+    with mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", 1):
         one = world.worker("one")
         turns(one, count=1)
         assert one.restoring

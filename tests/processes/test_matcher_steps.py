@@ -8,11 +8,11 @@ from unittest import mock
 import pytest
 from match_world import CONFIG, PLAN, TEXT, TOPICS, World, turns
 
-from workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
-from workers.telemetry.metrics import Metrics
-from workers.topics.links import decode_links
-from workers.topics.names import MATCH
-from workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
+from neardup.workers.stages.transaction import _FLUSH_MESSAGES, Message, transact
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.links import decode_links
+from neardup.workers.topics.names import MATCH
+from neardup.workers.transport.protocol import AbortedError, FencedError, Membership, OutcomeUnknownError
 
 
 def refuse(*_: object) -> None:
@@ -116,7 +116,7 @@ def test_a_step_ends_at_its_bytes_and_what_they_lead_to() -> None:
 
     polled = worker.consumer.poll
     with (
-        mock.patch("workers.stages.matcher.transact", fails_at_the_third),
+        mock.patch("neardup.workers.stages.matcher.transact", fails_at_the_third),
         mock.patch.object(worker.consumer, "poll", lambda timeout, records_max, _: polled(timeout, records_max)),
     ):
         assert [worker.turn(0.0, 100) for _ in range(3)] == [1, 1, 0]
@@ -153,8 +153,8 @@ def test_a_step_ends_at_its_pairs_inside_a_message(pairs_max: int) -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("workers.stages.matcher.transact", noted),
-        mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
+        mock.patch("neardup.workers.stages.matcher.transact", noted),
+        mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 1),
     ):
         for name in "abcdefgh":
             worker = world.worker(name, plan)
@@ -182,8 +182,8 @@ def test_an_abort_halves_the_step_and_commits_enlarge_it() -> None:
         transact(producer, messages, *rest)  # type: ignore[arg-type]
 
     with (
-        mock.patch("workers.stages.matcher.transact", slow),
-        mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 4),
+        mock.patch("neardup.workers.stages.matcher.transact", slow),
+        mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 4),
     ):
         for _ in range(60):
             worker.turn(0.0, 100)

@@ -13,9 +13,9 @@ import transport_reader_laws
 from memory_harness import MemoryHarness
 from transport_harness import Harness, joined, send
 
-from workers.transport.memory.cluster import METADATA_CHARACTERS_MAX
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import (
+from neardup.workers.transport.memory.cluster import METADATA_CHARACTERS_MAX
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import (
     Committed,
     Membership,
     OffsetGoneError,

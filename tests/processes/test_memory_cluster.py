@@ -6,9 +6,9 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import joined, send
 
-from workers.transport.memory.cluster import FAULTS
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import (
+from neardup.workers.transport.memory.cluster import FAULTS
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,

@@ -8,9 +8,9 @@ import pytest
 from memory_harness import MemoryHarness
 from transport_harness import Member, joined, settled
 
-from workers.transport.memory.group import assign
-from workers.transport.memory.transport import MemoryCluster
-from workers.transport.protocol import (
+from neardup.workers.transport.memory.group import assign
+from neardup.workers.transport.memory.transport import MemoryCluster
+from neardup.workers.transport.protocol import (
     Committed,
     FencedError,
 )

@@ -10,13 +10,13 @@ from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from shell_harness import TEXT, Bench
 
-from stream.documents import REASONS
-from stream.verdicts.rule import STATUSES
-from workers.http.problems import SERVICE_REASONS
-from workers.service.shell import CAUSES as RESTART_CAUSES
-from workers.stages.partition_table import COUNTED
-from workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
-from workers.telemetry.metrics import (
+from neardup.stream.documents import REASONS
+from neardup.stream.verdicts.rule import STATUSES
+from neardup.workers.http.problems import SERVICE_REASONS
+from neardup.workers.service.shell import CAUSES as RESTART_CAUSES
+from neardup.workers.stages.partition_table import COUNTED
+from neardup.workers.stages.transaction import _OUTCOMES, COMMITTED, RENEWED
+from neardup.workers.telemetry.metrics import (
     ANSWERS,
     CAUSES,
     HTTP_STATUSES,
@@ -28,7 +28,7 @@ from workers.telemetry.metrics import (
     STAGES,
     Metrics,
 )  # fmt: skip
-from workers.topics.messages import BATCH_REASONS
+from neardup.workers.topics.messages import BATCH_REASONS
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))

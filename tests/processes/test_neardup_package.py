@@ -7,7 +7,7 @@ import pytest
 from command import ROOT, WORDS, clean_environment
 
 import neardup
-import stream
+from neardup import stream
 
 TEXT = f"{WORDS}; " * 5
 

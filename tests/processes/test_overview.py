@@ -5,9 +5,9 @@ import json
 import numpy as np
 from command import WORDS
 
-from stream.pair_rule import Matches
-from workers.commands import overview
-from workers.commands.overview import Overview
+from neardup.stream.pair_rule import Matches
+from neardup.workers.commands import overview
+from neardup.workers.commands.overview import Overview
 
 NO_TIMES = np.zeros(3, np.int64)
 

@@ -14,13 +14,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import ipc
 
-from stream import Deduplicator
-from workers.commands.batch.corpus import BatchOptions
-from workers.commands.batch.corpus import run as run_batch
-from workers.commands.dedup import table_file
-from workers.commands.dedup.command import DedupOptions, run
-from workers.process.exits import Exit, Failure
-from workers.settings.load import load
+from neardup.stream import Deduplicator
+from neardup.workers.commands.batch.corpus import BatchOptions
+from neardup.workers.commands.batch.corpus import run as run_batch
+from neardup.workers.commands.dedup import table_file
+from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.load import load
 
 WORDS = "the ferry leaves harbour at seven and returns before noon unless fog holds it in port"
 SCHEMA = pa.schema({

@@ -16,13 +16,13 @@ import numpy as np
 import orjson
 import pytest
 
-from stream import Config, ConfigError, Document, Signer
-from stream.bands_message import BandMessage, WireError, encode
-from stream.batches import Batch, bucket_keys, select
-from stream.partitions import Partition, route
-from stream.schemes import SCHEMES
-from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
-from workers.transport.protocol import Record
+from neardup.stream import Config, ConfigError, Document, Signer
+from neardup.stream.bands_message import BandMessage, WireError, encode
+from neardup.stream.batches import Batch, bucket_keys, select
+from neardup.stream.partitions import Partition, route
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
+from neardup.workers.transport.protocol import Record
 
 PARTITION = Partition(1, 3)
 
@@ -177,7 +177,7 @@ def test_messages_taken_together_lead_to_what_each_leads_to(seed: int, limits: t
     for size in [1, 5, 20] * 8:
         step = list(log.messages(log.rng.randint(1, 9)))
         history += step
-        with mock.patch("workers.stages.partition_table._TOGETHER_DOCUMENTS", size):
+        with mock.patch("neardup.workers.stages.partition_table._TOGETHER_DOCUMENTS", size):
             found = list(together.apply_all(step, publish=True))
         assert added_up(found) == added_up([alone.apply(record, publish=True) for record in step])
         assert together.position() == alone.position()

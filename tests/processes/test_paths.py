@@ -6,13 +6,13 @@ import signal
 
 import pytest
 
-from stream.documents import REASONS, Document
-from stream.json_lines import Fields
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.entries import FILE_REASONS
-from workers.sources.paths import walk
-from workers.sources.reader import Reader
+from neardup.stream.documents import REASONS, Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.paths import walk
+from neardup.workers.sources.reader import Reader
 
 
 def read(*paths, **options):

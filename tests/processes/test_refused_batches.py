@@ -9,14 +9,14 @@ import orjson
 import pytest
 from match_world import CONFIG, SIGN, TOPICS, World, turns
 
-from stream.bands_message import WireError, decode
-from workers.process.exits import Exit
-from workers.service.shell import failure_of
-from workers.service.supervisor import FINAL
-from workers.stages.sign_worker import SignWorker
-from workers.telemetry.observer import Silent
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import UnreadableError
+from neardup.stream.bands_message import WireError, decode
+from neardup.workers.process.exits import Exit
+from neardup.workers.service.shell import failure_of
+from neardup.workers.service.supervisor import FINAL
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import UnreadableError
 
 
 def test_a_batch_that_was_refused_is_one_dead_letter_and_is_passed_over() -> None:

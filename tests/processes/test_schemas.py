@@ -9,9 +9,9 @@ from command import ROOT
 from jsonschema import Draft202012Validator
 from shell_harness import TEXT, Bench
 
-from stream.json_lines import Fields, decode_document
-from workers.topics.messages import encode_dead
-from workers.transport.protocol import Record, RefusedBatch
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.topics.messages import encode_dead
+from neardup.workers.transport.protocol import Record, RefusedBatch
 
 FOLDER = ROOT / "docs" / "schemas"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.json"))

@@ -8,9 +8,9 @@ import pytest
 from scheme_streams import ROWS, brought, usable
 from shell_harness import Bench
 
-from stream import Deduplicator
-from stream.schemes import SCHEMES
-from workers.process.exits import Exit
+from neardup.stream import Deduplicator
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.process.exits import Exit
 
 
 def test_every_scheme_is_among_them() -> None:

@@ -16,11 +16,11 @@ from schemathesis.specs.openapi.checks import (
 )
 from service_world import NEAR, NOW, TEXT, world_in
 
-from stream.documents import REASONS
-from stream.errors import ConfigError
-from workers.http.problems import SERVICE_REASONS
-from workers.process.exits import Failure
-from workers.settings.serve import ServeSettings
+from neardup.stream.documents import REASONS
+from neardup.stream.errors import ConfigError
+from neardup.workers.http.problems import SERVICE_REASONS
+from neardup.workers.process.exits import Failure
+from neardup.workers.settings.serve import ServeSettings
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ import trustme
 from service_process import Serving, kill_at_random
 from service_world import TEXT
 
-from workers.http.server import bound
-from workers.process.exits import Exit, Failure
+from neardup.workers.http.server import bound
+from neardup.workers.process.exits import Exit, Failure
 
 TOKEN = "a-token-of-enough-characters"
 

@@ -6,9 +6,9 @@ import pytest
 from cases import CASES
 from service_world import NOW, TEXT, opened
 
-from workers.process.exits import Exit, Failure
-from workers.settings.serve import ServeSettings
-from workers.store.reading import Reader
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.reading import Reader
 
 # Schemes with a sketch, with ragged evidence, without equal contents, and with vectors.
 SCHEMES = ("one_permutation chars", "exact", "records exact", "prefix words", "vectors cosine")

@@ -7,8 +7,8 @@ import threading
 import pytest
 from service_world import NEAR, NOW, TEXT, world_in
 
-from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
-from workers.store.log import Log
+from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS
+from neardup.workers.store.log import Log
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 

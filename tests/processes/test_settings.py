@@ -2,12 +2,12 @@
 
 import pytest
 
-from stream.config import Config
-from stream.errors import ConfigError
-from workers.process.exits import Exit, Failure
-from workers.settings.files import Settings
-from workers.settings.load import FILE_DEFAULT, load
-from workers.settings.presets import PRESETS
+from neardup.stream.config import Config
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import Settings
+from neardup.workers.settings.load import FILE_DEFAULT, load
+from neardup.workers.settings.presets import PRESETS
 
 
 @pytest.fixture(autouse=True)

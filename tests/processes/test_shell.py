@@ -5,14 +5,14 @@ import logging
 import pytest
 from shell_harness import TEXT, Bench, settings_of
 
-from workers.process.backoff import SECONDS_MAX, backoff_seconds
-from workers.process.exits import Exit, Failure
-from workers.service.roles import ROLES, _warn_unseen, wait_seconds
-from workers.service.shell import _FENCED_MAX
-from workers.telemetry.metrics import Metrics
-from workers.topics.names import Topics, names_of
-from workers.transport.memory.transport import MemoryTransport
-from workers.transport.protocol import (
+from neardup.workers.process.backoff import SECONDS_MAX, backoff_seconds
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.service.roles import ROLES, _warn_unseen, wait_seconds
+from neardup.workers.service.shell import _FENCED_MAX
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.names import Topics, names_of
+from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.workers.transport.protocol import (
     FencedError,
     OffsetGoneError,
     OutcomeUnknownError,

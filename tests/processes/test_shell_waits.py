@@ -6,8 +6,8 @@ import logging
 import pytest
 from shell_harness import TEXT, Bench
 
-from workers.transport.memory.transport import MemoryTransport
-from workers.transport.protocol import Committed, UnreachableError
+from neardup.workers.transport.memory.transport import MemoryTransport
+from neardup.workers.transport.protocol import Committed, UnreachableError
 
 
 @pytest.fixture

@@ -8,15 +8,15 @@ import numpy as np
 import orjson
 import pytest
 
-from stream import Config, ConfigError
-from stream.bands_message import decode
-from stream.json_lines import Fields
-from workers.stages.sign_worker import SignWorker
-from workers.stages.signer import SignPlan
-from workers.telemetry.observer import Silent
-from workers.topics.names import topic_names
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import OutcomeUnknownError, Record
+from neardup.stream import Config, ConfigError
+from neardup.stream.bands_message import decode
+from neardup.stream.json_lines import Fields
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.stages.signer import SignPlan
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.names import topic_names
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import OutcomeUnknownError, Record
 
 CONFIG = Config(threshold=0.7, window_seconds=1e6, lateness_seconds=60.0)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 1)

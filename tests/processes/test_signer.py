@@ -16,17 +16,17 @@ from cases import SCHEME_REASONS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream import Config, ConfigError, Signer
-from stream.bands_message import decode
-from stream.documents import REASONS
-from stream.json_lines import Fields
-from workers.stages.sign_worker import SignWorker
-from workers.stages.signer import SignPlan, sign_records
-from workers.stages.transaction import record_bytes
-from workers.telemetry.observer import Silent
-from workers.topics.names import topic_names
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Record, UnreachableError
+from neardup.stream import Config, ConfigError, Signer
+from neardup.stream.bands_message import decode
+from neardup.stream.documents import REASONS
+from neardup.stream.json_lines import Fields
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.names import topic_names
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import Record, UnreachableError
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5, id_bytes_max=100)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)
@@ -194,8 +194,8 @@ def test_small_messages_have_the_content_of_large_ones(seed: int) -> None:
         records.append(record(value, rng.choice("abcdefgh").encode(), i))
     whole = bands(sign_records(records, SIGNER, PLAN).messages)
     with (
-        mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", 150),
-        mock.patch("workers.stages.signer.REMOVED_BYTES_MAX", 5),
+        mock.patch("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", 150),
+        mock.patch("neardup.workers.stages.signer.REMOVED_BYTES_MAX", 5),
     ):
         cut = sign_records(records, SIGNER, PLAN).messages
     assert len(cut) > 40
@@ -269,7 +269,7 @@ class World:
 
 
 def _as_message(found: Record):  # type: ignore[no-untyped-def]
-    from workers.stages.transaction import Message
+    from neardup.workers.stages.transaction import Message
 
     return Message("", found.partition, found.value or b"")
 
@@ -352,7 +352,7 @@ def test_a_step_is_bounded_in_bytes() -> None:
     size = max(record_bytes(one) for one in world.cluster.records(TOPICS.documents))
     worker = world.worker(step_bytes_max=2 * size)
     turns(worker, count=1)
-    with mock.patch("workers.stages.sign_worker.sign_records", side_effect=sign_records) as signed:
+    with mock.patch("neardup.workers.stages.sign_worker.sign_records", side_effect=sign_records) as signed:
         turns(worker, count=9)
         worker.plan = worker.plan._replace(step_bytes_max=1)
         world.document("long")

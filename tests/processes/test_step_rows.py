@@ -7,15 +7,15 @@ import json
 import numpy as np
 import pytest
 
-from stream import Config, Signer
-from stream.bands_message import decode
-from stream.json_lines import Fields
-from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from workers.stages.signer import SignPlan, sign_records
-from workers.topics.arrivals import decode_arrivals
-from workers.topics.names import topic_names
-from workers.topics.places import NO_PLACE, offsets_of, parse_place, partitions_of, place_name
-from workers.transport.protocol import Record, RefusedBatch
+from neardup.stream import Config, Signer
+from neardup.stream.bands_message import decode
+from neardup.stream.json_lines import Fields
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.workers.stages.signer import SignPlan, sign_records
+from neardup.workers.topics.arrivals import decode_arrivals
+from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.places import NO_PLACE, offsets_of, parse_place, partitions_of, place_name
+from neardup.workers.transport.protocol import Record, RefusedBatch
 
 CONFIG = Config(threshold=0.7, recall=0.5, bands=8, rows=4, min_similarity=0.5)
 TOPICS = topic_names("", CONFIG.signing_fingerprint, 4)

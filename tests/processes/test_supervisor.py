@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from workers.process.exits import Exit
-from workers.service.supervisor import FINAL, STOP_SECONDS_MAX, ChildSpec, Supervisor, arguments, child_specs
+from neardup.workers.process.exits import Exit
+from neardup.workers.service.supervisor import FINAL, STOP_SECONDS_MAX, ChildSpec, Supervisor, arguments, child_specs
 
 SPECS = [
     ChildSpec("sign", "sign-0", ["s0"]),
@@ -155,7 +155,7 @@ def test_children_get_instances_ports_and_the_settings_of_the_command_line():
     )
     assert [spec.name for spec in specs] == ["sign-0", "sign-1", "match-0"]
     assert specs[2].command == [
-        sys.executable, "-m", "workers", "match", "--supervised", "--instance", "0", "--health-port", "9002",
+        sys.executable, "-m", "neardup", "match", "--supervised", "--instance", "0", "--health-port", "9002",
         "--window-seconds=5.0", "--from=earliest", "--config", "x.toml",
     ]  # fmt: skip
     assert "1" in specs[1].command

@@ -8,10 +8,10 @@ import orjson
 import pytest
 from command import neardup  # noqa: F401 - a fixture
 
-from stream import Config, Deduplicator, Document
-from stream.pipeline import Signer
-from workers.commands.batch.corpus import Corpus
-from workers.settings.files import Settings
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.pipeline import Signer
+from neardup.workers.commands.batch.corpus import Corpus
+from neardup.workers.settings.files import Settings
 
 WORDS = [f"word{n}" for n in range(200)]
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream import Config
-from stream.documents import REASONS
-from stream.pair_rule import Matches
-from workers.topics.messages import (
+from neardup.stream import Config
+from neardup.stream.documents import REASONS
+from neardup.stream.pair_rule import Matches
+from neardup.workers.topics.messages import (
     DEAD_BYTES_MAX,
     DEAD_KEY_BYTES_MAX,
     Envelope,
@@ -22,8 +22,8 @@ from workers.topics.messages import (
     encode_removal,
     partition_of_key,
 )
-from workers.topics.names import generation, topic_names
-from workers.transport.protocol import Record
+from neardup.workers.topics.names import generation, topic_names
+from neardup.workers.transport.protocol import Record
 
 ENVELOPE = Envelope("one_permutation", "0123456789ab")
 # The default limit of brokers.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from workers.stages.transaction import Message, in_turns, transact
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError
+from neardup.workers.stages.transaction import Message, in_turns, transact
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, OutcomeUnknownError
 
 MESSAGES = [Message("out", 0, b"one", b"k"), Message("out", 1, b"two")]
 

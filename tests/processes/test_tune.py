@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from stream.config import Config
-from stream.theory.curves import candidate_probability, error_areas
-from stream.theory.tuning import choose
-from workers.commands.tune.curve import picture, show, summary
-from workers.commands.tune.pictures import in_characters
-from workers.process.exits import Failure
+from neardup.stream.config import Config
+from neardup.stream.theory.curves import candidate_probability, error_areas
+from neardup.stream.theory.tuning import choose
+from neardup.workers.commands.tune.curve import picture, show, summary
+from neardup.workers.commands.tune.pictures import in_characters
+from neardup.workers.process.exits import Failure
 
 
 def test_everything_that_was_chosen_is_shown(capsys):

@@ -6,10 +6,10 @@ import random
 import pytest
 from typer.testing import CliRunner
 
-from stream.errors import ConfigError
-from workers.cli.app import app
-from workers.commands.tune import sample as tune_sample
-from workers.process.exits import Failure
+from neardup.stream.errors import ConfigError
+from neardup.workers.cli.app import app
+from neardup.workers.commands.tune import sample as tune_sample
+from neardup.workers.process.exits import Failure
 
 WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner "
 

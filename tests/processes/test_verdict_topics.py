@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from shell_harness import settings_of
 
-from stream.bands_message import WireError
-from stream.errors import ConfigError
-from workers.commands.tail import follow
-from workers.service.roles import ROLES
-from workers.settings.kafka import StreamSettings
-from workers.telemetry.observer import Silent
-from workers.topics.links import LinkMessage, Links, decode_links, encode_links
-from workers.topics.names import FILTER, LINK
-from workers.topics.rules import judge, topic_plans
-from workers.topics.verdicts import parse_run
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.stream.bands_message import WireError
+from neardup.stream.errors import ConfigError
+from neardup.workers.commands.tail import follow
+from neardup.workers.service.roles import ROLES
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.links import LinkMessage, Links, decode_links, encode_links
+from neardup.workers.topics.names import FILTER, LINK
+from neardup.workers.topics.rules import judge, topic_plans
+from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 FINGERPRINT, OTHER = "0123456789abcdef" * 2, "f" * 32
 

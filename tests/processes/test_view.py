@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from workers.http.view.follower import GAP_SECONDS, Follower
-from workers.store.view import View, ViewReader
-from workers.topics.names import topic_names
-from workers.topics.places import parse_place
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.http.view.follower import GAP_SECONDS, Follower
+from neardup.workers.store.view import View, ViewReader
+from neardup.workers.topics.names import topic_names
+from neardup.workers.topics.places import parse_place
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 TOPICS = topic_names("", "00" * 16, 2)
 Line = dict[str, Any]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from view_world import WAIT_SECONDS_MAX, Deployment, until
 
-from workers.http.view.server import serve_view
-from workers.process.exits import Exit, Failure
-from workers.settings.serve import ViewSettings
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.http.view.server import serve_view
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.serve import ViewSettings
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 JSON_LINES = {"Content-Type": "application/x-ndjson"}
 

@@ -11,15 +11,15 @@ import pytest
 import zstandard
 from warc_records import PARAGRAPH, answer, page, record
 
-from stream.documents import Document
-from stream.json_lines import Fields
-from workers.process.stop import Stop
-from workers.settings.files import Options
-from workers.sources.entries import FILE_REASONS
-from workers.sources.lines import RECORD
-from workers.sources.reader import Reader
-from workers.sources.warc import warc_lines
-from workers.web.content_encoding import decoded_content
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.lines import RECORD
+from neardup.workers.sources.reader import Reader
+from neardup.workers.sources.warc import warc_lines
+from neardup.workers.web.content_encoding import decoded_content
 
 TEXT = "<p>hello</p>"
 ANSWER = answer(TEXT.encode())

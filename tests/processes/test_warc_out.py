@@ -14,10 +14,10 @@ from warc_records import PARAGRAPH, answer, page, record
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 from warcio.checker import Checker
 
-from workers.commands.dedup import archive
-from workers.commands.dedup.archive import Archive
-from workers.process.exits import Failure
-from workers.sources.warc import warc_lines
+from neardup.workers.commands.dedup import archive
+from neardup.workers.commands.dedup.archive import Archive
+from neardup.workers.process.exits import Failure
+from neardup.workers.sources.warc import warc_lines
 
 STORY = PARAGRAPH * 8
 COPY = page(STORY)

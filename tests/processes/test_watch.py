@@ -7,13 +7,13 @@ import threading
 
 import pytest
 
-from stream.json_lines import Fields
-from workers.feeds.fetch import Fetched, FetchError
-from workers.feeds.items import Item
-from workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
-from workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
-from workers.process.stop import Stop
-from workers.web.extraction import Refused
+from neardup.stream.json_lines import Fields
+from neardup.workers.feeds.fetch import Fetched, FetchError
+from neardup.workers.feeds.items import Item
+from neardup.workers.feeds.schedule import WAIT_SECONDS_MAX, retry_after, wait_seconds
+from neardup.workers.feeds.watch import AHEAD_SECONDS, Feed, Watching, World, watch
+from neardup.workers.process.stop import Stop
+from neardup.workers.web.extraction import Refused
 
 URL = "http://feeds.example/news"
 NOW = 1_700_000_000.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workers.process.watchdog import Stall, Wait, Waits, Watchdog
+from neardup.workers.process.watchdog import Stall, Wait, Waits, Watchdog
 
 
 @pytest.fixture

@@ -15,15 +15,14 @@ from zipfile import ZipFile
 import pytest
 from command import ROOT, clean_environment
 
-PACKAGES = ("neardup", "stream", "workers")
-
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the wheel from a copy of its sources, because a build leaves files in its folder."""
     source = tmp_path_factory.mktemp("source")
-    for name in PACKAGES:
-        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("neardup", "stream", "workers"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
@@ -59,9 +58,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Only the path: Python does not read the path files in it, such as the file of an editable installation.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
-    for name in PACKAGES:
-        for path in [packages / name, *(packages / name).rglob("*/")]:
-            (path / "__pycache__").write_text("no folder of this name can be made")
+    for path in [packages / "neardup", *(packages / "neardup").rglob("*/")]:
+        (path / "__pycache__").write_text("no folder of this name can be made")
     return folder
 
 
@@ -72,16 +70,16 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
         (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
         metadata = HeaderParser().parsestr(archive.read(path).decode())
         (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
-        assert "neardup = workers.__main__:main" in archive.read(entry_points).decode()
+        assert "neardup = neardup.workers.main:main" in archive.read(entry_points).decode()
     assert (metadata["Name"], metadata["Author"]) == ("neardup", "neardup contributors")
     assert metadata["License-Expression"] == "Apache-2.0"
     assert metadata["Description-Content-Type"] == "text/markdown"
     assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
     assert len(metadata.get_all("Classifier")) >= 5
-    assert {f"{name}/py.typed" for name in PACKAGES} | {"workers/cli/setting_rows.json"} <= set(names)
+    assert {"neardup/py.typed", "neardup/workers/cli/setting_rows.json"} <= set(names)
     page = ROOT / "workers" / "http" / "page"
-    assert {f"workers/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
-    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == set(PACKAGES)
+    assert {f"neardup/workers/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"neardup"}
 
 
 def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 from transport_harness import RECORDS_MAX, Harness, Member, joined, publish, send, settled
 
-from workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Record
+from neardup.workers.transport.protocol import AbortedError, Committed, FencedError, Membership, Record
 
 PARTITIONS = 5
 

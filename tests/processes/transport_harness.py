@@ -7,7 +7,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Protocol
 
-from workers.transport.protocol import Consumer, Membership, Polled, Producer, Record, Transport, UnreachableError
+from neardup.workers.transport.protocol import (
+    Consumer,
+    Membership,
+    Polled,
+    Producer,
+    Record,
+    Transport,
+    UnreachableError,
+)
 
 RECORDS_MAX = 1000
 

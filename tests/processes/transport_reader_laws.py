@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from transport_harness import Harness, joined, publish
 
-from workers.transport.protocol import Committed, OffsetGoneError
+from neardup.workers.transport.protocol import Committed, OffsetGoneError
 
 
 def law_a_reader_reads_partitions_without_a_group(harness: Harness) -> None:

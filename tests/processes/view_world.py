@@ -12,12 +12,12 @@ from typing import Any
 
 import httpx
 
-from workers.http.view.server import started_view
-from workers.settings.serve import ViewSettings
-from workers.store.view import View
-from workers.topics.names import names_of
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import Record
+from neardup.workers.http.view.server import started_view
+from neardup.workers.settings.serve import ViewSettings
+from neardup.workers.store.view import View
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import Record
 
 WAIT_SECONDS_MAX = 60.0
 

@@ -12,12 +12,12 @@ from sim_documents import Truth
 from sim_model import Event, Promise, Replayed, Row, Said, Sketches, promised, replayed, trees
 from sim_verdicts import check_clusters, check_unique, check_verdicts
 
-from stream.bands_message import decode
-from stream.partitions import Partition
-from stream.table import NO_TIME
-from workers.stages.matcher import MatchWorker
-from workers.stages.partition_table import PartitionTable, decode_window
-from workers.topics.names import generation
+from neardup.stream.bands_message import decode
+from neardup.stream.partitions import Partition
+from neardup.stream.table import NO_TIME
+from neardup.workers.stages.matcher import MatchWorker
+from neardup.workers.stages.partition_table import PartitionTable, decode_window
+from neardup.workers.topics.names import generation
 
 MICROSECONDS = 1_000_000
 

@@ -23,20 +23,20 @@ from sim_documents import Feed
 from sim_scenario import Place, Scenario
 from sim_watched import Watched
 
-from stream.json_lines import Fields
-from stream.verdicts.decisions import VerdictLimits
-from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import decode_window
-from workers.stages.sign_worker import SignWorker
-from workers.stages.signer import SignPlan
-from workers.stages.verdicts.filter import FilterPlan, FilterWorker
-from workers.stages.verdicts.intake import LinkPlan
-from workers.stages.verdicts.linker import LinkWorker
-from workers.telemetry.observer import Silent
-from workers.topics.messages import Envelope
-from workers.topics.names import generation, topic_names
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
-from workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
+from neardup.stream.json_lines import Fields
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.workers.stages.matcher import MatchPlan, MatchWorker
+from neardup.workers.stages.partition_table import decode_window
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.stages.signer import SignPlan
+from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from neardup.workers.stages.verdicts.intake import LinkPlan
+from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.telemetry.observer import Silent
+from neardup.workers.topics.messages import Envelope
+from neardup.workers.topics.names import generation, topic_names
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.workers.transport.protocol import FencedError, OutcomeUnknownError, Record, UnreachableError
 
 KINDS = SIGNERS, MATCHERS, LINKERS, FILTERS = "signers", "matchers", "linkers", "filters"
 START = "earliest"
@@ -250,11 +250,11 @@ class Cluster:
     def limits(self) -> Iterator[None]:
         """Small messages and short stretches, so that small runs have many of both."""
         with (
-            mock.patch("workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
-            mock.patch("workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
-            mock.patch("workers.stages.matcher._STEP_PAIRS_MIN", 1),
-            mock.patch("workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
-            mock.patch("workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("neardup.workers.stages.signer.MESSAGE_BYTES_MAX", self.scenario.message_bytes),
+            mock.patch("neardup.workers.transport.memory.transport.READ_RECORDS", self.scenario.stretch_records),
+            mock.patch("neardup.workers.stages.matcher._STEP_PAIRS_MIN", 1),
+            mock.patch("neardup.workers.stages.verdicts.linker._STEP_ROWS_MAX", self.scenario.link_rows),
+            mock.patch("neardup.workers.topics.verdicts.RUN_BYTES_MAX", self.scenario.message_bytes),
         ):
             yield
 

@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 import orjson
 
-from stream.batches import id_columns
-from stream.config import Config
-from stream.table import NO_TIME
-from stream.verdicts.decisions import VerdictLimits
-from stream.verdicts.representatives import NO_RANK
-from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from workers.stages.verdicts.intake import LinkPlan
-from workers.stages.verdicts.linker import LinkWorker
-from workers.telemetry.metrics import Metrics
-from workers.topics.arrivals import ArrivalRows, encode_arrivals
-from workers.topics.links import LinkMessage, Links, encode_links, similarity_steps
-from workers.topics.names import LINK, topic_names
-from workers.topics.places import place_of
-from workers.topics.verdicts import parse_run
-from workers.transport.memory.transport import MemoryCluster, MemoryTransport
+from neardup.stream.batches import id_columns
+from neardup.stream.config import Config
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.workers.stages.verdicts.intake import LinkPlan
+from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.telemetry.metrics import Metrics
+from neardup.workers.topics.arrivals import ArrivalRows, encode_arrivals
+from neardup.workers.topics.links import LinkMessage, Links, encode_links, similarity_steps
+from neardup.workers.topics.names import LINK, topic_names
+from neardup.workers.topics.places import place_of
+from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.memory.transport import MemoryCluster, MemoryTransport
 
 CONFIG = Config(window_seconds=100.0, lateness_seconds=10.0)
 FINGERPRINT = CONFIG.signing_fingerprint

@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 from sim_documents import Truth
 
-from stream.config import Config
-from stream.documents import Document
-from stream.partitions import partitions_of
-from stream.pipeline import Signer
-from stream.schemes import SCHEMES
-from workers.topics.messages import partition_of_key
+from neardup.stream.config import Config
+from neardup.stream.documents import Document
+from neardup.stream.partitions import partitions_of
+from neardup.stream.pipeline import Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.topics.messages import partition_of_key
 
 MICROSECONDS = 1_000_000
 

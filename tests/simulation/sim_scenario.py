@@ -7,13 +7,13 @@ from typing import Any
 
 from sim_documents import Habits
 
-from stream.config import Config
-from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
-from workers.stages.matcher import MatchWorker
-from workers.stages.partition_table import PartitionTable
-from workers.stages.sign_worker import SignWorker
-from workers.stages.verdicts.filter import FilterWorker
-from workers.stages.verdicts.linker import LinkWorker
+from neardup.stream.config import Config
+from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX, UNDECIDED_MAX
+from neardup.workers.stages.matcher import MatchWorker
+from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.stages.verdicts.filter import FilterWorker
+from neardup.workers.stages.verdicts.linker import LinkWorker
 
 
 @dataclass

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from cluster_oracle import expected_clusters, wrong_clusters
 from verdict_oracle import expected_lines
 
-from workers.topics.places import place_name
-from workers.topics.verdicts import parse_run
+from neardup.workers.topics.places import place_name
+from neardup.workers.topics.verdicts import parse_run
 
 if TYPE_CHECKING:
     from sim_checks import Outcome

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream import Config, Document, Signer
-from stream.documents import Features
-from stream.texts.normalize import code_points
-from stream.texts.shingles import TEXT_SHINGLES
+from neardup.stream import Config, Document, Signer
+from neardup.stream.documents import Features
+from neardup.stream.texts.normalize import code_points
+from neardup.stream.texts.shingles import TEXT_SHINGLES
 
 # The probability that a correct program fails one of the many checks: about five standard deviations.
 NEVER = 1e-7

@@ -10,7 +10,7 @@ from typing import assert_type
 
 import numpy as np
 
-from stream import (
+from neardup.stream import (
     CapacityError,
     Column,
     Config,
@@ -26,13 +26,13 @@ from stream import (
     Signer,
     Verdict,
 )
-from stream.arrow.columns import column_of
-from stream.arrow.tables import ArrowStream, ArrowTable
-from stream.batches import Batch
-from stream.pair_rule import Matches
-from stream.pipeline import Signed
-from stream.scheme_interface import Plan
-from stream.theory.tuning import Tuning
+from neardup.stream.arrow.columns import column_of
+from neardup.stream.arrow.tables import ArrowStream, ArrowTable
+from neardup.stream.batches import Batch
+from neardup.stream.pair_rule import Matches
+from neardup.stream.pipeline import Signed
+from neardup.stream.scheme_interface import Plan
+from neardup.stream.theory.tuning import Tuning
 
 TEXT = "The quick brown fox jumps over the lazy dog, and the dog does not mind at all."
 

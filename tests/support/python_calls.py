@@ -71,4 +71,5 @@ def _decorators(node: ast.FunctionDef) -> set[str]:
 
 
 def _module(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(["neardup", *parts] if parts[0] in ("stream", "workers") else parts)

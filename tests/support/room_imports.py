@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 ROOMS = read_rooms((DOCS / "rooms.txt").read_text(encoding="utf-8"))
 FILES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts): path
+    ".".join(["neardup", *path.relative_to(ROOT).with_suffix("").parts]): path
     for package in ("stream", "workers")
     for path in sorted((ROOT / package).rglob("*.py"))
 }

@@ -16,8 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from python_calls import from_python
 
-from stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
-from stream.table.chains import (
+from neardup.stream.table import NO_LIMIT, NO_TIME, NO_WINDOW, BandTable, Candidates, Items, Limits
+from neardup.stream.table.chains import (
     BYTE_END,
     OLDEST,
     POSTING_END,
@@ -27,7 +27,7 @@ from stream.table.chains import (
     slot_of,
     slot_place,
 )
-from stream.table.heads import locate
+from neardup.stream.table.heads import locate
 
 _first_posting, _slot_of = from_python(first_posting), from_python(slot_of)
 _slot_place, _locate = from_python(slot_place), from_python(locate)

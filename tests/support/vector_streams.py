@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream import Document
+from neardup.stream import Document
 
 DIMENSION = 24
 COMPONENT_MAX = 50

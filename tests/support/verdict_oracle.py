@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 from verdict_model import Decision, Event, VerdictModel
 
-from stream.config import Config
-from stream.verdicts.rule import DOCUMENT, REFUSAL
-from workers.topics.arrivals import decode_arrivals
-from workers.topics.links import SIMILARITY_STEPS, decode_links
-from workers.topics.places import place_name
-from workers.transport.protocol import Record
+from neardup.stream.config import Config
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL
+from neardup.workers.topics.arrivals import decode_arrivals
+from neardup.workers.topics.links import SIMILARITY_STEPS, decode_links
+from neardup.workers.topics.places import place_name
+from neardup.workers.transport.protocol import Record
 
 
 class Arrival:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.bands_message import BandMessage, encode
+from neardup.stream.bands_message import BandMessage, encode
 
 HEADER_BYTES = 64
 

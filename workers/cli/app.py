@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
-from workers.cli.arguments import (
+from neardup.workers.cli.arguments import (
     Candidates,
     Follow,
     KeepFile,
@@ -27,14 +27,14 @@ from workers.cli.arguments import (
     WindowFile,
     or_stdin,
 )
-from workers.cli.dedup import dedup_command
-from workers.cli.evaluate import evaluate_command
-from workers.cli.feed import feed_command
-from workers.cli.kafka import register
-from workers.cli.options import FeedCommand, HelpCommand, ServeCommand, SettingsCommand, given
-from workers.cli.serve import serve_command
-from workers.process.exits import Exit, Failure, exit_codes_help
-from workers.process.printable import printable
+from neardup.workers.cli.dedup import dedup_command
+from neardup.workers.cli.evaluate import evaluate_command
+from neardup.workers.cli.feed import feed_command
+from neardup.workers.cli.kafka import register
+from neardup.workers.cli.options import FeedCommand, HelpCommand, ServeCommand, SettingsCommand, given
+from neardup.workers.cli.serve import serve_command
+from neardup.workers.process.exits import Exit, Failure, exit_codes_help
+from neardup.workers.process.printable import printable
 
 _PLACES = (
     "Settings also come from the environment (NEARDUP_THRESHOLD=0.9) and a TOML file (threshold = 0.9); "
@@ -164,8 +164,8 @@ def batch_command(
     config: SettingsFile = None,
 ) -> None:
     """Write the pairs that run would find among documents at rest, by grouping them in a database on disk."""
-    from workers.commands.batch.corpus import BatchOptions, run
-    from workers.settings.load import load
+    from neardup.workers.commands.batch.corpus import BatchOptions, run
+    from neardup.workers.settings.load import load
 
     options = BatchOptions(
         or_stdin(paths),
@@ -213,10 +213,10 @@ def tune_command(
     config: SettingsFile = None,
 ) -> None:
     """Show the bands, the rows and the cut that settings lead to, and which pairs are found with them."""
-    from workers.commands.tune import curve as tune
-    from workers.commands.tune import family as tune_family
-    from workers.commands.tune import sample as tune_sample
-    from workers.settings.load import load
+    from neardup.workers.commands.tune import curve as tune
+    from neardup.workers.commands.tune import family as tune_family
+    from neardup.workers.commands.tune import sample as tune_sample
+    from neardup.workers.settings.load import load
 
     numbers = {"d1": d1, "d2": d2, "p1": p1, "p2": p2, "scale": scale, "documents": documents}
     asked = tune_family.question(family, numbers)
@@ -265,7 +265,7 @@ def calibrate_command(
     as_json: Annotated[bool, typer.Option("--json", help="print one JSON object")] = False,
 ) -> None:
     """Show how many pairs of each similarity are true, judged by a field that was not scored."""
-    from workers.commands.calibrate import CalibrateOptions, run
+    from neardup.workers.commands.calibrate import CalibrateOptions, run
 
     options = CalibrateOptions(pairs, documents, field, kind, sure, bins, random_mean, difference_max, id_field)
     run(options, as_json=as_json)
@@ -286,8 +286,8 @@ def learn_order_command(
     config: SettingsFile = None,
 ) -> None:
     """Learn from a sample which tokens are frequent, as the order by which scheme prefix indexes (--token-order)."""
-    from workers.commands.learn_order import OrderSettings, learn
-    from workers.settings.load import load
+    from neardup.workers.commands.learn_order import OrderSettings, learn
+    from neardup.workers.settings.load import load
 
     settings = load({**given(ctx), "scheme": "prefix"}, config, OrderSettings)
     raise typer.Exit(learn(or_stdin(paths), settings, output=output, tokens_max=order_tokens, quiet=quiet))
@@ -297,8 +297,8 @@ register(app, _EPILOG)
 
 
 def _run(ctx: typer.Context, config: str | None, **options: Any) -> None:
-    from workers.commands.run import RunOptions, run
-    from workers.settings.load import load
+    from neardup.workers.commands.run import RunOptions, run
+    from neardup.workers.settings.load import load
 
     raise typer.Exit(run(RunOptions(**options), load(given(ctx), config)))
 
@@ -334,7 +334,7 @@ def _main() -> int:
         code = _library_code(error)
         if code is not None:
             return _fail(code, str(error))
-        from workers.process.logs import has_log, log_fatal
+        from neardup.workers.process.logs import has_log, log_fatal
 
         if not has_log():
             raise
@@ -344,14 +344,14 @@ def _main() -> int:
 
 def _library_code(error: Exception) -> Exit | None:
     """Return the exit code of an intended error of the library."""
-    from stream.errors import CapacityError, ConfigError
+    from neardup.stream.errors import CapacityError, ConfigError
 
     codes: dict[type[Exception], Exit] = {ConfigError: Exit.USAGE, CapacityError: Exit.CAPACITY}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), None)
 
 
 def _fail(code: Exit, sentence: str) -> int:
-    from workers.process.logs import has_log, log_fatal
+    from neardup.workers.process.logs import has_log, log_fatal
 
     sentence = " ".join(sentence.split())
     if has_log():

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from workers.process.exits import Exit, Failure
+from neardup.workers.process.exits import Exit, Failure
 
 Paths = Annotated[
     list[str] | None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.arguments import (
+from neardup.workers.cli.arguments import (
     Follow,
     KeepFile,
     Paths,
@@ -17,7 +17,7 @@ from workers.cli.arguments import (
     WindowFile,
     or_stdin,
 )
-from workers.cli.options import given
+from neardup.workers.cli.options import given
 
 
 def dedup_command(
@@ -63,8 +63,8 @@ def dedup_command(
 
     Of files that are one document each, the paths are written. A dropped document was compared with one that is kept.
     """
-    from workers.commands.dedup.command import DedupOptions, run
-    from workers.settings.load import load
+    from neardup.workers.commands.dedup.command import DedupOptions, run
+    from neardup.workers.settings.load import load
 
     options = DedupOptions(
         or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output,

@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.arguments import SettingsFile
-from workers.cli.options import given
-from workers.process.exits import Exit, Failure
+from neardup.workers.cli.arguments import SettingsFile
+from neardup.workers.cli.options import given
+from neardup.workers.process.exits import Exit, Failure
 
 Judged = Annotated[
     str,
@@ -61,10 +61,10 @@ def evaluate_command(
 
     With --clusters or --labels, compare clusters: pairwise measures, B-cubed, the adjusted Rand index.
     """
-    from workers.commands import evaluate
-    from workers.commands.dedup import evaluation
-    from workers.settings.files import Settings
-    from workers.settings.load import load
+    from neardup.workers.commands import evaluate
+    from neardup.workers.commands.dedup import evaluation
+    from neardup.workers.settings.files import Settings
+    from neardup.workers.settings.load import load
 
     settings = load(given(ctx), config, Settings)
     if labels is not None or (clusters and truth is not None):

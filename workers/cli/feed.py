@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.arguments import Quiet, RejectsFile, SettingsFile
-from workers.cli.kafka import broker_failures
-from workers.cli.options import given
-from workers.process.exits import Exit, Failure
+from neardup.workers.cli.arguments import Quiet, RejectsFile, SettingsFile
+from neardup.workers.cli.kafka import broker_failures
+from neardup.workers.cli.options import given
+from neardup.workers.process.exits import Exit, Failure
 
 
 def feed_command(
@@ -43,9 +43,9 @@ def feed_command(
             raise Failure(
                 Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: pip install 'neardup[{extra}]'"
             )
-    from workers.commands.feed.command import FeedCommandOptions, run
-    from workers.settings.feed import FeedSettings
-    from workers.settings.load import load
+    from neardup.workers.commands.feed.command import FeedCommandOptions, run
+    from neardup.workers.settings.feed import FeedSettings
+    from neardup.workers.settings.load import load
 
     options = FeedCommandOptions(urls, follow, to_kafka, pages, quiet, rejects)
     with broker_failures():

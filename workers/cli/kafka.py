@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from workers.cli.options import ConnectionCommand, TopicsCommand, WorkerCommand, given
+from neardup.workers.cli.options import ConnectionCommand, TopicsCommand, WorkerCommand, given
 
 if TYPE_CHECKING:
-    from workers.settings.kafka import StreamSettings
+    from neardup.workers.settings.kafka import StreamSettings
 
 Start = Annotated[
     str | None,
@@ -122,10 +122,10 @@ def up_command(
     """
     import logging
 
-    from workers.process.logs import start_log
-    from workers.process.stop import Stop
-    from workers.service.supervisor import Supervisor, child_specs, spawn
-    from workers.topics.names import FILTER, LINK, MATCH, SIGN
+    from neardup.workers.process.logs import start_log
+    from neardup.workers.process.stop import Stop
+    from neardup.workers.service.supervisor import Supervisor, child_specs, spawn
+    from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN
 
     start_log(_log_format(ctx), "up")
     settings = _settings(ctx, config, start)
@@ -140,7 +140,7 @@ def up_command(
 
 def load_command(ctx: typer.Context, paths: Paths, quiet: Quiet = False, config: SettingsFile = None) -> None:
     """Send the documents in files to Kafka, keyed by id."""
-    from workers.commands.load import load_paths
+    from neardup.workers.commands.load import load_paths
 
     with broker_failures():
         raise typer.Exit(load_paths(paths, _settings(ctx, config, None, window=False), quiet=quiet))
@@ -159,7 +159,7 @@ def tail_command(
     config: SettingsFile = None,
 ) -> None:
     """Print pairs, or verdicts, as they are committed, a line of JSON each."""
-    from workers.commands.tail import tail
+    from neardup.workers.commands.tail import tail
 
     with broker_failures():
         settings = _settings(ctx, config, start, window=False)
@@ -168,7 +168,7 @@ def tail_command(
 
 def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Make the topics that are missing; refuses settings that could lose live state."""
-    from workers.commands.topics import create
+    from neardup.workers.commands.topics import create
 
     with broker_failures():
         create(_settings(ctx, config, None))
@@ -176,7 +176,7 @@ def create_command(ctx: typer.Context, config: SettingsFile = None) -> None:
 
 def describe_command(ctx: typer.Context, config: SettingsFile = None) -> None:
     """Show fingerprints, generation, partitions and settings of the topics, and whether they are safe."""
-    from workers.commands.topics import describe
+    from neardup.workers.commands.topics import describe
 
     with broker_failures():
         describe(_settings(ctx, config, None))
@@ -187,7 +187,7 @@ def _given(ctx: typer.Context, start: str | None) -> dict[str, Any]:
 
 
 def _settings(ctx: typer.Context, config: str | None, start: str | None, *, window: bool = True) -> StreamSettings:
-    from workers.settings.load import load_stream
+    from neardup.workers.settings.load import load_stream
 
     return load_stream(_given(ctx, start), config, window=window)
 
@@ -200,8 +200,8 @@ def _log_format(ctx: typer.Context) -> str:
 @contextmanager
 def broker_failures() -> Iterator[None]:
     """Convert errors of the broker to failures with their exit codes."""
-    from stream.errors import NeardupError
-    from workers.service.shell import ENDINGS, failure_of
+    from neardup.stream.errors import NeardupError
+    from neardup.workers.service.shell import ENDINGS, failure_of
 
     try:
         yield
@@ -217,18 +217,18 @@ def _work(ctx: typer.Context, role: str, start: str | None, supervised: bool, co
     import logging
     from importlib.metadata import version
 
-    from workers.process.interpreter import settle
-    from workers.process.logs import start_log
-    from workers.process.stop import Stop
-    from workers.process.watchdog import Watchdog
-    from workers.service.roles import ROLES
-    from workers.service.shell import Outside, Shell
-    from workers.service.supervisor import watch_parent
-    from workers.telemetry.health import Health, serve
-    from workers.telemetry.metrics import Metrics
-    from workers.topics.names import names_of
-    from workers.topics.rules import LATENESS_SECONDS_MIN
-    from workers.transport.kafka.connect import connect, kafka_settings
+    from neardup.workers.process.interpreter import settle
+    from neardup.workers.process.logs import start_log
+    from neardup.workers.process.stop import Stop
+    from neardup.workers.process.watchdog import Watchdog
+    from neardup.workers.service.roles import ROLES
+    from neardup.workers.service.shell import Outside, Shell
+    from neardup.workers.service.supervisor import watch_parent
+    from neardup.workers.telemetry.health import Health, serve
+    from neardup.workers.telemetry.metrics import Metrics
+    from neardup.workers.topics.names import names_of
+    from neardup.workers.topics.rules import LATENESS_SECONDS_MIN
+    from neardup.workers.transport.kafka.connect import connect, kafka_settings
 
     start_log(_log_format(ctx), role)
     settings = _settings(ctx, config, start)

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from workers.cli.setting_rows import SettingRow, setting_rows
-from workers.settings import option_name
+from neardup.workers.cli.setting_rows import SettingRow, setting_rows
+from neardup.workers.settings import option_name
 
 _GIVEN, _ALL = "neardup.settings", "neardup.help_all"
 # The settings of the default help.

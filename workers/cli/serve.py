@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from workers.cli.arguments import SettingsFile
-from workers.cli.options import given
-from workers.process.exits import Exit, Failure
+from neardup.workers.cli.arguments import SettingsFile
+from neardup.workers.cli.options import given
+from neardup.workers.process.exits import Exit, Failure
 
 
 def serve_command(
@@ -36,12 +36,12 @@ def serve_command(
         raise Failure(
             Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: pip install 'neardup[serve]'"
         )
-    from workers.settings.load import load
-    from workers.settings.serve import ServeSettings, ViewSettings
+    from neardup.workers.settings.load import load
+    from neardup.workers.settings.serve import ServeSettings, ViewSettings
 
     if from_kafka:
-        from workers.http.view.server import serve_view
-        from workers.transport.kafka.connect import connect
+        from neardup.workers.http.view.server import serve_view
+        from neardup.workers.transport.kafka.connect import connect
 
         view = load(given(ctx), config, ViewSettings)
         raise typer.Exit(serve_view(view, state, connect(view)))
@@ -52,6 +52,6 @@ def serve_command(
     others = sorted(given(ctx).keys() - ServeSettings.model_fields.keys())
     if others:
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
-    from workers.http.server import serve
+    from neardup.workers.http.server import serve
 
     raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))

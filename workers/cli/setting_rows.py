@@ -1,8 +1,8 @@
 """The table of settings for the command line, generated from the models.
 
 An import of the models loads the kernels of the library, which takes a second. ``--help`` must not wait for them. So
-the table is stored in ``setting_rows.json``, which ``python -m workers.cli.setting_rows`` writes. A test compares it
-with the models.
+the table is stored in ``setting_rows.json``, which ``python -m neardup.workers.cli.setting_rows`` writes. A test
+compares it with the models.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ def made_rows() -> dict[str, list[SettingRow]]:
 
 
 def _models() -> dict[str, Any]:
-    from stream.config import Config
-    from workers.settings.feed import FeedOptions
-    from workers.settings.files import Options
-    from workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
-    from workers.settings.serve import ServeOptions
+    from neardup.stream.config import Config
+    from neardup.workers.settings.feed import FeedOptions
+    from neardup.workers.settings.files import Options
+    from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, TopicOptions
+    from neardup.workers.settings.serve import ServeOptions
 
     models = (Config, Options, ConnectionOptions, StreamOptions, TopicOptions, ServeOptions, FeedOptions)
     return {model.__name__: model for model in models}
@@ -61,7 +61,7 @@ def _row(name: str, field: Any) -> SettingRow:
 
 
 def _kind(name: str, annotation: Any) -> str:
-    from workers.settings.durations import is_duration
+    from neardup.workers.settings.durations import is_duration
 
     if name in _IN_FILES:
         return "file"

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
-from workers.commands.tune.printing import print_found
-from workers.process.exits import Exit, Failure
-from workers.sources.objects import json_objects
+from neardup.stream.evaluation.calibration import KINDS, Bin, Mean, bins, mean_difference, true_share
+from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.sources.objects import json_objects
 
 _WIDTH_COLUMNS = 110
 

@@ -22,13 +22,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from stream.config import Config
-from stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
-from stream.theory.tuning import curve, probabilities
-from workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
-from workers.commands.tune.printing import print_found
-from workers.process.exits import Exit, Failure, input_failure
-from workers.sources.objects import json_objects
+from neardup.stream.config import Config
+from neardup.stream.evaluation.judging import Bin, Confusion, Contents, Floats, Pair, Proportion, bins, confusion
+from neardup.stream.theory.tuning import curve, probabilities
+from neardup.workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
+from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.process.exits import Exit, Failure, input_failure
+from neardup.workers.sources.objects import json_objects
 
 ID_NAMES = (("older", "newer"), ("a", "b"), ("id1", "id2"))
 SIMILARITY_NAMES = ("similarity", "jaccard", "score")

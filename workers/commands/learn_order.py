@@ -14,15 +14,15 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import field_validator
 
-from stream.batches import wrong_values
-from stream.documents import Document
-from stream.schemes import SCHEMES
-from stream.tokens.bags import sorted_sets
-from stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
-from workers.commands.session import Session, SessionOptions
-from workers.process.exits import Exit, Failure
-from workers.settings.files import Settings
-from workers.settings.order_file import written_order
+from neardup.stream.batches import wrong_values
+from neardup.stream.documents import Document
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.tokens.bags import sorted_sets
+from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import Settings
+from neardup.workers.settings.order_file import written_order
 
 # Tokens counted between two merges of all counters: in 32 MiB.
 _TOKENS_A_MERGE = 1 << 22

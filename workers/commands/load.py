@@ -21,19 +21,19 @@ from collections.abc import Sequence
 
 import orjson
 
-from stream.documents import Document
-from stream.json_lines import UNITS
-from workers.commands.session import Session, SessionOptions
-from workers.process.backoff import backoff_seconds
-from workers.process.exits import Exit, Failure
-from workers.settings.kafka import StreamSettings
-from workers.sources.entries import Entry
-from workers.sources.lines import BOM
-from workers.stages.transaction import Message
-from workers.topics.messages import partition_of_key
-from workers.topics.names import names_of
-from workers.transport.kafka.connect import connect
-from workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import UNITS
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.backoff import backoff_seconds
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.sources.entries import Entry
+from neardup.workers.sources.lines import BOM
+from neardup.workers.stages.transaction import Message
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.transport.protocol import AbortedError, OutcomeUnknownError, Producer, Transport, TransportError
 
 # Maximum documents and bytes of a transaction. They are held in memory, and sent again after a failure.
 _BATCH_DOCUMENTS = 2_000

@@ -9,9 +9,9 @@ from typing import IO, Any
 
 import orjson
 
-from workers.process.exits import Exit, Failure, output_failure
-from workers.sources.entries import Entry
-from workers.sources.lines import BOM, HEADER, Header, Line
+from neardup.workers.process.exits import Exit, Failure, output_failure
+from neardup.workers.sources.entries import Entry
+from neardup.workers.sources.lines import BOM, HEADER, Header, Line
 
 
 def standard_output(what: str = "the pairs") -> IO[bytes]:

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 
-from stream.pair_rule import Matches
+from neardup.stream.pair_rule import Matches
 
 # Maximum number of counted ids; later ids are not counted.
 IDS_MAX = 1_000_000

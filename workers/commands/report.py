@@ -11,14 +11,14 @@ from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
-from stream.documents import REASONS
-from stream.table import COUNTERS
-from workers.commands.output import Lines
-from workers.feeds.reasons import FEED_REASONS
-from workers.process.exits import output_failure
-from workers.process.printable import printable
-from workers.sources.entries import FILE_REASONS, Entry
-from workers.sources.lines import BOM, Line
+from neardup.stream.documents import REASONS
+from neardup.stream.table import COUNTERS
+from neardup.workers.commands.output import Lines
+from neardup.workers.feeds.reasons import FEED_REASONS
+from neardup.workers.process.exits import output_failure
+from neardup.workers.process.printable import printable
+from neardup.workers.sources.entries import FILE_REASONS, Entry
+from neardup.workers.sources.lines import BOM, Line
 
 if TYPE_CHECKING:
     from rich.console import Console

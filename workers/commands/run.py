@@ -14,19 +14,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from stream.batches import Batch
-from stream.json_lines import encode_matches, encode_nearest
-from stream.pipeline import Matcher, Signer, match_steps, step
-from workers.commands.output import output_file, standard_output, write_pairs
-from workers.commands.overview import Overview
-from workers.commands.session import Session, SessionOptions, check_top
-from workers.process.exits import Exit, Failure
-from workers.process.interpreter import share_interpreter
-from workers.process.table_compiler import TableCompiler, compile_pairs
-from workers.settings.files import Settings, fields_of
-from workers.sources.compression import COMPRESSED_ENDINGS
-from workers.sources.formats import FORMATS, LINES, choose
-from workers.sources.paths import display
+from neardup.stream.batches import Batch
+from neardup.stream.json_lines import encode_matches, encode_nearest
+from neardup.stream.pipeline import Matcher, Signer, match_steps, step
+from neardup.workers.commands.output import output_file, standard_output, write_pairs
+from neardup.workers.commands.overview import Overview
+from neardup.workers.commands.session import Session, SessionOptions, check_top
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.interpreter import share_interpreter
+from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
+from neardup.workers.settings.files import Settings, fields_of
+from neardup.workers.sources.compression import COMPRESSED_ENDINGS
+from neardup.workers.sources.formats import FORMATS, LINES, choose
+from neardup.workers.sources.paths import display
 
 # Bytes of a file that decide its format before it is followed.
 _HEAD_BYTES = 1 << 16
@@ -58,14 +58,14 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         share_interpreter()
         window_files = options.keep is not None or options.window_from is not None
         if settings.scheme == "prefix":
-            from workers.commands.learn_order import with_order
+            from neardup.workers.commands.learn_order import with_order
 
             first = options.index or options.paths
             settings = with_order(session, first, settings, follow=options.follow, window_files=window_files)
         matcher, signer = Matcher(settings, candidates=options.candidates), Signer(settings)
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
-            from workers.commands.window_file import fill
+            from neardup.workers.commands.window_file import fill
 
             compiler.wait()
             fill(matcher, options.window_from)
@@ -80,7 +80,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
                 session.report.pairs += pairs
                 write_pairs(output, lines)
     if options.keep is not None:
-        from workers.commands.window_file import keep
+        from neardup.workers.commands.window_file import keep
 
         keep(options.keep, matcher)
     ended = session.end(matcher.table.counts())
@@ -94,7 +94,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
 def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:
     """Yield the answers to a batch, slice by slice: the number of pairs or neighbours, and their lines."""
     if options.top is not None:
-        from stream.neighbours.nearest import ranked
+        from neardup.stream.neighbours.nearest import ranked
 
         for part in ranked(matcher, batch, options.top, add=not options.probe):
             yield sum(map(len, part.neighbours)), encode_nearest(part.ids, part.neighbours)

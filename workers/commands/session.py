@@ -22,21 +22,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.batches import Batch
-from stream.documents import Document
-from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
-from stream.schemes import SCHEMES
-from workers.commands.dedup.table_file import reject_table
-from workers.commands.output import abandon_output, write_summary
-from workers.commands.report import Rejects, Report, sentence_of
-from workers.process.compiling import Compiling
-from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
-from workers.process.stop import Stop
-from workers.settings.files import Settings, fields_of
-from workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
-from workers.sources.lines import Line
-from workers.sources.paths import check_paths, total_bytes
-from workers.sources.reader import Reader
+from neardup.stream.batches import Batch
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.commands.dedup.table_file import reject_table
+from neardup.workers.commands.output import abandon_output, write_summary
+from neardup.workers.commands.report import Rejects, Report, sentence_of
+from neardup.workers.process.compiling import Compiling
+from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Settings, fields_of
+from neardup.workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
+from neardup.workers.sources.lines import Line
+from neardup.workers.sources.paths import check_paths, total_bytes
+from neardup.workers.sources.reader import Reader
 
 # A recall below the promised one by this much causes a warning.
 _RECALL_SLACK = 0.02
@@ -196,7 +196,7 @@ class Session:
         """Warn if the recall is less than promised, because documents are too small for the scheme."""
         if not self._bands.any():
             return
-        from stream.schemes.partial_sets import recall_of
+        from neardup.stream.schemes.partial_sets import recall_of
 
         recall, promised = recall_of(self.settings.tuning, self._bands), self.settings.recall_promised
         if recall < promised - _RECALL_SLACK:
@@ -326,6 +326,6 @@ def check_top(top: int, settings: Settings, **given: object) -> None:
     for name, value in given.items():
         if value:
             raise Failure(Exit.USAGE, f"--{name} is about pairs, but --top names neighbours: leave one of them out")
-    from stream.neighbours.nearest import check_ranks
+    from neardup.stream.neighbours.nearest import check_ranks
 
     check_ranks(settings, top)

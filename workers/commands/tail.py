@@ -10,15 +10,15 @@ import uuid
 from collections.abc import Callable
 from typing import IO
 
-from stream.json_lines import escape_unprintable
-from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
-from workers.process.stop import Stop
-from workers.settings.kafka import StreamSettings
-from workers.stages.starts import start_offset
-from workers.topics.messages import refused_batch_sentence
-from workers.topics.names import names_of
-from workers.transport.kafka.connect import connect
-from workers.transport.protocol import Consumer, Transport
+from neardup.stream.json_lines import escape_unprintable
+from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.starts import start_offset
+from neardup.workers.topics.messages import refused_batch_sentence
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.transport.protocol import Consumer, Transport
 
 _POLL_SECONDS = 0.2
 _RECORDS_MAX = 1_000

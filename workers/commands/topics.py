@@ -5,15 +5,15 @@ from __future__ import annotations
 from rich.console import Console
 from rich.table import Table
 
-from stream.errors import ConfigError
-from workers.process.exits import Exit, Failure
-from workers.settings.kafka import StreamSettings
-from workers.topics.names import ROLES, names_of
-from workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
-from workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans, warnings
-from workers.transport.kafka.connect import connect
-from workers.transport.kafka.transport import KafkaAdmin, TopicSpec
-from workers.transport.protocol import Replication, UnknownTopicError
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.names import ROLES, names_of
+from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
+from neardup.workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans, warnings
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.transport.kafka.transport import KafkaAdmin, TopicSpec
+from neardup.workers.transport.protocol import Replication, UnknownTopicError
 
 
 def create(settings: StreamSettings) -> None:

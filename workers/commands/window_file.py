@@ -1,7 +1,7 @@
 """A window in a file: the signed documents in the window of a stream, as the start of another run.
 
-``stream.bands_message.encode_window`` defines the format. Every message names its generation, so a window of another
-configuration is refused.
+``neardup.stream.bands_message.encode_window`` defines the format. Every message names its generation, so a window of
+another configuration is refused.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from stream import deduplicator
-from stream.bands_message import BandMessage, WireError, encode_window
-from stream.pipeline import Matcher
-from stream.verdicts.decider import Decider
-from workers.process.exits import Exit, Failure, input_failure, output_failure
+from neardup.stream import deduplicator
+from neardup.stream.bands_message import BandMessage, WireError, encode_window
+from neardup.stream.pipeline import Matcher
+from neardup.stream.verdicts.decider import Decider
+from neardup.workers.process.exits import Exit, Failure, input_failure, output_failure
 
 
 def write(

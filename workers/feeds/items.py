@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from workers.sources.markup import text_of_markup
+from neardup.workers.sources.markup import text_of_markup
 
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
@@ -44,7 +44,15 @@ def items_of(content: bytes, url: str, content_type: str, seconds_max: float) ->
     ``url`` is the address of the feed, ``content_type`` the field of the answer that brought it. The process is ended
     after ``seconds_max``.
     """
-    command = [sys.executable, "-P", "-m", "workers.feeds.items", url, content_type, str(max(1, round(seconds_max)))]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "neardup.workers.feeds.items",
+        url,
+        content_type,
+        str(max(1, round(seconds_max))),
+    ]
     try:
         done = subprocess.run(
             command, input=content, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=seconds_max,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from email.message import Message
 
-from workers.feeds.fetch import Fetched, FetchError
-from workers.web.extraction import Extracted, Extraction, Refused
-from workers.web.pages import Page
+from neardup.workers.feeds.fetch import Fetched, FetchError
+from neardup.workers.web.extraction import Extracted, Extraction, Refused
+from neardup.workers.web.pages import Page
 
 _ACCEPT = {"Accept": "text/html, application/xhtml+xml, text/plain;q=0.5"}
 # Characters of a Content-Type that are read.

@@ -23,13 +23,13 @@ from typing import NamedTuple
 import mmh3
 import orjson
 
-from stream.json_lines import Fields, decode_document
-from workers.feeds.fetch import Fetched, FetchError
-from workers.feeds.items import Item
-from workers.feeds.schedule import retry_after, wait_seconds
-from workers.process.stop import Stop
-from workers.sources.entries import Entry
-from workers.web.extraction import Extracted, Refused
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.feeds.fetch import Fetched, FetchError
+from neardup.workers.feeds.items import Item
+from neardup.workers.feeds.schedule import retry_after, wait_seconds
+from neardup.workers.process.stop import Stop
+from neardup.workers.sources.entries import Entry
+from neardup.workers.web.extraction import Extracted, Refused
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0

@@ -12,7 +12,7 @@ from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from workers.http.problems import problem
+from neardup.workers.http.problems import problem
 
 OPEN_PATHS = ("/healthz", "/readyz")
 # The page has no data in it. It asks for the token, and sends it with each request for data.

@@ -24,18 +24,18 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from stream.documents import Pair
-from stream.theory.tuning import probabilities
-from workers.http.bodies import Decoding, Refused, choice, flag, number
-from workers.http.events import Events, verdicts_of
-from workers.http.page import page
-from workers.http.problems import field_of, json_response, problem
-from workers.http.writer import Broken, Busy
-from workers.settings.serve import ServeSettings, ViewSettings
-from workers.store.keeper import Answer
-from workers.store.log import StoreFull
-from workers.store.reading import MEMBERS_MAX, ORDERS, Reader
-from workers.telemetry.metrics import Metrics
+from neardup.stream.documents import Pair
+from neardup.stream.theory.tuning import probabilities
+from neardup.workers.http.bodies import Decoding, Refused, choice, flag, number
+from neardup.workers.http.events import Events, verdicts_of
+from neardup.workers.http.page import page
+from neardup.workers.http.problems import field_of, json_response, problem
+from neardup.workers.http.writer import Broken, Busy
+from neardup.workers.settings.serve import ServeSettings, ViewSettings
+from neardup.workers.store.keeper import Answer
+from neardup.workers.store.log import StoreFull
+from neardup.workers.store.reading import MEMBERS_MAX, ORDERS, Reader
+from neardup.workers.telemetry.metrics import Metrics
 
 _LIMIT, _LIMIT_MAX = 50, 1000
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from starlette.requests import Request
 
-from stream.documents import Document
-from stream.json_lines import Fields, decode_document
-from workers.settings.files import fields_of
-from workers.settings.serve import ServeSettings
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.settings.files import fields_of
+from neardup.workers.settings.serve import ServeSettings
 
 JSON = ("application/json",)
 JSON_LINES = ("application/x-ndjson", "application/jsonl", "application/json")

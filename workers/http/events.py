@@ -32,10 +32,10 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
-from stream.json_lines import escape_unprintable
-from workers.http.bodies import Refused, choice
-from workers.http.figures import Figures
-from workers.store.keeper import Answer
+from neardup.stream.json_lines import escape_unprintable
+from neardup.workers.http.bodies import Refused, choice
+from neardup.workers.http.figures import Figures
+from neardup.workers.store.keeper import Answer
 
 # Events of the shared buffer: two thirds of a second at the greatest rate that was measured.
 BUFFER_EVENTS = 10_000

@@ -7,8 +7,8 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-from stream.documents import REASONS
-from stream.json_lines import Fields, escape_unprintable
+from neardup.stream.documents import REASONS
+from neardup.stream.json_lines import Fields, escape_unprintable
 
 PROBLEM_TYPE = "application/problem+json"
 # Reasons of the service, in addition to those of the library: the rule, and the remedy.

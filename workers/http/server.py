@@ -20,23 +20,23 @@ from typing import Any, NamedTuple
 import uvicorn
 from starlette.applications import Starlette
 
-from stream.config import Config
-from stream.deduplicator import Deduplicator
-from stream.schemes import SCHEMES
-from workers.http.access import Access
-from workers.http.app import Service, application, publisher
-from workers.http.bodies import decoding
-from workers.http.connections import connection_type, raise_file_limit
-from workers.http.events import Events
-from workers.http.figures import Figures
-from workers.http.window import near, window_requests
-from workers.http.writer import Writer
-from workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
-from workers.settings.serve import ServeSettings, is_loopback
-from workers.store.keeper import Keeper
-from workers.store.log import Log
-from workers.store.reading import Reader
-from workers.telemetry.metrics import SERVE, Metrics
+from neardup.stream.config import Config
+from neardup.stream.deduplicator import Deduplicator
+from neardup.stream.schemes import SCHEMES
+from neardup.workers.http.access import Access
+from neardup.workers.http.app import Service, application, publisher
+from neardup.workers.http.bodies import decoding
+from neardup.workers.http.connections import connection_type, raise_file_limit
+from neardup.workers.http.events import Events
+from neardup.workers.http.figures import Figures
+from neardup.workers.http.window import near, window_requests
+from neardup.workers.http.writer import Writer
+from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup.workers.settings.serve import ServeSettings, is_loopback
+from neardup.workers.store.keeper import Keeper
+from neardup.workers.store.log import Log
+from neardup.workers.store.reading import Reader
+from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 _GRACE_SECONDS = 10
 # An idle connection is closed after this time.

@@ -12,15 +12,15 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from stream.documents import EXPLANATIONS, Document, Pair
-from stream.errors import ConfigError
-from stream.neighbours.nearest import check_ranks
-from workers.http.app import Handlers, Service, answer_values, path_of, refused
-from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
-from workers.http.problems import field_of, json_line, json_response, problem_values, shown
-from workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
-from workers.store.keeper import Answer, Keeper
-from workers.store.log import StoreFull
+from neardup.stream.documents import EXPLANATIONS, Document, Pair
+from neardup.stream.errors import ConfigError
+from neardup.stream.neighbours.nearest import check_ranks
+from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
+from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, number, read_body
+from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
+from neardup.workers.http.writer import STEP_CHARACTERS, STEP_DOCUMENTS, Broken, Busy, Writer
+from neardup.workers.store.keeper import Answer, Keeper
+from neardup.workers.store.log import StoreFull
 
 # Maximum steps of a batch that wait for the writer at the same time.
 _AHEAD = 4

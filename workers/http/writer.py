@@ -18,9 +18,9 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from stream.documents import Document
-from workers.store.keeper import Answer, Keeper
-from workers.store.log import StoreFull
+from neardup.stream.documents import Document
+from neardup.workers.store.keeper import Answer, Keeper
+from neardup.workers.store.log import StoreFull
 
 # A step of this size costs about as much as its COMMIT. In a larger step, single documents would wait.
 STEP_DOCUMENTS = 64

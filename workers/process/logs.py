@@ -11,7 +11,7 @@ import logging
 import sys
 from datetime import UTC, datetime
 
-from workers.process.printable import printable
+from neardup.workers.process.printable import printable
 
 _TEXT = "%(asctime)s %(levelname)s %(message)s"
 

@@ -19,7 +19,7 @@ from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
-from workers.process.exits import Exit
+from neardup.workers.process.exits import Exit
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 # A signal that arrives between the last instruction of Python and the call of the system does not end the call: the

@@ -19,15 +19,15 @@ from types import TracebackType
 
 import numpy as np
 
-from stream.batches import Batch, bucket_keys, table_items
-from stream.config import Config
-from stream.pipeline import Matcher, step, table_limits
-from stream.schemes import SCHEMES
-from stream.table import NO_TIME, Items
-from stream.table.step import run as table_kernel
-from workers.process.compiling import Compiling
-from workers.process.kernel_cache import is_kept
-from workers.process.stop import leave
+from neardup.stream.batches import Batch, bucket_keys, table_items
+from neardup.stream.config import Config
+from neardup.stream.pipeline import Matcher, step, table_limits
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_TIME, Items
+from neardup.stream.table.step import run as table_kernel
+from neardup.workers.process.compiling import Compiling
+from neardup.workers.process.kernel_cache import is_kept
+from neardup.workers.process.stop import leave
 
 
 class TableCompiler:
@@ -94,8 +94,8 @@ def compile_pairs(config: Config, batch: Batch) -> None:
 
 def compile_verdicts(config: Config) -> None:
     """Call the kernels that decide documents."""
-    from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-    from stream.verdicts.rule import REFUSAL
+    from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+    from neardup.stream.verdicts.rule import REFUSAL
 
     decisions = Decisions(VerdictLimits.of(table_limits(config, SCHEMES[config.scheme])))
     hashes, times = np.zeros(1, np.uint64), np.zeros(1, np.int64)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, NoReturn
 
-from workers.process.exits import Exit
+from neardup.workers.process.exits import Exit
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 1.0

@@ -15,38 +15,38 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import orjson
 
-from stream.bands_message import BandMessage, encode
-from stream.batches import id_columns
-from stream.errors import ConfigError
-from stream.json_lines import Fields
-from stream.partitions import Partition
-from stream.pipeline import Signer, table_limits
-from stream.schemes import SCHEMES
-from stream.table import NO_TIME
-from stream.verdicts.decisions import VerdictLimits
-from stream.verdicts.rule import DOCUMENT, REMOVAL
-from workers.process.exits import Exit, Failure
-from workers.settings.files import fields_of
-from workers.settings.kafka import StreamSettings
-from workers.stages.json_columns import decode_columns
-from workers.stages.matcher import MatchPlan, MatchWorker
-from workers.stages.partition_table import PartitionTable
-from workers.stages.sign_worker import SignWorker
-from workers.stages.signer import SignPlan
-from workers.stages.verdicts.filter import FilterPlan, FilterWorker
-from workers.stages.verdicts.intake import LinkPlan
-from workers.stages.verdicts.linker import LinkWorker
-from workers.stages.verdicts.state import LinkState
-from workers.stages.verdicts.watermarks import Watermarks
-from workers.telemetry.observer import Observer
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.messages import Envelope
-from workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, names_of
-from workers.topics.replication import judge_replication
-from workers.topics.rules import judge, refusal, topic_plans, warnings
-from workers.topics.verdicts import decided_rows
-from workers.transport.kafka import records as kafka_records
-from workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
+from neardup.stream.bands_message import BandMessage, encode
+from neardup.stream.batches import id_columns
+from neardup.stream.errors import ConfigError
+from neardup.stream.json_lines import Fields
+from neardup.stream.partitions import Partition
+from neardup.stream.pipeline import Signer, table_limits
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import fields_of
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.stages.json_columns import decode_columns
+from neardup.workers.stages.matcher import MatchPlan, MatchWorker
+from neardup.workers.stages.partition_table import PartitionTable
+from neardup.workers.stages.sign_worker import SignWorker
+from neardup.workers.stages.signer import SignPlan
+from neardup.workers.stages.verdicts.filter import FilterPlan, FilterWorker
+from neardup.workers.stages.verdicts.intake import LinkPlan
+from neardup.workers.stages.verdicts.linker import LinkWorker
+from neardup.workers.stages.verdicts.state import LinkState
+from neardup.workers.stages.verdicts.watermarks import Watermarks
+from neardup.workers.telemetry.observer import Observer
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.messages import Envelope
+from neardup.workers.topics.names import FILTER, LINK, MATCH, SIGN, Topics, names_of
+from neardup.workers.topics.replication import judge_replication
+from neardup.workers.topics.rules import judge, refusal, topic_plans, warnings
+from neardup.workers.topics.verdicts import decided_rows
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.protocol import Consumer, Producer, Record, Transport, UnknownTopicError
 
 _log = logging.getLogger(__name__)
 

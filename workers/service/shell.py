@@ -27,17 +27,17 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple, Protocol
 
-from stream.bands_message import WireError
-from stream.errors import CapacityError, ConfigError, NeardupError
-from workers.process.backoff import backoff_seconds
-from workers.process.exits import Exit, Failure
-from workers.process.watchdog import Stall, Waits, Watchdog, end_process
-from workers.service.roles import Made, Role, Tables, Worker, wait_seconds
-from workers.settings.kafka import StreamSettings
-from workers.telemetry.health import START_SECONDS_MAX, Answer, Health
-from workers.telemetry.observer import Observer
-from workers.topics.names import names_of
-from workers.transport.protocol import (
+from neardup.stream.bands_message import WireError
+from neardup.stream.errors import CapacityError, ConfigError, NeardupError
+from neardup.workers.process.backoff import backoff_seconds
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.watchdog import Stall, Waits, Watchdog, end_process
+from neardup.workers.service.roles import Made, Role, Tables, Worker, wait_seconds
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.telemetry.health import START_SECONDS_MAX, Answer, Health
+from neardup.workers.telemetry.observer import Observer
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.protocol import (
     AbortedError,
     Consumer,
     FencedError,
@@ -91,7 +91,7 @@ _COLLECT_SECONDS = 60.0
 
 
 class Stopping(Protocol):
-    """The part of ``workers.process.stop.Stop`` that the shell uses."""
+    """The part of ``neardup.workers.process.stop.Stop`` that the shell uses."""
 
     signal: int
 

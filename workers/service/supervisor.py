@@ -24,10 +24,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any, NamedTuple, Protocol
 
-from workers.process.backoff import backoff_seconds
-from workers.process.exits import Exit
-from workers.settings import option_name
-from workers.topics.names import ROLES
+from neardup.workers.process.backoff import backoff_seconds
+from neardup.workers.process.exits import Exit
+from neardup.workers.settings import option_name
+from neardup.workers.topics.names import ROLES
 
 # Exit codes that a restart cannot repair.
 FINAL = (Exit.USAGE, Exit.TOPIC, Exit.GAP, Exit.GENERATION, Exit.CAPACITY)
@@ -52,7 +52,7 @@ class Process(Protocol):
 
 
 class Stopping(Protocol):
-    """The part of ``workers.process.stop.Stop`` that is used."""
+    """The part of ``neardup.workers.process.stop.Stop`` that is used."""
 
     signal: int
 
@@ -173,7 +173,7 @@ def child_specs(
     for role, count in counts.items():
         for instance in range(count):
             own = ["--supervised", "--instance", str(instance), "--health-port", str(port + len(specs) if port else 0)]
-            command = [sys.executable, "-m", "workers", role, *own, *passed]
+            command = [sys.executable, "-m", "neardup", role, *own, *passed]
             specs.append(ChildSpec(role, f"{role}-{instance}", command))
     return specs
 

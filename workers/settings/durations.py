@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 # Unit -> seconds.
 UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}

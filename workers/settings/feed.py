@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, Field
 
-from workers.settings.kafka import StreamSettings
+from neardup.workers.settings.kafka import StreamSettings
 
 
 class FeedOptions(BaseModel):

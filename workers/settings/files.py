@@ -12,16 +12,16 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from stream.config import Config
-from stream.json_lines import UNITS, Fields
-from stream.verdicts.representatives import FIRST, LONGEST
-from workers.settings.durations import is_duration, seconds_of
-from workers.settings.order_file import read_order
-from workers.settings.presets import PRESETS
-from workers.settings.stop_words_file import read_stop_words
-from workers.sources.formats import AUTO, FORMATS
-from workers.sources.warc import WARC_IDS
-from workers.web.pages import EXTRACTORS, MODES
+from neardup.stream.config import Config
+from neardup.stream.json_lines import UNITS, Fields
+from neardup.stream.verdicts.representatives import FIRST, LONGEST
+from neardup.workers.settings.durations import is_duration, seconds_of
+from neardup.workers.settings.order_file import read_order
+from neardup.workers.settings.presets import PRESETS
+from neardup.workers.settings.stop_words_file import read_stop_words
+from neardup.workers.sources.formats import AUTO, FORMATS
+from neardup.workers.sources.warc import WARC_IDS
+from neardup.workers.web.pages import EXTRACTORS, MODES
 
 ENVIRONMENT_PREFIX = "NEARDUP_"
 

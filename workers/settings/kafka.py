@@ -10,10 +10,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, SecretStr, field_validator
 
-from stream.errors import ConfigError
-from stream.partitions import PARTITIONS_MAX
-from workers.process.exits import input_failure
-from workers.settings.files import Settings
+from neardup.stream.errors import ConfigError
+from neardup.stream.partitions import PARTITIONS_MAX
+from neardup.workers.process.exits import input_failure
+from neardup.workers.settings.files import Settings
 
 # Approximate bytes of the records and of the output of a step: the default of ``step_bytes_max``.
 STEP_BYTES_MAX = 64 << 20

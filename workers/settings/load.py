@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
-from stream.errors import ConfigError
-from workers.process.exits import input_failure
-from workers.settings.files import ENVIRONMENT_PREFIX, Settings
-from workers.settings.presets import PRESETS
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import input_failure
+from neardup.workers.settings.files import ENVIRONMENT_PREFIX, Settings
+from neardup.workers.settings.presets import PRESETS
 
 if TYPE_CHECKING:
-    from workers.settings.kafka import StreamSettings
+    from neardup.workers.settings.kafka import StreamSettings
 
 FILE_DEFAULT = "neardup.toml"
 
@@ -56,7 +56,7 @@ def load_stream(given: dict[str, object], file: str | None = None, *, window: bo
 
     Raises ``ConfigError`` and ``Failure`` like ``load``.
     """
-    from workers.settings.kafka import StreamSettings
+    from neardup.workers.settings.kafka import StreamSettings
 
     settings = load(given, file, StreamSettings)
     if window and settings.window_seconds is None:
@@ -86,8 +86,8 @@ def _from_environment(fields: Mapping[str, FieldInfo]) -> dict[str, Any]:
 
 def _of_all_commands() -> dict[str, FieldInfo]:
     """Return the settings of all commands. Their models are loaded only if a file or a variable may name them."""
-    from workers.settings.feed import FeedSettings
-    from workers.settings.serve import ServeSettings
+    from neardup.workers.settings.feed import FeedSettings
+    from neardup.workers.settings.serve import ServeSettings
 
     return {**FeedSettings.model_fields, **ServeSettings.model_fields}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from stream.errors import ConfigError
-from stream.tokens.token_order import TokenOrder
-from workers.process.exits import input_failure, output_failure
+from neardup.stream.errors import ConfigError
+from neardup.stream.tokens.token_order import TokenOrder
+from neardup.workers.process.exits import input_failure, output_failure
 
 
 def read_order(path: str) -> TokenOrder:

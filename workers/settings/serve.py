@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pydantic import BaseModel, Field, SecretStr
 
-from stream.errors import ConfigError
-from workers.process.exits import input_failure
-from workers.settings.files import Settings
-from workers.settings.kafka import StreamSettings
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import input_failure
+from neardup.workers.settings.files import Settings
+from neardup.workers.settings.kafka import StreamSettings
 
 # A token shorter than this can be guessed.
 _TOKEN_CHARACTERS_MIN = 16

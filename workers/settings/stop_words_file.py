@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from stream.errors import ConfigError
-from workers.process.exits import input_failure
+from neardup.stream.errors import ConfigError
+from neardup.workers.process.exits import input_failure
 
 # Bytes: the longest built-in list has 20 kB, so a longer file is another one, given by mistake.
 BYTES_MAX = 1 << 20

@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from workers.process.stop import Stop
-from workers.sources.compression import BLOCK_BYTES
+from neardup.workers.process.stop import Stop
+from neardup.workers.sources.compression import BLOCK_BYTES
 
 STDIN = "-"
 

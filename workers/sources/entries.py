@@ -7,13 +7,13 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from stream.arrow.columns import Rows
-from stream.documents import Document
-from stream.json_lines import Fields
-from workers.sources.arrow.json_rows import json_rows
-from workers.sources.formats import FORMAT_REASONS
-from workers.sources.lines import HEADER, RECORD, Header
-from workers.web.extraction import HTML_REASONS
+from neardup.stream.arrow.columns import Rows
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.sources.arrow.json_rows import json_rows
+from neardup.workers.sources.formats import FORMAT_REASONS
+from neardup.workers.sources.lines import HEADER, RECORD, Header
+from neardup.workers.web.extraction import HTML_REASONS
 
 # Reasons of refused files and lines, in addition to the reasons of the library.
 FILE_REASONS: dict[str, str] = {

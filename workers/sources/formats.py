@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from stream.documents import Document
-from stream.json_lines import KINDS, Fields
-from workers.sources.arrow.batches import (
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import KINDS, Fields
+from neardup.workers.sources.arrow.batches import (
     FILE_MAGIC,
     PARQUET_MAGIC,
     STREAM_MAGIC,
@@ -25,15 +25,15 @@ from workers.sources.arrow.batches import (
     arrow_batches,
     parquet_batches,
 )
-from workers.sources.arrow.json_rows import json_rows
-from workers.sources.blocks import Content
-from workers.sources.compression import plain_name
-from workers.sources.csv_rows import table_lines
-from workers.sources.json_array import array_lines
-from workers.sources.lines import BOM, IDLE, Line, split_lines
-from workers.sources.mail.limits import MAIL_REASONS
-from workers.sources.warc import WARC_REASONS, warc_lines
-from workers.web.pages import Page, page_document
+from neardup.workers.sources.arrow.json_rows import json_rows
+from neardup.workers.sources.blocks import Content
+from neardup.workers.sources.compression import plain_name
+from neardup.workers.sources.csv_rows import table_lines
+from neardup.workers.sources.json_array import array_lines
+from neardup.workers.sources.lines import BOM, IDLE, Line, split_lines
+from neardup.workers.sources.mail.limits import MAIL_REASONS
+from neardup.workers.sources.warc import WARC_REASONS, warc_lines
+from neardup.workers.web.pages import Page, page_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
@@ -60,11 +60,11 @@ class Format(NamedTuple):
     ``endings``: file name endings of this format (lower case; endings of compression are removed first). ``read``:
     blocks of bytes, the names of the fields and the bound on a line -> lines of JSON; ``None`` if the whole content is
     one document, which ``document`` makes of the content and the path. ``kinds``: the kinds of documents in this format
-    (keys of ``stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this format; the
-    name does not matter. It receives the first block, the required field (``""`` for any) and whether the file was
-    found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the extra of the
-    package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next member, and gets
-    ``None`` in between.
+    (keys of ``neardup.stream.json_lines.KINDS``). ``sniff``: whether content that begins with these bytes has this
+    format; the name does not matter. It receives the first block, the required field (``""`` for any) and whether the
+    file was found in a folder, where other files are likely. ``needs``: the module that the reader imports, and the
+    extra of the package that brings it. ``resumes``: after damaged compressed data, the reader goes on at the next
+    member, and gets ``None`` in between.
     """
 
     endings: tuple[str, ...]
@@ -124,13 +124,13 @@ def _begins(head: bytes, needed: str, in_folder: bool, magic: bytes | tuple[byte
 
 
 def _read_mbox(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    from workers.sources.mail.mbox import mbox_lines
+    from neardup.workers.sources.mail.mbox import mbox_lines
 
     return mbox_lines(blocks, fields, bytes_max)
 
 
 def _mail_document(content: bytes, name: str) -> Document | str:
-    from workers.sources.mail.message import mail_document
+    from neardup.workers.sources.mail.message import mail_document
 
     return mail_document(content, name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from workers.web.pages import Page
+from neardup.workers.web.pages import Page
 
 # A byte order mark, which is not part of the text.
 BOM = b"\xef\xbb\xbf"

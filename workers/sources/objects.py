@@ -10,12 +10,12 @@ from typing import Any
 
 import orjson
 
-from stream.json_lines import Fields
-from workers.process.exits import Exit, Failure, input_failure
-from workers.sources.blocks import opened
-from workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
-from workers.sources.formats import FORMAT_REASONS, FORMATS, LINES, choose
-from workers.sources.paths import display
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.exits import Exit, Failure, input_failure
+from neardup.workers.sources.blocks import opened
+from neardup.workers.sources.compression import BLOCK_BYTES, Corrupt, decompressed
+from neardup.workers.sources.formats import FORMAT_REASONS, FORMATS, LINES, choose
+from neardup.workers.sources.paths import display
 
 # Bytes of a line at most: the default of line_bytes_max.
 _LINE_BYTES_MAX = 64 << 20

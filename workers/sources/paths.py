@@ -12,8 +12,8 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from workers.process.exits import input_failure
-from workers.sources.blocks import STDIN
+from neardup.workers.process.exits import input_failure
+from neardup.workers.sources.blocks import STDIN
 
 
 def walk(folder: str, *, hidden: bool) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,8 @@ object has the field that the scheme compares. So each configuration file in a f
 be a whole file. Compressed content (gzip, Zstandard) is recognised by its first bytes. A byte order mark at the start
 is removed.
 
-The text of a page, and of a line with ``html_field``, is extracted (``workers.web``), in the order of the input.
+The text of a page, and of a line with ``html_field``, is extracted (``neardup.workers.web``), in the order of the
+input.
 
 Lines of white space are skipped and counted. The last line needs no line feed. A line without an id has the id
 ``path:line`` (``line_ids``). A signal ends the reading: an unfinished line or file is neither a document nor a refusal.
@@ -27,23 +28,23 @@ from typing import Any, Protocol
 
 import orjson
 
-from stream.arrow.columns import fault_of, read_rows
-from stream.documents import Document
-from stream.json_lines import Fields, decode_document
-from workers.process.stop import Stop
-from workers.sources.arrow.batches import Damaged
-from workers.sources.arrow.ids import places_as_ids
-from workers.sources.arrow.json_rows import json_rows
-from workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
-from workers.sources.compression import Corrupt, Tape, decompressed
-from workers.sources.entries import BLANK, Entry, TableRows
-from workers.sources.formats import Format, choose, resumes
-from workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
-from workers.sources.paths import display, walk
-from workers.sources.warc import WARC_IDS
-from workers.web.canonical_ids import CanonicalIds
-from workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
-from workers.web.pages import Page, page_document
+from neardup.stream.arrow.columns import fault_of, read_rows
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.process.stop import Stop
+from neardup.workers.sources.arrow.batches import Damaged
+from neardup.workers.sources.arrow.ids import places_as_ids
+from neardup.workers.sources.arrow.json_rows import json_rows
+from neardup.workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
+from neardup.workers.sources.compression import Corrupt, Tape, decompressed
+from neardup.workers.sources.entries import BLANK, Entry, TableRows
+from neardup.workers.sources.formats import Format, choose, resumes
+from neardup.workers.sources.lines import BOM, HEADER, IDLE, RECORD, Header, Line
+from neardup.workers.sources.paths import display, walk
+from neardup.workers.sources.warc import WARC_IDS
+from neardup.workers.web.canonical_ids import CanonicalIds
+from neardup.workers.web.extraction import Extracted, Extraction, ExtractionOptions, Pending, Refused
+from neardup.workers.web.pages import Page, page_document
 
 # The name of standard input in reports.
 _STDIN_NAME = "standard input"

@@ -18,9 +18,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from workers.sources.lines import IDLE, RECORD, Line
-from workers.web.content_encoding import decoded_content
-from workers.web.pages import Page
+from neardup.workers.sources.lines import IDLE, RECORD, Line
+from neardup.workers.web.content_encoding import decoded_content
+from neardup.workers.web.pages import Page
 
 # Bytes of a record's header at most: FastWARC's own bound on a header.
 _HEADER_BYTES_MAX = 1 << 16

@@ -1,7 +1,7 @@
 """Lines of JSON -> columns of documents, without a Python object for each. No input or output.
 
-One compiled pass reads lines of the usual form (``stream.kernels.json_scan``). ``decode_document`` reads all others,
-and says why a line is refused: this module refuses nothing.
+One compiled pass reads lines of the usual form (``neardup.stream.kernels.json_scan``). ``decode_document`` reads all
+others, and says why a line is refused: this module refuses nothing.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import starts_of
-from stream.documents import Column, DocumentColumns
-from stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
-from stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
+from neardup.stream.batches import starts_of
+from neardup.stream.documents import Column, DocumentColumns
+from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
+from neardup.stream.kernels.json_scan import ABSENT, DIGITS, OTHER, PADDING, STRING, scan_lines
 
 _ROW_NUMBERS = 2 * OTHER + 1
 _PADDING = bytes(PADDING)

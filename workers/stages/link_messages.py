@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stream.config import Config
-from workers.stages.partition_table import Applied
-from workers.stages.transaction import Message
-from workers.topics.links import LinkMessage, Links, encode_links, join_links
+from neardup.stream.config import Config
+from neardup.workers.stages.partition_table import Applied
+from neardup.workers.stages.transaction import Message
+from neardup.workers.topics.links import LinkMessage, Links, encode_links, join_links
 
 
 def link_messages(done: Sequence[tuple[int, Applied]], config: Config, topic: str) -> Iterator[Message]:

@@ -33,18 +33,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
-from stream.config import Config
-from stream.partitions import Partition
-from stream.pipeline import SLICE_CANDIDATES
-from workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
-from workers.stages.link_messages import link_messages, unplaced
-from workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
-from workers.stages.starts import start_offset
-from workers.stages.transaction import Message, in_turns, record_bytes, transact
-from workers.telemetry.observer import Observer, stage
-from workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key
-from workers.topics.names import Topics
-from workers.transport.protocol import (
+from neardup.stream.config import Config
+from neardup.stream.partitions import Partition
+from neardup.stream.pipeline import SLICE_CANDIDATES
+from neardup.workers.settings.kafka import STEP_BYTES_MAX, STEP_PAIRS_MAX
+from neardup.workers.stages.link_messages import link_messages, unplaced
+from neardup.workers.stages.partition_table import Applied, PartitionTable, Window, decode_window, encode_window
+from neardup.workers.stages.starts import start_offset
+from neardup.workers.stages.transaction import Message, in_turns, record_bytes, transact
+from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.topics.messages import Envelope, encode_candidates, encode_removal, partition_of_key
+from neardup.workers.topics.names import Topics
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

@@ -33,19 +33,19 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.bands_message import WireError, decode
-from stream.batches import CONTENT_HALF, Batch, concatenate, select
-from stream.config import Config
-from stream.pair_rule import NO_MATCHES, Matches
-from stream.partitions import Partition
-from stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
-from stream.table import COUNTERS, NO_TIME
-from workers.stages.slot_places import SlotPlaces
-from workers.stages.starts import decoded_metadata
-from workers.stages.transaction import record_bytes
-from workers.topics.links import NO_PROGRESS, Links, similarity_steps
-from workers.topics.messages import refused_batch_sentence
-from workers.transport.protocol import UNBOUNDED, Committed, Record
+from neardup.stream.bands_message import WireError, decode
+from neardup.stream.batches import CONTENT_HALF, Batch, concatenate, select
+from neardup.stream.config import Config
+from neardup.stream.pair_rule import NO_MATCHES, Matches
+from neardup.stream.partitions import Partition
+from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, Slice
+from neardup.stream.table import COUNTERS, NO_TIME
+from neardup.workers.stages.slot_places import SlotPlaces
+from neardup.workers.stages.starts import decoded_metadata
+from neardup.workers.stages.transaction import record_bytes
+from neardup.workers.topics.links import NO_PROGRESS, Links, similarity_steps
+from neardup.workers.topics.messages import refused_batch_sentence
+from neardup.workers.transport.protocol import UNBOUNDED, Committed, Record
 
 # Version 1 has no row; the row is 0.
 _METADATA_VERSIONS = (1, 2)

@@ -31,14 +31,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 
-from stream.documents import Document
-from stream.pipeline import Signed, Signer
-from workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
-from workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, StartSigning, sign_records
-from workers.stages.starts import committed_start
-from workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
-from workers.telemetry.observer import Observer, stage
-from workers.transport.protocol import (
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signed, Signer
+from neardup.workers.stages.alignment import RENEW_SECONDS, SPAN_FRACTION, Alignment, Step
+from neardup.workers.stages.signer import MESSAGE_BYTES_MAX, SignPlan, SignReport, StartSigning, sign_records
+from neardup.workers.stages.starts import committed_start
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, in_turns, transact
+from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

@@ -14,24 +14,24 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import BandMessage, encode
-from stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
-from stream.config import Config
-from stream.documents import Document, DocumentColumns, Refusal
-from stream.json_lines import Fields, decode_document
-from stream.partitions import route
-from stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
-from stream.schemes import SCHEMES
-from stream.verdicts.representatives import FIRST, ranks_of
-from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.json_columns import bytes_of_utf8_byte, decode_columns
-from workers.stages.step_rows import StepRows
-from workers.stages.transaction import Message
-from workers.telemetry.observer import SILENT, Observer, stage
-from workers.topics.arrivals import encode_arrivals
-from workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
-from workers.topics.names import Topics
-from workers.transport.protocol import Record
+from neardup.stream.bands_message import BandMessage, encode
+from neardup.stream.batches import Batch, bucket_keys, concatenate, empty_batch, select, sizes_of
+from neardup.stream.config import Config
+from neardup.stream.documents import Document, DocumentColumns, Refusal
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.stream.partitions import route
+from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.verdicts.representatives import FIRST, ranks_of
+from neardup.workers.settings.kafka import STEP_BYTES_MAX
+from neardup.workers.stages.json_columns import bytes_of_utf8_byte, decode_columns
+from neardup.workers.stages.step_rows import StepRows
+from neardup.workers.stages.transaction import Message
+from neardup.workers.telemetry.observer import SILENT, Observer, stage
+from neardup.workers.topics.arrivals import encode_arrivals
+from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
+from neardup.workers.topics.names import Topics
+from neardup.workers.transport.protocol import Record
 
 # Maximum bytes of a message of ``bands``: well below the default limit of brokers, one megabyte.
 MESSAGE_BYTES_MAX = 512 << 10

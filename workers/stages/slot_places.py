@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.table.pages import Pages, grow
+from neardup.stream.table.pages import Pages, grow
 
 _PAGE_BITS = 12
 

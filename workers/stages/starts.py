@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
-from stream.errors import ConfigError
-from workers.stages.transaction import transact
-from workers.telemetry.observer import Observer
-from workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
+from neardup.stream.errors import ConfigError
+from neardup.workers.stages.transaction import transact
+from neardup.workers.telemetry.observer import Observer
+from neardup.workers.transport.protocol import Committed, Consumer, Membership, Producer, Transport
 
 # First offset and end of each partition of a topic.
 Bounds = Callable[[], dict[int, tuple[int, int]]]

@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import CONTENT_HALF, Batch, id_columns
-from stream.table import NO_TIME
-from stream.verdicts.representatives import NO_RANK
-from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.places import places_of
-from workers.transport.protocol import Record
+from neardup.stream.batches import CONTENT_HALF, Batch, id_columns
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.places import places_of
+from neardup.workers.transport.protocol import Record
 
 
 class StepRows:

@@ -2,8 +2,8 @@
 
 1. ``begin``; 2. ``send`` everything; 3. ``flush``: everything is acknowledged; 4. ``send_offsets`` with the membership
    of the poll that returned the records; 5. ``commit``. "The commit of a worker" in ``docs/ARCHITECTURE.md`` describes
-   the effect of a crash after each call; ``workers.transport.kafka.producer`` describes other orders that the client
-   allows.
+   the effect of a crash after each call; ``neardup.workers.transport.kafka.producer`` describes other orders that the
+   client allows.
 
 The poll bounds the records of a step. The bytes that a step holds in memory and sends are bounded too, and so are the
 pairs of a matcher. The client keeps some kilobytes for each record until the broker has it, and each flush has a
@@ -20,8 +20,8 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
-from workers.telemetry.observer import SILENT, Observer, stage
-from workers.transport.protocol import (
+from neardup.workers.telemetry.observer import SILENT, Observer, stage
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

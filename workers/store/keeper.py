@@ -22,20 +22,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
-from stream.config import Config
-from stream.documents import Document, Explanation, Neighbour, Pair
-from stream.explanations.explain import explain
-from stream.explanations.passages import passages
-from stream.neighbours.nearest import ranked
-from stream.pipeline import Matcher, Signed, Signer, Slice, step
-from stream.scheme_interface import Evidence
-from stream.table import NO_TIME
-from stream.verdicts.decider import Decider
-from stream.verdicts.decisions import Arrivals
-from stream.verdicts.restoring import Decided as Restored
-from stream.verdicts.rule import DOCUMENT, REMOVAL, STATUSES, UNCHANGED
-from workers.store.log import Log, Row, StoreFull, is_full
+from neardup.stream.batches import CONTENT_HALF, MICROSECONDS, Batch, id_columns, id_hashes, make_batch
+from neardup.stream.config import Config
+from neardup.stream.documents import Document, Explanation, Neighbour, Pair
+from neardup.stream.explanations.explain import explain
+from neardup.stream.explanations.passages import passages
+from neardup.stream.neighbours.nearest import ranked
+from neardup.stream.pipeline import Matcher, Signed, Signer, Slice, step
+from neardup.stream.scheme_interface import Evidence
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decider import Decider
+from neardup.stream.verdicts.decisions import Arrivals
+from neardup.stream.verdicts.restoring import Decided as Restored
+from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, STATUSES, UNCHANGED
+from neardup.workers.store.log import Log, Row, StoreFull, is_full
 
 
 class Answer(NamedTuple):

@@ -26,8 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from workers.process.exits import Exit, Failure
-from workers.store.checkpoints import Checkpoints
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.store.checkpoints import Checkpoints
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
 # Rows of the old end that one step looks at: more than a step adds.

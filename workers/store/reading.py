@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from stream.batches import MICROSECONDS
-from stream.verdicts.rule import STATUSES
+from neardup.stream.batches import MICROSECONDS
+from neardup.stream.verdicts.rule import STATUSES
 
 ORDERS = {"size": "size DESC, cluster", "recent": "last_place DESC"}
 # Maximum number of listed members of a cluster.

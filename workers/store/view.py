@@ -16,10 +16,10 @@ import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from stream.documents import Pair
-from stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
-from workers.store.log import Log, Row
-from workers.store.reading import Reader
+from neardup.stream.documents import Pair
+from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
+from neardup.workers.store.log import Log, Row
+from neardup.workers.store.reading import Reader
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);

@@ -17,7 +17,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from prometheus_client import CollectorRegistry, make_wsgi_app
 
-from workers.process.exits import Exit, Failure
+from neardup.workers.process.exits import Exit, Failure
 
 # A start compiles or loads the kernels, then waits for the broker several times, each within limits of the transport.
 START_SECONDS_MAX = 300.0

@@ -23,12 +23,12 @@ from prometheus_client.core import (
     Metric,
 )
 
-from stream.documents import REASONS
-from stream.table import COUNTERS
-from stream.verdicts.rule import STATUSES
-from workers.telemetry.observer import Values
-from workers.topics.messages import BATCH_REASONS
-from workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN
+from neardup.stream.documents import REASONS
+from neardup.stream.table import COUNTERS
+from neardup.stream.verdicts.rule import STATUSES
+from neardup.workers.telemetry.observer import Values
+from neardup.workers.topics.messages import BATCH_REASONS
+from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN
 
 PREFIX = "neardup_"
 STAGES = ("poll", "decode", "sign", "restore", "match", "decide", "send", "flush", "commit")

@@ -13,7 +13,7 @@ Values = Sequence[float] | npt.NDArray[Any]
 
 
 class Observer(Protocol):
-    """Receives the numbers of a worker, under the names of ``workers.telemetry.metrics.METRICS``.
+    """Receives the numbers of a worker, under the names of ``neardup.workers.telemetry.metrics.METRICS``.
 
     A known name never raises. An unknown name is a bug of the caller, and may raise. One thread calls these methods. An
     implementation that other threads read at the same time (``Metrics``) has its own lock.

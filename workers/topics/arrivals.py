@@ -12,10 +12,10 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import WireError
-from stream.scheme_interface import select_ragged
-from stream.verdicts.representatives import NO_RANK
-from workers.topics.columns import decode_columns, encode_columns
+from neardup.stream.bands_message import WireError
+from neardup.stream.scheme_interface import select_ragged
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUA"
 _DTYPES = ("<i8", "u1", "<i8", "<u8", "<u2", "u1", "<f8")
@@ -28,7 +28,7 @@ _ID_BYTES_MAX = 256 << 10
 class ArrivalRows(NamedTuple):
     """n arrivals as columns.
 
-    ``places`` (``int64[n]``); ``kinds`` (``uint8[n]``) are the kinds of ``stream.verdicts.rule``; ``times``
+    ``places`` (``int64[n]``); ``kinds`` (``uint8[n]``) are the kinds of ``neardup.stream.verdicts.rule``; ``times``
     (``int64[n]``) are event times in microseconds, ``NO_TIME`` for other kinds than documents; ``contents``
     (``uint64[n]``) are hashes of the compared content; ``ids`` (``uint8``) the UTF-8 bytes of all ids, id i at
     ``id_starts[i]:id_starts[i + 1]``; a refusal has no id. ``ranks`` (``float64[n]``) are the ranks of documents,

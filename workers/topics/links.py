@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import WireError
-from workers.topics.columns import decode_columns, encode_columns
+from neardup.stream.bands_message import WireError
+from neardup.workers.topics.columns import decode_columns, encode_columns
 
 _MAGIC = b"NDUL"
 _DTYPES = ("<i8", "<i8", "<i8", "<u8", "<u8", "<u2")

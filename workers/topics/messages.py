@@ -1,4 +1,5 @@
-"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``stream.bands_message`` has that of ``bands``.
+"""The messages of ``documents``, ``documents.dead`` and ``candidates``; ``neardup.stream.bands_message`` has that of
+``bands``.
 
 ``documents``: JSON, keyed by id if removals are needed; a null value removes the id of its key. ``documents.dead``:
 documents that were refused, with reason and origin. ``bands-<generation>``: signed documents, one topic for each
@@ -14,10 +15,10 @@ import mmh3
 import numpy as np
 import orjson
 
-from stream.documents import REASONS
-from stream.json_lines import SIMILARITY_DIGITS
-from stream.pair_rule import Matches
-from workers.transport.protocol import Record
+from neardup.stream.documents import REASONS
+from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.pair_rule import Matches
+from neardup.workers.transport.protocol import Record
 
 # Maximum bytes of the document in a dead letter. The origin names the offset of the whole document.
 DEAD_BYTES_MAX = 128 << 10

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import mmh3
 
-from workers.settings.kafka import StreamSettings
+from neardup.workers.settings.kafka import StreamSettings
 
 # The roles of workers.
 ROLES = SIGN, MATCH, LINK, FILTER = "sign", "match", "link", "filter"

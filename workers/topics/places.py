@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import NO_PLACE
+from neardup.stream.bands_message import NO_PLACE
 
 __all__ = ["NO_PLACE", "offsets_of", "parse_place", "partitions_of", "place_name", "place_of", "places_of"]
 

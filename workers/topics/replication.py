@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workers.settings.kafka import StreamSettings
-from workers.topics.rules import Finding
-from workers.transport.protocol import Replication
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.rules import Finding
+from neardup.workers.transport.protocol import Replication
 
 REPLICAS_KEY, IN_SYNC_KEY = "replication.factor", "min.insync.replicas"
 # With three replicas and two in sync, one node may be lost or restarted at a time.

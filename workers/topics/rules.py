@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from workers.settings.kafka import StreamSettings
-from workers.topics.names import names_of
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.topics.names import names_of
 
 _MILLISECONDS = 1000
 # An incompressible message grows a little, and its batch has a header.

@@ -20,13 +20,13 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.bands_message import WireError
-from stream.json_lines import SIMILARITY_DIGITS
-from stream.verdicts.decisions import Verdicts
-from stream.verdicts.representatives import NO_RANK
-from stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.places import offsets_of, parse_place, partitions_of, place_name
+from neardup.stream.bands_message import WireError
+from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.verdicts.decisions import Verdicts
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REMOVAL, STATUSES
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.places import offsets_of, parse_place, partitions_of, place_name
 
 # Approximate maximum bytes of a run: messages of ``bands`` are split at the same size.
 RUN_BYTES_MAX = 512 << 10

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from stream.errors import NeardupError
+from neardup.stream.errors import NeardupError
 
 # More bytes than a poll can return.
 UNBOUNDED = 1 << 62

@@ -25,8 +25,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import numpy as np
 
-from stream.arrow.columns import Rows
-from stream.documents import Column, Document, DocumentColumns
+from neardup.stream.arrow.columns import Rows
+from neardup.stream.documents import Column, Document, DocumentColumns
 
 # Parameters that only count visits, in lower case, in addition to all that begin with utm_.
 TRACKING = frozenset((

@@ -20,9 +20,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from workers.process.exits import Exit, Failure
-from workers.web.extractor import ANSWER, REFUSED, REQUEST, TEXT
-from workers.web.pages import MODES, Page, decoded
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.web.extractor import ANSWER, REFUSED, REQUEST, TEXT
+from neardup.workers.web.pages import MODES, Page, decoded
 
 # Reasons of pages without a text.
 HTML_REASONS: dict[str, str] = {
@@ -40,7 +40,7 @@ _REFILL_PART = 0.5
 _START_SECONDS = 60.0
 # Bytes of the pages in progress at most, unless one page alone is larger.
 _BYTES_MAX = 64 << 20
-_MODULE = "workers.web.extractor"
+_MODULE = "neardup.workers.web.extractor"
 
 
 class ExtractionOptions(Protocol):

@@ -15,8 +15,8 @@ import resource
 import struct
 import sys
 
-from workers.web.markup import ROWS, Extract
-from workers.web.pages import decoded
+from neardup.workers.web.markup import ROWS, Extract
+from neardup.workers.web.pages import decoded
 
 REQUEST = struct.Struct("<IH")
 ANSWER = struct.Struct("<cI")

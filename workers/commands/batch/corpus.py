@@ -23,32 +23,32 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from stream.bands_message import BandMessage
-from stream.batches import Batch, bucket_keys
-from stream.documents import Neighbour
-from stream.json_lines import encode_matches, encode_nearest
-from stream.neighbours.nearest import chance_found
-from stream.pair_rule import Matches, judge, orient
-from stream.pipeline import Signer, table_limits
-from stream.schemes import SCHEMES
-from stream.table import COUNTERS, NO_TIME, NO_WINDOW
-from stream.verdicts.decisions import VerdictLimits, Verdicts
-from stream.verdicts.rule import REFUSED
-from workers.commands import window_file
-from workers.commands.batch.rows import RowFiles, Rows
-from workers.commands.learn_order import with_order
-from workers.commands.output import output_file, standard_output, write_pairs
-from workers.commands.session import Session, SessionOptions, check_top
-from workers.process.exits import Exit, Failure
-from workers.settings.files import Settings
+from neardup.stream.bands_message import BandMessage
+from neardup.stream.batches import Batch, bucket_keys
+from neardup.stream.documents import Neighbour
+from neardup.stream.json_lines import encode_matches, encode_nearest
+from neardup.stream.neighbours.nearest import chance_found
+from neardup.stream.pair_rule import Matches, judge, orient
+from neardup.stream.pipeline import Signer, table_limits
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
+from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
+from neardup.stream.verdicts.rule import REFUSED
+from neardup.workers.commands import window_file
+from neardup.workers.commands.batch.rows import RowFiles, Rows
+from neardup.workers.commands.learn_order import with_order
+from neardup.workers.commands.output import output_file, standard_output, write_pairs
+from neardup.workers.commands.session import Session, SessionOptions, check_top
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import Settings
 
 try:
     import duckdb
 
-    from workers.commands.batch import join as batch_join
-    from workers.commands.batch import verdicts
-    from workers.commands.batch.kept import check_twice, write_kept
-    from workers.commands.batch.rank import Ranking
+    from neardup.workers.commands.batch import join as batch_join
+    from neardup.workers.commands.batch import verdicts
+    from neardup.workers.commands.batch.kept import check_twice, write_kept
+    from neardup.workers.commands.batch.rank import Ranking
 except ImportError:
     raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
 

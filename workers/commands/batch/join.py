@@ -4,8 +4,8 @@ The database is DuckDB. It runs in the process, without a server, and its large 
 spill to disk beyond ``memory_limit``. A join of Polars holds one of its sides in memory.
 
 Rows are numbered in order of arrival. A **content** is named by the first row that has it; a scheme that compares
-copies has a content for each row. The rules are the rules of the stream (``stream.table``), written for all rows at
-once:
+copies has a content for each row. The rules are the rules of the stream (``neardup.stream.table``), written for all
+rows at once:
 
 - The nearest row of a content to row n is the newest row before n that is not a version of n's id and lies within the
   window. If n's own content has a nearest row, n is linked to this row, and compared with no other row: n copies give n
@@ -26,7 +26,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from stream.table import NO_TIME
+from neardup.stream.table import NO_TIME
 
 Rows = npt.NDArray[np.int64]
 Connection = duckdb.DuckDBPyConnection
@@ -91,13 +91,14 @@ WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {wind
 GROUP BY a.content, b.content {admits};
 DROP TABLE shared;
 """
-# How many tokens two sets can share if they share one of these payloads; ``stream.table.admit.may_reach`` by them.
+# How many tokens two sets can share if they share one of these payloads; ``neardup.stream.table.admit.may_reach`` by
+# them.
 _MOST = "(least(a.payload >> 32, b.payload >> 32) + least(a.payload & 4294967295, b.payload & 4294967295))"
 _ADMITS = f"""
 {_MOST}::DOUBLE >= {{ratio}}::DOUBLE * ((a.payload >> 32) + (a.payload & 4294967295) + (b.payload >> 32)
 + (b.payload & 4294967295) - {_MOST})::DOUBLE * (1 - pow(2, -50))
 """
-# The same predicate of any common key, and ``stream.table.admit.common_min`` of the number of common keys.
+# The same predicate of any common key, and ``neardup.stream.table.admit.common_min`` of the number of common keys.
 _HAVING = """
 HAVING bool_or({admits}) AND count(*) >= {ratio}::DOUBLE / (1 + {ratio}::DOUBLE)
 * (any_value((a.payload >> 32) + (a.payload & 4294967295)) + any_value((b.payload >> 32) + (b.payload & 4294967295)))

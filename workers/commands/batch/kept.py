@@ -11,17 +11,17 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from stream.verdicts.decider import Decided
-from stream.verdicts.rule import ORIGINAL, REFUSED
-from workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
-from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from workers.commands.output import Lines, output_file, write_pairs
-from workers.commands.session import Session, chunked
-from workers.process.exits import Exit, Failure
-from workers.settings.files import fields_of
-from workers.sources.entries import Entry, TableRows
-from workers.sources.paths import display
-from workers.sources.reader import Reader
+from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.rule import ORIGINAL, REFUSED
+from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
+from neardup.workers.commands.output import Lines, output_file, write_pairs
+from neardup.workers.commands.session import Session, chunked
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import fields_of
+from neardup.workers.sources.entries import Entry, TableRows
+from neardup.workers.sources.paths import display
+from neardup.workers.sources.reader import Reader
 
 _KEPT = "the kept documents"
 

@@ -16,7 +16,7 @@ import duckdb
 import numpy as np
 import numpy.typing as npt
 
-from workers.commands.batch.join import CONTENT_PAIRS, insert
+from neardup.workers.commands.batch.join import CONTENT_PAIRS, insert
 
 Rows = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]

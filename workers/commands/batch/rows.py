@@ -13,8 +13,8 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import Batch, make_batch
-from stream.scheme_interface import Evidence
+from neardup.stream.batches import Batch, make_batch
+from neardup.stream.scheme_interface import Evidence
 
 # Column -> its dtype; columns whose names end in "ends" hold the ends of the bytes of rows.
 _COLUMNS: dict[str, str] = {

@@ -1,8 +1,9 @@
 """``neardup batch --verdicts``: the rule of verdicts over a corpus at rest, in an order of preference.
 
-The rule is the same as in ``dedup`` (``stream.verdicts.rule``); only the order differs. The documents are decided in
-order of arrival (``first``), by length (``longest``) or by a number in a field, the greatest first; ties in order of
-arrival. So the preferred document of a cluster is its original. No document expires, because the whole corpus is known.
+The rule is the same as in ``dedup`` (``neardup.stream.verdicts.rule``); only the order differs. The documents are
+decided in order of arrival (``first``), by length (``longest``) or by a number in a field, the greatest first; ties in
+order of arrival. So the preferred document of a cluster is its original. No document expires, because the whole corpus
+is known.
 Two documents that are farther apart than the window are still not a pair. A content has the pairs of all its copies.
 
 Memory holds about 130 bytes a document; pairs and evidence are on disk.
@@ -20,21 +21,21 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.batches import CONTENT_HALF, id_columns, id_hashes
-from stream.documents import Document
-from stream.pipeline import Signed
-from stream.verdicts.decider import Decided
-from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
-from stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
-from workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
-from workers.commands.batch.rows import RowFiles, Rows
-from workers.commands.dedup.clusters import LARGEST
-from workers.commands.dedup.verdict_lines import Decision, verdict_line
-from workers.commands.output import write_pairs
-from workers.commands.session import Chunk
-from workers.process.exits import Exit, Failure
-from workers.sources.entries import Entry
-from workers.sources.lines import BOM
+from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signed
+from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from neardup.workers.commands.batch.join import CONTENT_PAIRS, execute_with, insert
+from neardup.workers.commands.batch.rows import RowFiles, Rows
+from neardup.workers.commands.dedup.clusters import LARGEST
+from neardup.workers.commands.dedup.verdict_lines import Decision, verdict_line
+from neardup.workers.commands.output import write_pairs
+from neardup.workers.commands.session import Chunk
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.sources.entries import Entry
+from neardup.workers.sources.lines import BOM
 
 FIRST, LONGEST = "first", "longest"
 # A window in which no row expires: stream time never exceeds a time by this many microseconds.

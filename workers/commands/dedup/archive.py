@@ -25,8 +25,8 @@ from typing import IO, NamedTuple, Protocol
 
 import zstandard
 
-from workers.process.exits import Exit, Failure, output_failure
-from workers.sources.lines import Line
+from neardup.workers.process.exits import Exit, Failure, output_failure
+from neardup.workers.sources.lines import Line
 
 # Payloads that a revisit can refer to: some 100 MB.
 _PAYLOADS_MAX = 1 << 18

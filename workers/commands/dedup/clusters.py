@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from stream.json_lines import SIMILARITY_DIGITS
-from stream.verdicts.decider import Decided
-from stream.verdicts.representatives import NO_RANK, Member, join
-from stream.verdicts.rule import DUPLICATE, UNCHANGED
-from workers.commands.dedup.verdict_lines import encoded
+from neardup.stream.json_lines import SIMILARITY_DIGITS
+from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.representatives import NO_RANK, Member, join
+from neardup.stream.verdicts.rule import DUPLICATE, UNCHANGED
+from neardup.workers.commands.dedup.verdict_lines import encoded
 
 # Clusters that a summary names.
 LARGEST = 10

@@ -18,27 +18,27 @@ from typing import IO, Any
 
 import numpy as np
 
-from stream.documents import Document
-from stream.pipeline import Matcher, Signed, Signer
-from stream.verdicts.decider import Decided, Decider
-from stream.verdicts.representatives import FIRST, ranks_of
-from stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
-from workers.commands.dedup.archive import Archive
-from workers.commands.dedup.clusters import Clusters
-from workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
-from workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from workers.commands.output import Lines, output_file, standard_output, write_pairs
-from workers.commands.run import check_follow
-from workers.commands.session import Chunk, Session, SessionOptions
-from workers.commands.window_file import fill, keep
-from workers.process.exits import Exit, Failure
-from workers.process.interpreter import share_interpreter
-from workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
-from workers.settings import option_name
-from workers.settings.files import Settings
-from workers.sources.blocks import STDIN
-from workers.sources.entries import PASSED, Entry, TableRows
-from workers.sources.paths import display
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Matcher, Signed, Signer
+from neardup.stream.verdicts.decider import Decided, Decider
+from neardup.stream.verdicts.representatives import FIRST, ranks_of
+from neardup.stream.verdicts.rule import DUPLICATE, ORIGINAL, REFUSED, STATUSES, UNCHANGED
+from neardup.workers.commands.dedup.archive import Archive
+from neardup.workers.commands.dedup.clusters import Clusters
+from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
+from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
+from neardup.workers.commands.output import Lines, output_file, standard_output, write_pairs
+from neardup.workers.commands.run import check_follow
+from neardup.workers.commands.session import Chunk, Session, SessionOptions
+from neardup.workers.commands.window_file import fill, keep
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.interpreter import share_interpreter
+from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
+from neardup.workers.settings import option_name
+from neardup.workers.settings.files import Settings
+from neardup.workers.sources.blocks import STDIN
+from neardup.workers.sources.entries import PASSED, Entry, TableRows
+from neardup.workers.sources.paths import display
 
 Write = Callable[[bytes], None]
 # The options that name outputs.

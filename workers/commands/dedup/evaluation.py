@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
-from stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
-from stream.evaluation.judging import Proportion, proportion
-from workers.commands.dedup.clusters import LARGEST
-from workers.commands.evaluate import read_truth
-from workers.commands.tune.pictures import Curve, Mark, Picture
-from workers.commands.tune.printing import print_found
-from workers.process.exits import Exit, Failure
-from workers.sources.objects import json_objects
+from neardup.stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
+from neardup.stream.evaluation.judging import Proportion, proportion
+from neardup.workers.commands.dedup.clusters import LARGEST
+from neardup.workers.commands.evaluate import read_truth
+from neardup.workers.commands.tune.pictures import Curve, Mark, Picture
+from neardup.workers.commands.tune.printing import print_found
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.sources.objects import json_objects
 
 # Measure -> its name in a table.
 _NAMES = {

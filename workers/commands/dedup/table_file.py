@@ -12,13 +12,13 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from stream.arrow.tables import verdict_part
-from stream.verdicts.decider import Decided
-from workers.commands.output import output_file
-from workers.process.exits import Exit, Failure, output_failure
-from workers.sources.entries import TableRows
-from workers.sources.formats import FORMATS
-from workers.sources.paths import display
+from neardup.stream.arrow.tables import verdict_part
+from neardup.stream.verdicts.decider import Decided
+from neardup.workers.commands.output import output_file
+from neardup.workers.process.exits import Exit, Failure, output_failure
+from neardup.workers.sources.entries import TableRows
+from neardup.workers.sources.formats import FORMATS
+from neardup.workers.sources.paths import display
 
 # Rows of a row group, and its bytes in memory; the first of the two ends it.
 _GROUP_ROWS = 1 << 17

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from stream.documents import Document
-from stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
-from stream.verdicts.decider import Decided
-from stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
-from workers.commands.output import with_cell
-from workers.sources.entries import Entry
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import SIMILARITY_DIGITS, escape_unprintable
+from neardup.stream.verdicts.decider import Decided
+from neardup.stream.verdicts.rule import ORIGINAL, REFUSED, STATUSES
+from neardup.workers.commands.output import with_cell
+from neardup.workers.sources.entries import Entry
 
 # The key, and the column of a table, that holds a verdict.
 VERDICT_KEY = "neardup"

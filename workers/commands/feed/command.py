@@ -11,21 +11,21 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import NamedTuple
 
-from workers.commands.load import Loader
-from workers.commands.output import standard_output, write_pairs
-from workers.commands.session import Session, SessionOptions
-from workers.feeds.addresses import is_public
-from workers.feeds.fetch import Fetched, Limits, fetch
-from workers.feeds.items import Item, items_of
-from workers.feeds.pages import page_text
-from workers.feeds.watch import Polled, Watching, World, watch
-from workers.process.exits import Exit, Failure
-from workers.settings.feed import FeedSettings
-from workers.settings.files import fields_of
-from workers.sources.entries import Entry
-from workers.transport.kafka.connect import connect
-from workers.web.canonical_ids import CanonicalIds
-from workers.web.extraction import Extraction
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.output import standard_output, write_pairs
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.feeds.addresses import is_public
+from neardup.workers.feeds.fetch import Fetched, Limits, fetch
+from neardup.workers.feeds.items import Item, items_of
+from neardup.workers.feeds.pages import page_text
+from neardup.workers.feeds.watch import Polled, Watching, World, watch
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.feed import FeedSettings
+from neardup.workers.settings.files import fields_of
+from neardup.workers.sources.entries import Entry
+from neardup.workers.transport.kafka.connect import connect
+from neardup.workers.web.canonical_ids import CanonicalIds
+from neardup.workers.web.extraction import Extraction
 
 # Feeds of one process at most: each has a thread.
 FEEDS_MAX = 500

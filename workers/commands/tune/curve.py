@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from stream.config import Config
-from stream.schemes import SCHEMES
-from stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
-from stream.theory.tuning import Tuning, curve, probabilities
-from workers.commands.tune.pictures import POINTS, Area, Curve, Mark, Picture
-from workers.commands.tune.printing import facts, print_found
-from workers.process.exits import Exit, Failure
+from neardup.stream.config import Config
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.theory.curves import error_areas, half_point, similarity_at, threshold_step
+from neardup.stream.theory.tuning import Tuning, curve, probabilities
+from neardup.workers.commands.tune.pictures import POINTS, Area, Curve, Mark, Picture
+from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.process.exits import Exit, Failure
 
 # Similarities of the table, as distances from the threshold.
 _AROUND = (-0.3, -0.2, -0.1, -0.05, 0.0, 0.05, 0.1)

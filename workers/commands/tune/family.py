@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from rich.table import Table
 
-from stream.errors import ConfigError
-from stream.theory.cascades import Cascade, amplify, fixed_points, members, steepest
-from stream.theory.families import (
+from neardup.stream.errors import ConfigError
+from neardup.stream.theory.cascades import Cascade, amplify, fixed_points, members, steepest
+from neardup.stream.theory.families import (
     FAMILIES,
     Sensitivity,
     amplified,
@@ -19,9 +19,9 @@ from stream.theory.families import (
     propose,
     sensitivity,
 )
-from workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
-from workers.commands.tune.printing import facts, print_found
-from workers.process.exits import Exit, Failure
+from neardup.workers.commands.tune.pictures import POINTS, Curve, Mark, Picture
+from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.process.exits import Exit, Failure
 
 # Distances of the table: d1, d2, and this many steps between them and on either side.
 _STEPS = 4

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from workers.process.exits import Exit, Failure, output_failure
+from neardup.workers.process.exits import Exit, Failure, output_failure
 
 # Points of a curve: more than a terminal has columns, and smooth in a file.
 POINTS = 201

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from stream.documents import Document
-from stream.pipeline import Signer
-from stream.schemes import SCHEMES
-from stream.schemes.partial_sets import recall_of
-from stream.texts.normalize import CodePoints, NormalForm, code_points
-from stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
-from workers.commands.session import Session, SessionOptions
-from workers.commands.tune.printing import facts, print_found
-from workers.process.exits import Exit, Failure
-from workers.settings.files import Settings, fields_of
+from neardup.stream.documents import Document
+from neardup.stream.pipeline import Signer
+from neardup.stream.schemes import SCHEMES
+from neardup.stream.schemes.partial_sets import recall_of
+from neardup.stream.texts.normalize import CodePoints, NormalForm, code_points
+from neardup.stream.theory.shingle_length import Sample, Similarity, enough, expected, measured, safe, sampled
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.commands.tune.printing import facts, print_found
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.files import Settings, fields_of
 
 # Maximum documents and characters of a sample: a few seconds of work.
 SAMPLE_DOCUMENTS_MAX, SAMPLE_CHARACTERS_MAX = 10_000, 20_000_000

@@ -31,15 +31,15 @@ from typing import Any, NamedTuple
 
 import orjson
 
-from stream.batches import MICROSECONDS
-from stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
-from workers.store.keeper import Answer
-from workers.store.log import Row
-from workers.store.view import PairRow, Verdict, View, ViewReader
-from workers.topics.names import Topics
-from workers.topics.places import parse_place, place_of
-from workers.topics.verdicts import parse_run
-from workers.transport.protocol import Reader, Record, Transport, UnreachableError
+from neardup.stream.batches import MICROSECONDS
+from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
+from neardup.workers.store.keeper import Answer
+from neardup.workers.store.log import Row
+from neardup.workers.store.view import PairRow, Verdict, View, ViewReader
+from neardup.workers.topics.names import Topics
+from neardup.workers.topics.places import parse_place, place_of
+from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.protocol import Reader, Record, Transport, UnreachableError
 
 # A transaction becomes visible in its partitions one after the other; this is longer than any broker takes.
 GAP_SECONDS = 10.0

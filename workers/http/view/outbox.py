@@ -16,11 +16,11 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import NamedTuple
 
-from workers.http.view.follower import Decided
-from workers.http.writer import Broken, Busy
-from workers.topics.messages import partition_of_key
-from workers.topics.places import place_of
-from workers.transport.protocol import AbortedError, Producer, TransportError
+from neardup.workers.http.view.follower import Decided
+from neardup.workers.http.writer import Broken, Busy
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.places import place_of
+from neardup.workers.transport.protocol import AbortedError, Producer, TransportError
 
 _MESSAGES_MAX = 1000
 _BYTES_MAX = 4 << 20

@@ -13,15 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from stream.documents import Document, Pair
-from workers.http.app import Handlers, Service, answer_values, path_of, refused
-from workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
-from workers.http.problems import field_of, json_line, json_response, problem_values, shown
-from workers.http.view.follower import Decided, Follower
-from workers.http.view.outbox import Outbox, Sent, Unsent
-from workers.http.writer import Broken, Busy
-from workers.store.view import ViewReader
-from workers.topics.places import place_name
+from neardup.stream.documents import Document, Pair
+from neardup.workers.http.app import Handlers, Service, answer_values, path_of, refused
+from neardup.workers.http.bodies import JSON, JSON_LINES, Refused, flag, lines_of, read_body
+from neardup.workers.http.problems import field_of, json_line, json_response, problem_values, shown
+from neardup.workers.http.view.follower import Decided, Follower
+from neardup.workers.http.view.outbox import Outbox, Sent, Unsent
+from neardup.workers.http.writer import Broken, Busy
+from neardup.workers.store.view import ViewReader
+from neardup.workers.topics.places import place_name
 
 # Lines of a transaction, and transactions of a batch that wait at the same time.
 _GROUP, _AHEAD = 500, 4

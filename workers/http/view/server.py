@@ -12,20 +12,20 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from workers.http.app import Service, application, publisher
-from workers.http.bodies import decoding
-from workers.http.events import Events
-from workers.http.figures import Figures
-from workers.http.server import Running, bound, run
-from workers.http.view.follower import Follower
-from workers.http.view.outbox import Outbox
-from workers.http.view.requests import Sending, near, view_requests
-from workers.process.exits import Exit, Failure
-from workers.settings.serve import ViewSettings
-from workers.store.view import View, ViewReader
-from workers.telemetry.metrics import SERVE, Metrics
-from workers.topics.names import names_of
-from workers.transport.protocol import Transport, TransportError, UnknownTopicError
+from neardup.workers.http.app import Service, application, publisher
+from neardup.workers.http.bodies import decoding
+from neardup.workers.http.events import Events
+from neardup.workers.http.figures import Figures
+from neardup.workers.http.server import Running, bound, run
+from neardup.workers.http.view.follower import Follower
+from neardup.workers.http.view.outbox import Outbox
+from neardup.workers.http.view.requests import Sending, near, view_requests
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.serve import ViewSettings
+from neardup.workers.store.view import View, ViewReader
+from neardup.workers.telemetry.metrics import SERVE, Metrics
+from neardup.workers.topics.names import names_of
+from neardup.workers.transport.protocol import Transport, TransportError, UnknownTopicError
 
 
 def serve_view(settings: ViewSettings, state: str | None, transport: Transport) -> Exit:

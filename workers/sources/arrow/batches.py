@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from workers.sources.blocks import Content, SeekableFile
+from neardup.workers.sources.blocks import Content, SeekableFile
 
 # Bytes of a batch, by the sizes in a Parquet file, and its rows at most.
 _BATCH_BYTES = 8 << 20

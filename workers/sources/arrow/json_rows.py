@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from stream.json_lines import Fields
+from neardup.stream.json_lines import Fields
 
 _OPTIONS = orjson.OPT_NON_STR_KEYS
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from stream.json_lines import Fields
-from workers.sources.lines import IDLE, Line
-from workers.sources.mail.message import mail_object, read_mail
+from neardup.stream.json_lines import Fields
+from neardup.workers.sources.lines import IDLE, Line
+from neardup.workers.sources.mail.message import mail_object, read_mail
 
 FROM = b"From "
 # The end of a message: an empty line before the next line From.

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import orjson
 
-from stream.documents import Document
-from stream.json_lines import Fields, decode_document
-from workers.sources.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
-from workers.sources.markup import text_of_markup
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields, decode_document
+from neardup.workers.sources.mail.limits import CONTENT_TYPE_CHARACTERS_MAX, HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup.workers.sources.markup import text_of_markup
 
 _HEADER_END = re.compile(rb"(?:\A|\n)\r?\n")
 _FIELD = re.compile(rb"[!-9;-~]+[ \t]*:")

@@ -23,14 +23,14 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
-from stream.table import NO_TIME
-from stream.verdicts.decisions import VerdictLimits
-from stream.verdicts.representatives import NO_RANK, Member, join, without
-from stream.verdicts.rule import DUPLICATE, REMOVED, UNCHANGED
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.places import parse_place, place_name
-from workers.topics.verdicts import DecidedRows, Decision
-from workers.transport.protocol import Record
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.stream.verdicts.representatives import NO_RANK, Member, join, without
+from neardup.stream.verdicts.rule import DUPLICATE, REMOVED, UNCHANGED
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.places import parse_place, place_name
+from neardup.workers.topics.verdicts import DecidedRows, Decision
+from neardup.workers.transport.protocol import Record
 
 _MICROSECONDS = 1e6
 

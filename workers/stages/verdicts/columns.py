@@ -1,7 +1,8 @@
-"""Columns of the decided documents that ``stream.verdicts.decisions`` does not hold: rows by place, ids and ranks.
+"""Columns of the decided documents that ``neardup.stream.verdicts.decisions`` does not hold: rows by place, ids and
+ranks.
 
-Rows are numbered in order of arrival, as in ``stream.verdicts.decisions``. Both structures append at the new end,
-release the old end with the window, and truncate the new end when a step is undone.
+Rows are numbered in order of arrival, as in ``neardup.stream.verdicts.decisions``. Both structures append at the new
+end, release the old end with the window, and truncate the new end when a step is undone.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from bisect import bisect_right
 import numpy as np
 import numpy.typing as npt
 
-from stream.verdicts.representatives import NO_RANK
-from workers.topics.places import offsets_of, partitions_of
+from neardup.stream.verdicts.representatives import NO_RANK
+from neardup.workers.topics.places import offsets_of, partitions_of
 
 # Ids are kept in chunks of at least this many rows: a smaller chunk would cost more than its ids.
 _CHUNK_ROWS = 4_096

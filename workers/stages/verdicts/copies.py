@@ -16,12 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.verdicts.decisions import Decisions, Found
-from workers.stages.verdicts.columns import RowsByPlace
-from workers.stages.verdicts.watermarks import Watermarks
-from workers.topics.arrivals import ArrivalRows
-from workers.topics.links import SIMILARITY_STEPS, Links, join_links
-from workers.topics.places import offsets_of, partitions_of
+from neardup.stream.verdicts.decisions import Decisions, Found
+from neardup.workers.stages.verdicts.columns import RowsByPlace
+from neardup.workers.stages.verdicts.watermarks import Watermarks
+from neardup.workers.topics.arrivals import ArrivalRows
+from neardup.workers.topics.links import SIMILARITY_STEPS, Links, join_links
+from neardup.workers.topics.places import offsets_of, partitions_of
 
 _NUMBER_MAX = np.iinfo(np.int64).max
 _Longs = npt.NDArray[np.int64]

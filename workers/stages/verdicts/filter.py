@@ -28,13 +28,13 @@ from typing import NamedTuple
 
 import orjson
 
-from workers.settings.kafka import STEP_BYTES_MAX
-from workers.stages.starts import committed_start, decoded_metadata
-from workers.stages.transaction import Message, in_turns, record_bytes, transact
-from workers.telemetry.observer import Observer, stage
-from workers.topics.names import Topics
-from workers.topics.verdicts import parse_run
-from workers.transport.protocol import (
+from neardup.workers.settings.kafka import STEP_BYTES_MAX
+from neardup.workers.stages.starts import committed_start, decoded_metadata
+from neardup.workers.stages.transaction import Message, in_turns, record_bytes, transact
+from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.topics.names import Topics
+from neardup.workers.topics.verdicts import parse_run
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

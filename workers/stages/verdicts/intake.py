@@ -11,18 +11,18 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from stream.bands_message import WireError
-from stream.config import Config
-from stream.verdicts.decisions import VerdictLimits
-from workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
-from workers.stages.verdicts.state import LinkState
-from workers.stages.verdicts.watermarks import Watermarks
-from workers.telemetry.observer import Observer
-from workers.topics.arrivals import decode_arrivals
-from workers.topics.links import decode_links
-from workers.topics.names import Topics
-from workers.topics.places import partitions_of
-from workers.transport.protocol import (
+from neardup.stream.bands_message import WireError
+from neardup.stream.config import Config
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.workers.settings.kafka import STEP_BYTES_MAX, UNDECIDED_MAX
+from neardup.workers.stages.verdicts.state import LinkState
+from neardup.workers.stages.verdicts.watermarks import Watermarks
+from neardup.workers.telemetry.observer import Observer
+from neardup.workers.topics.arrivals import decode_arrivals
+from neardup.workers.topics.links import decode_links
+from neardup.workers.topics.names import Topics
+from neardup.workers.topics.places import partitions_of
+from neardup.workers.transport.protocol import (
     Consumer,
     FencedError,
     OffsetGoneError,

@@ -31,13 +31,13 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from stream.table import NO_TIME
-from stream.verdicts.rule import STATUSES
-from workers.stages.starts import start_offset
-from workers.stages.transaction import COMMITTED, RENEWED, Message, transact
-from workers.stages.verdicts.clusters import Changed, Clusters
-from workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan
-from workers.stages.verdicts.positions import (
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.rule import STATUSES
+from neardup.workers.stages.starts import start_offset
+from neardup.workers.stages.transaction import COMMITTED, RENEWED, Message, transact
+from neardup.workers.stages.verdicts.clusters import Changed, Clusters
+from neardup.workers.stages.verdicts.intake import PARTITION, Intake, LinkPlan
+from neardup.workers.stages.verdicts.positions import (
     ArrivalsPlace,
     Mark,
     Marks,
@@ -46,12 +46,12 @@ from workers.stages.verdicts.positions import (
     decode_verdicts_place,
     encode_place,
 )
-from workers.stages.verdicts.restore import Restored, restored
-from workers.stages.verdicts.state import LinkState, Taken
-from workers.telemetry.observer import Observer, stage
-from workers.topics.messages import partition_of_key
-from workers.topics.verdicts import Decision, encode_runs
-from workers.transport.protocol import (
+from neardup.workers.stages.verdicts.restore import Restored, restored
+from neardup.workers.stages.verdicts.state import LinkState, Taken
+from neardup.workers.telemetry.observer import Observer, stage
+from neardup.workers.topics.messages import partition_of_key
+from neardup.workers.topics.verdicts import Decision, encode_runs
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     Consumer,

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import orjson
 
-from workers.stages.starts import decoded_metadata
-from workers.transport.protocol import Committed
+from neardup.workers.stages.starts import decoded_metadata
+from neardup.workers.transport.protocol import Committed
 
 _VERSION = 1
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from stream.table import NO_TIME
-from stream.verdicts.decisions import VerdictLimits
-from workers.stages.verdicts.clusters import Clusters
-from workers.stages.verdicts.positions import decode_arrivals_place, decode_verdicts_place
-from workers.stages.verdicts.state import LinkState
-from workers.topics.names import Topics
-from workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
-from workers.transport.protocol import Committed, OffsetGoneError, Transport
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import VerdictLimits
+from neardup.workers.stages.verdicts.clusters import Clusters
+from neardup.workers.stages.verdicts.positions import decode_arrivals_place, decode_verdicts_place
+from neardup.workers.stages.verdicts.state import LinkState
+from neardup.workers.topics.names import Topics
+from neardup.workers.topics.verdicts import DecidedRows, decided_rows, join_decided, parse_run
+from neardup.workers.transport.protocol import Committed, OffsetGoneError, Transport
 
 
 class Restored(NamedTuple):

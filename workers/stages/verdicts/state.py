@@ -22,19 +22,19 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from stream.batches import id_hashes
-from stream.scheme_interface import select_ragged
-from stream.table import NO_TIME
-from stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
-from stream.verdicts.restoring import Decided
-from stream.verdicts.rule import DOCUMENT
-from workers.stages.verdicts.columns import NamesByRow, RowsByPlace
-from workers.stages.verdicts.copies import Pool, found_by_copies, join_found, join_pools
-from workers.stages.verdicts.watermarks import Hole, Watermarks
-from workers.topics.arrivals import ArrivalRows, join_arrivals
-from workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links
-from workers.topics.places import offsets_of, partitions_of
-from workers.topics.verdicts import DecidedRows, Decision
+from neardup.stream.batches import id_hashes
+from neardup.stream.scheme_interface import select_ragged
+from neardup.stream.table import NO_TIME
+from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits
+from neardup.stream.verdicts.restoring import Decided
+from neardup.stream.verdicts.rule import DOCUMENT
+from neardup.workers.stages.verdicts.columns import NamesByRow, RowsByPlace
+from neardup.workers.stages.verdicts.copies import Pool, found_by_copies, join_found, join_pools
+from neardup.workers.stages.verdicts.watermarks import Hole, Watermarks
+from neardup.workers.topics.arrivals import ArrivalRows, join_arrivals
+from neardup.workers.topics.links import NO_LINKS, SIMILARITY_STEPS, Links
+from neardup.workers.topics.places import offsets_of, partitions_of
+from neardup.workers.topics.verdicts import DecidedRows, Decision
 
 _Longs = npt.NDArray[np.int64]
 

@@ -24,8 +24,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from workers.topics.links import LinkMessage
-from workers.topics.places import offsets_of, partitions_of
+from neardup.workers.topics.links import LinkMessage
+from neardup.workers.topics.places import offsets_of, partitions_of
 
 _Longs = npt.NDArray[np.int64]
 

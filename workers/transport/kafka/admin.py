@@ -19,9 +19,9 @@ from kafka import IsolationLevel, KafkaAdminClient, OffsetSpec, TopicPartition
 from kafka import errors as client_errors
 from kafka.admin import ConfigResource, ConfigResourceType, MemberToRemove
 
-from stream.errors import ConfigError
-from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
-from workers.transport.protocol import Committed, OffsetGoneError, UnknownTopicError
+from neardup.stream.errors import ConfigError
+from neardup.workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
+from neardup.workers.transport.protocol import Committed, OffsetGoneError, UnknownTopicError
 
 _T = TypeVar("_T")
 

@@ -13,11 +13,11 @@ from typing import Any
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
-from stream.errors import ConfigError
-from workers.settings.kafka import BATCH_BYTES_MAX
-from workers.transport.kafka.client_internals.connections import connections
-from workers.transport.kafka.connection_errors import refusal
-from workers.transport.protocol import FencedError, TransportError, UnreachableError
+from neardup.stream.errors import ConfigError
+from neardup.workers.settings.kafka import BATCH_BYTES_MAX
+from neardup.workers.transport.kafka.client_internals.connections import connections
+from neardup.workers.transport.kafka.connection_errors import refusal
+from neardup.workers.transport.protocol import FencedError, TransportError, UnreachableError
 
 # Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
 _MESSAGE_OVERHEAD_BYTES = 256

@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from workers.settings.kafka import StreamSettings
-from workers.transport.kafka.client_internals import check_client
-from workers.transport.kafka.connection_errors import listen
-from workers.transport.kafka.transport import KafkaSettings, KafkaTransport
+from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.transport.kafka.client_internals import check_client
+from neardup.workers.transport.kafka.connection_errors import listen
+from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport
 
 # Setting -> the client's option of the same meaning.
 _SECURITY = {

@@ -11,7 +11,7 @@ import logging
 
 from kafka import errors as client_errors
 
-from workers.transport.kafka.client_internals.connections import connection_log
+from neardup.workers.transport.kafka.client_internals.connections import connection_log
 
 # The log of the client's module that connects.
 _LOG, _CONNECTED = connection_log()

@@ -34,17 +34,17 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
-from workers.transport.kafka import records as kafka_records
-from workers.transport.kafka.client_internals import fetches, groups
-from workers.transport.kafka.client_settings import (
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.client_internals import fetches, groups
+from neardup.workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
     is_fenced,
     is_passing,
     milliseconds,
 )
-from workers.transport.kafka.membership import Assignor, Listener, Notes, Ownership
-from workers.transport.protocol import (
+from neardup.workers.transport.kafka.membership import Assignor, Listener, Notes, Ownership
+from neardup.workers.transport.protocol import (
     UNBOUNDED,
     Committed,
     FencedError,
@@ -73,7 +73,7 @@ _AWAY_SECONDS = 2.0
 
 
 class KafkaGroupConsumer:
-    """A member of ``group`` on ``topic``; see ``workers.transport.protocol.Consumer`` and the theory above.
+    """A member of ``group`` on ``topic``; see ``neardup.workers.transport.protocol.Consumer`` and the theory above.
 
     ``instance`` is a stable name of letters, digits, dots, dashes and underscores. If it is empty, the member has no
     name and leaves the group when it closes. Raises ``UnreachableError`` if no broker answers.

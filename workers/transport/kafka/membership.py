@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 
-from workers.transport.kafka.admin import KafkaAdmin
-from workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
-from workers.transport.protocol import Membership, UnreachableError
+from neardup.workers.transport.kafka.admin import KafkaAdmin
+from neardup.workers.transport.kafka.client_internals.groups import CooperativeStickyAssignor
+from neardup.workers.transport.protocol import Membership, UnreachableError
 
 NO_GENERATION = -1
 # From a change of the membership to a look at the group: a rebalance of live members is over by then.

@@ -39,15 +39,15 @@ from typing import Any, Literal
 from kafka import KafkaProducer, OffsetAndMetadata, TopicPartition
 from kafka import errors as client_errors
 
-from workers.transport.kafka.client_internals import transactions
-from workers.transport.kafka.client_settings import (
+from neardup.workers.transport.kafka.client_internals import transactions
+from neardup.workers.transport.kafka.client_settings import (
     KafkaSettings,
     as_transport_error,
     is_fenced,
     is_producer_fenced,
     milliseconds,
 )
-from workers.transport.protocol import (
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
@@ -70,7 +70,7 @@ METADATA_CHARACTERS_MAX = 4000
 
 
 class KafkaTransactionalProducer:
-    """See ``workers.transport.protocol.Producer`` and the theory of operation above.
+    """See ``neardup.workers.transport.protocol.Producer`` and the theory of operation above.
 
     ``partitions`` returns the number of partitions of a topic. Raises ``UnreachableError`` if no broker answers.
     """

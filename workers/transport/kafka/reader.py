@@ -12,14 +12,14 @@ from contextlib import suppress
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
-from workers.transport.kafka import records as kafka_records
-from workers.transport.kafka.client_internals import fetches
-from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
-from workers.transport.protocol import UNBOUNDED, OffsetGoneError, Record, UnreadableError
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.client_internals import fetches
+from neardup.workers.transport.kafka.client_settings import KafkaSettings, as_transport_error, is_passing
+from neardup.workers.transport.protocol import UNBOUNDED, OffsetGoneError, Record, UnreadableError
 
 
 class KafkaReader:
-    """See ``workers.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers."""
+    """See ``neardup.workers.transport.protocol.Reader``. Raises ``UnreachableError`` if no broker answers."""
 
     def __init__(self, settings: KafkaSettings, topic: str) -> None:
         self._settings, self._topic = settings, topic

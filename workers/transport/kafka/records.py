@@ -24,10 +24,10 @@ import numpy.typing as npt
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
-from stream.kernels.compile import kernel
-from workers.transport.kafka.client_internals import fetches
-from workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
-from workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
+from neardup.stream.kernels.compile import kernel
+from neardup.workers.transport.kafka.client_internals import fetches
+from neardup.workers.transport.kafka.decompression import DamagedError, TooLargeToUnpackError, UnknownCodecError, unpack
+from neardup.workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
 # Columns of a record: its differences of time and offset, begin and end of its key and of its value, begin of its
 # headers.

@@ -18,14 +18,14 @@ from contextlib import suppress
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as client_errors
 
-from workers.transport.kafka import records as kafka_records
-from workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
-from workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
-from workers.transport.kafka.consumer import KafkaGroupConsumer
-from workers.transport.kafka.membership import Ownership
-from workers.transport.kafka.producer import KafkaTransactionalProducer
-from workers.transport.kafka.reader import KafkaReader
-from workers.transport.protocol import (
+from neardup.workers.transport.kafka import records as kafka_records
+from neardup.workers.transport.kafka.admin import KafkaAdmin, TopicDescription, TopicSpec
+from neardup.workers.transport.kafka.client_settings import KafkaSettings, as_transport_error
+from neardup.workers.transport.kafka.consumer import KafkaGroupConsumer
+from neardup.workers.transport.kafka.membership import Ownership
+from neardup.workers.transport.kafka.producer import KafkaTransactionalProducer
+from neardup.workers.transport.kafka.reader import KafkaReader
+from neardup.workers.transport.protocol import (
     Committed,
     Consumer,
     OffsetGoneError,
@@ -47,7 +47,7 @@ _READ_BYTES_MAX = 16 << 20
 
 
 class KafkaTransport:
-    """Topics of one Kafka cluster; see ``workers.transport.protocol.Transport``."""
+    """Topics of one Kafka cluster; see ``neardup.workers.transport.protocol.Transport``."""
 
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings

@@ -22,10 +22,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from workers.settings.kafka import BATCH_BYTES_MAX
-from workers.transport.memory.group import Group
-from workers.transport.memory.log import Outcome, PartitionLog, Transaction
-from workers.transport.protocol import (
+from neardup.workers.settings.kafka import BATCH_BYTES_MAX
+from neardup.workers.transport.memory.group import Group
+from neardup.workers.transport.memory.log import Outcome, PartitionLog, Transaction
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from workers.transport.protocol import Committed, FencedError, Membership
+from neardup.workers.transport.protocol import Committed, FencedError, Membership
 
 NO_GENERATION = -1
 

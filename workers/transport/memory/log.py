@@ -13,7 +13,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from enum import Enum
 
-from workers.transport.protocol import Committed, Headers, OffsetGoneError, Record, RefusedBatch
+from neardup.workers.transport.protocol import Committed, Headers, OffsetGoneError, Record, RefusedBatch
 
 
 class Outcome(Enum):

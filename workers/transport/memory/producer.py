@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from workers.transport.memory.cluster import MemoryCluster
-from workers.transport.protocol import (
+from neardup.workers.transport.memory.cluster import MemoryCluster
+from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
     FencedError,
@@ -29,7 +29,7 @@ from workers.transport.protocol import (
 
 
 class MemoryProducer:
-    """A transactional producer; see ``workers.transport.protocol.Producer`` and the theory of operation above."""
+    """A transactional producer, as ``neardup.workers.transport.protocol.Producer``: see the theory above."""
 
     def __init__(self, cluster: MemoryCluster, transactional_id: str) -> None:
         self._cluster = cluster

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from workers.transport.memory.cluster import MemoryCluster
-from workers.transport.memory.group import NO_GENERATION
-from workers.transport.memory.producer import MemoryProducer
-from workers.transport.protocol import (
+from neardup.workers.transport.memory.cluster import MemoryCluster
+from neardup.workers.transport.memory.group import NO_GENERATION
+from neardup.workers.transport.memory.producer import MemoryProducer
+from neardup.workers.transport.protocol import (
     UNBOUNDED,
     Committed,
     Consumer,
@@ -44,7 +44,7 @@ READ_RECORDS = 500  # in a list of read(); the number of the Kafka client
 
 
 class MemoryTransport:
-    """A client of the cluster; see ``workers.transport.protocol.Transport``."""
+    """A client of the cluster; see ``neardup.workers.transport.protocol.Transport``."""
 
     def __init__(self, cluster: MemoryCluster, wait: Wait | None = None) -> None:
         self._cluster = cluster
@@ -142,7 +142,7 @@ class _Place:
 
 
 class MemoryConsumer:
-    """A member of a group; see ``workers.transport.protocol.Consumer`` and the theory of operation above."""
+    """A member of a group; see ``neardup.workers.transport.protocol.Consumer`` and the theory of operation above."""
 
     def __init__(self, cluster: MemoryCluster, wait: Wait | None, topic: str, group: str, instance: str) -> None:
         self._cluster = cluster
@@ -284,7 +284,7 @@ class MemoryConsumer:
 
 
 class MemoryReader:
-    """Reads partitions without a group; see ``workers.transport.protocol.Reader``."""
+    """Reads partitions without a group; see ``neardup.workers.transport.protocol.Reader``."""
 
     def __init__(self, cluster: MemoryCluster, wait: Wait | None, topic: str) -> None:
         self._cluster, self._wait, self._topic = cluster, wait, topic

@@ -18,6 +18,6 @@ The setting ``fast_fetch`` switches the optimisations: fast connections, our rea
 transport obeys the same laws without them.
 """
 
-from workers.transport.kafka.client_internals.check import TESTED_VERSION, check_client
+from neardup.workers.transport.kafka.client_internals.check import TESTED_VERSION, check_client
 
 __all__ = ["TESTED_VERSION", "check_client"]

@@ -8,7 +8,7 @@ from typing import Any
 import kafka
 from kafka import KafkaConsumer, KafkaProducer
 
-from stream.errors import ConfigError
+from neardup.stream.errors import ConfigError
 
 TESTED_VERSION = "3.0.12"
 

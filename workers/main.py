@@ -1,16 +1,16 @@
-"""The program: the command ``neardup``, and ``python -m workers``.
+"""The program: the command ``neardup``, which is also ``python -m neardup``.
 
 Loading the command line and the library takes some seconds. A worker that gets a signal during this time has no work to
-finish, so it ends at once with the exit code of a stop. Later ``workers.process.stop.Stop`` handles signals. Without a
-handler, the exit code would say that the worker was killed, and the first process of a container would ignore the
-signal."""
+finish, so it ends at once with the exit code of a stop. Later ``neardup.workers.process.stop.Stop`` handles signals.
+Without a handler, the exit code would say that the worker was killed, and the first process of a container would ignore
+the signal."""
 
 from __future__ import annotations
 
 import gc
 import sys
 
-from workers.process.stop import leave, leave_at_once
+from neardup.workers.process.stop import leave, leave_at_once
 
 # The commands that SIGTERM and Ctrl-C end in order.
 _WORKERS = ("sign", "match", "link", "filter", "up")
@@ -24,10 +24,10 @@ def main() -> None:
     gc.set_threshold(_COLLECT_OBJECTS)
     if sys.argv[1:2] and sys.argv[1] in _WORKERS:
         leave_at_once()
-    from workers.process.kernel_cache import ensure_kernel_cache
+    from neardup.workers.process.kernel_cache import ensure_kernel_cache
 
     ensure_kernel_cache()
-    from workers.cli.app import main as run
+    from neardup.workers.cli.app import main as run
 
     leave(run())
 
