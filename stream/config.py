@@ -56,7 +56,7 @@ class Config(Parameters):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    scheme: str = Field("one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
+    scheme: str = Field(default="one_permutation", description="how near-duplicates are found: " + ", ".join(SCHEMES))
 
     if not TYPE_CHECKING:  # a type checker sees the fields as keyword arguments instead
 

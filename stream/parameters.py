@@ -34,154 +34,178 @@ class Parameters(BaseModel):
     # The validators of a model take longer to make than its class, and a program uses one of the models derived here.
     model_config = ConfigDict(defer_build=True)
 
-    shingles: str = Field("chars", description="what is compared: " + ", ".join(SHINGLES))
+    shingles: str = Field(default="chars", description="what is compared: " + ", ".join(SHINGLES))
     k: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=100,
         description="characters, words or parts of a URL in a shingle; by default 5 characters, 3 words, 2 parts",
     )
-    shingle_bytes: int = Field(8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification")
+    shingle_bytes: int = Field(
+        default=8, description="bytes of a hashed shingle: 8, or 4 for half the memory of verification"
+    )
     measure: str | None = Field(
-        None,
+        default=None,
         description="what similarity is: jaccard (the default), jaccard_bag, jaccard_bag_sum or containment of sets; "
         "cosine, dot, euclidean, hamming, hamming_symbols or l1 of vectors, where the scheme decides",
     )
     verify: str = Field(
-        "sketch",
+        default="sketch",
         description="how the similarity of a candidate is computed: sketch (estimated from two sketches), exact (from "
         "its elements, which are then kept, shingle_bytes each)",
     )
     groups: int = Field(
-        8, ge=1, le=ROWS_LIMIT, description="parts of the universe of which partial_minhash looks at one for a row"
+        default=8,
+        ge=1,
+        le=ROWS_LIMIT,
+        description="parts of the universe of which partial_minhash looks at one for a row",
     )
-    ratings: str = Field("ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS))
-    rating_high_min: float = Field(3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
-    rating_max: float = Field(5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
-    tokens_max: int = Field(1_000_000, ge=1, le=2**28, description="tokens of a document at most")
-    languages: tuple[str, ...] = Field(("en",), description="stop lists of the stopwords shingles, by language code")
+    ratings: str = Field(default="ignore_low", description="what ratings of tokens become: " + ", ".join(RATINGS))
+    rating_high_min: float = Field(default=3.0, ge=0.0, le=1000.0, description="the least rating that is not low")
+    rating_max: float = Field(default=5.0, ge=1.0, le=1000.0, description="the greatest rating allowed; the least is 0")
+    tokens_max: int = Field(default=1_000_000, ge=1, le=2**28, description="tokens of a document at most")
+    languages: tuple[str, ...] = Field(
+        default=("en",), description="stop lists of the stopwords shingles, by language code"
+    )
     stop_words: tuple[str, ...] | None = Field(
-        None,
+        default=None,
         description="stop words of your own, one word a line: of the stopwords shingles in place of the lists of "
         "languages, of the urls shingles in place of htm, index and the like",
     )
-    nfkc: bool = Field(True, description="normalise texts to Unicode NFKC")
-    fold_case: bool = Field(True, description="fold the case of texts")
-    fold_space: bool = Field(True, description="take a run of white space as one blank, none at the ends")
-    threshold: float = Field(0.8, ge=0.05, le=1.0, description="similarity from which two documents are a pair")
-    recall: float = Field(0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted")
+    nfkc: bool = Field(default=True, description="normalise texts to Unicode NFKC")
+    fold_case: bool = Field(default=True, description="fold the case of texts")
+    fold_space: bool = Field(default=True, description="take a run of white space as one blank, none at the ends")
+    threshold: float = Field(default=0.8, ge=0.05, le=1.0, description="similarity from which two documents are a pair")
+    recall: float = Field(
+        default=0.95, gt=0.0, lt=1.0, description="probability that a pair at the threshold is emitted"
+    )
     min_similarity: float | None = Field(
-        None,
+        default=None,
         ge=0.0,
         le=1.0,
         description="estimate from which a candidate is emitted; by default chosen for the recall",
     )
     false_weight: float | None = Field(
-        None,
+        default=None,
         gt=0.0,
         lt=1.0,
         description="weight of false pairs against missed ones, which have the rest; then it chooses bands, rows and "
         "cut, not the recall",
     )
     rows_max: int = Field(
-        128,
+        default=128,
         ge=1,
         le=ROWS_LIMIT,
         description="rows of a signature at most: time and memory for accuracy; of vectors 512 by default",
     )
-    bands: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
-    rows: int | None = Field(None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall")
-    seed: int = Field(1, ge=0, le=2**63 - 1, description="seed of every hash function")
-    sketch_bits: int = Field(8, description="bits kept of each row: 8, 16 or 32")
+    bands: int | None = Field(default=None, ge=1, le=ROWS_LIMIT, description="bands; by default chosen for the recall")
+    rows: int | None = Field(
+        default=None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall"
+    )
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="seed of every hash function")
+    sketch_bits: int = Field(default=8, description="bits kept of each row: 8, 16 or 32")
     token_order: InstanceOf[TokenOrder] | None = Field(
-        None, description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes"
+        default=None,
+        description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes",
     )
     identical_positions: int | None = Field(
-        None, ge=1, le=1024, description="characters that the key of identical is made of; by default the whole text"
+        default=None,
+        ge=1,
+        le=1024,
+        description="characters that the key of identical is made of; by default the whole text",
     )
     window_seconds: float | None = Field(
-        None,
+        default=None,
         gt=0,
         le=_SECONDS_MAX,
         description="two documents may pair when their times differ by at most this",
     )
     lateness_seconds: float = Field(
-        0.0,
+        default=0.0,
         ge=0,
         le=_SECONDS_MAX,
         description="how late a document may come and still meet all of its window",
     )
     window_documents: int = Field(
-        1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
+        default=1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
     )
     bucket_candidates_max: int = Field(
-        256, ge=1, le=2**20, description="candidates taken from one bucket at most, the newest first"
+        default=256, ge=1, le=2**20, description="candidates taken from one bucket at most, the newest first"
     )
     probe_candidates_max: int | None = Field(
-        None,
+        default=None,
         ge=1,
         le=2**30,
         description="candidates after which a probe stops, over all buckets; by default 128 of sets, else all",
     )
     buckets_shared_min: int = Field(
-        1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"
+        default=1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"
     )
     evidence_bytes_max: int = Field(
-        2 << 30,
+        default=2 << 30,
         ge=1 << 20,
         le=1 << 42,
         description="bytes of ids and ragged evidence in the window at most; the oldest documents are evicted first",
     )
     record_fields: tuple[str, ...] = Field(
-        ("name", "address", "phone"),
+        default=("name", "address", "phone"),
         description="fields of a record that are scored, as name, name:weight or name:weight:penalty",
     )
     record_keys: tuple[str, ...] = Field(
-        (),
+        default=(),
         description="fields whose equal values bring records together, as field or field+field; "
         "by default each field, or none where record_shingled names one",
     )
     record_shingled: tuple[str, ...] = Field(
-        (), description="fields whose similar values bring records together, by bands of their shingles"
+        default=(), description="fields whose similar values bring records together, by bands of their shingles"
     )
-    record_shingle_k: int = Field(3, ge=1, le=100, description="characters a shingle of record_shingled")
-    record_bands: int = Field(16, ge=1, le=64, description="bands of a field of record_shingled")
-    record_rows: int = Field(4, ge=2, le=64, description="rows a band of a field of record_shingled")
+    record_shingle_k: int = Field(default=3, ge=1, le=100, description="characters a shingle of record_shingled")
+    record_bands: int = Field(default=16, ge=1, le=64, description="bands of a field of record_shingled")
+    record_rows: int = Field(default=4, ge=2, le=64, description="rows a band of a field of record_shingled")
     record_penalty: float = Field(
-        4.0, ge=0, le=1e6, description="points lost for each square of the edit distance of a field"
+        default=4.0, ge=0, le=1e6, description="points lost for each square of the edit distance of a field"
     )
     record_missing: float | None = Field(
-        None,
+        default=None,
         ge=0,
         le=1,
         description="share of a weight that a field earns which only one record has; by default it is left out",
     )
     record_nicknames: tuple[str, ...] = Field(
-        ("english",),
+        default=("english",),
         description="words that count as one edit, in groups as william=bill=will; english stands for a list of names",
     )
-    grid_squares: int = Field(1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it")
-    grid_functions: int = Field(1024, ge=1, le=65536, description="functions of a group, joined by OR")
-    grid_groups: int = Field(2, ge=1, le=16, description="groups of functions, joined by AND")
-    grid_function_squares: int = Field(3, ge=1, le=16, description="squares that a function asks for")
+    grid_squares: int = Field(
+        default=1000, ge=1, le=65536, description="squares of a grid; tokens are numbers below it"
+    )
+    grid_functions: int = Field(default=1024, ge=1, le=65536, description="functions of a group, joined by OR")
+    grid_groups: int = Field(default=2, ge=1, le=16, description="groups of functions, joined by AND")
+    grid_function_squares: int = Field(default=3, ge=1, le=16, description="squares that a function asks for")
     dimension: int | None = Field(
-        None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
+        default=None, ge=1, le=DIMENSION_MAX, description="components of a vector; vector schemes need it"
     )
     vector_evidence: str = Field(
-        "float32",
+        default="float32",
         description="what is kept of a vector to score it: float32 (bits and whole numbers as they are), float16, or "
         "sketch (nothing, and the similarity is an estimate)",
     )
-    planes: str = Field("normal", description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS))
+    planes: str = Field(
+        default="normal", description="components of random hyperplanes: " + ", ".join(PLANE_COMPONENTS)
+    )
     distance_scale: float | None = Field(
-        None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
+        default=None, gt=0, le=1e30, description="distance from which the similarity is 0, of measures euclidean and l1"
     )
     segment_width: float | None = Field(
-        None, gt=0, le=1e30, description="width of the segments of lines; by default 4 distances at the threshold"
+        default=None,
+        gt=0,
+        le=1e30,
+        description="width of the segments of lines; by default 4 distances at the threshold",
     )
     component_max: int | None = Field(
-        None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
+        default=None, ge=1, le=65_535, description="greatest number in a vector of whole numbers, of measure l1"
     )
-    norm_max: float | None = Field(None, gt=0, le=1e30, description="greatest length of a vector, of measure dot")
-    text_characters_max: int = Field(5_000_000, ge=1, le=2**28, description="characters of a text at most")
-    id_bytes_max: int = Field(1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")
+    norm_max: float | None = Field(
+        default=None, gt=0, le=1e30, description="greatest length of a vector, of measure dot"
+    )
+    text_characters_max: int = Field(default=5_000_000, ge=1, le=2**28, description="characters of a text at most")
+    id_bytes_max: int = Field(default=1024, ge=1, le=65535, description="bytes of an id in UTF-8 at most")

@@ -72,8 +72,9 @@ def typical(documents: list[Document], pairs: list[tuple[str, str]], shingles: s
 
 def judged(documents: list[Document], shingles: str, threshold: float) -> Confusion:
     """The stream's pairs against the pairs of pages of one article."""
-    shape = {"rows_max": 512, "sketch_bits": 16}  # thresholds this low take many bands
-    dedup = Deduplicator(Config(shingles=shingles, k=K[shingles], threshold=threshold, verify="exact", **shape))
+    # Thresholds this low take many bands.
+    config = Config(shingles=shingles, k=K[shingles], threshold=threshold, verify="exact", rows_max=512, sketch_bits=16)
+    dedup = Deduplicator(config)
     emitted = [(pair.older, pair.newer) for pair in dedup.process(documents)]
     return confusion(emitted, sharing(documents, 0))
 

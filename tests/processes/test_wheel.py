@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
+import textwrap
 from email.parser import HeaderParser
 from pathlib import Path
 from zipfile import ZipFile
@@ -58,6 +60,9 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (packages,) = (folder / "lib").glob("python*/site-packages")
     # Only the path: Python does not read the path files in it, such as the file of an editable installation.
     (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("stream", "workers"):  # as another distribution brings them
+        (packages / name).mkdir()
+        (packages / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
     for path in [packages / "neardup", *(packages / "neardup").rglob("*/")]:
         (path / "__pycache__").write_text("no folder of this name can be made")
     return folder
@@ -98,3 +103,45 @@ def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path
     assert first.startswith("neardup: neither the installation nor /dev/null/none/.cache/numba can be written")
     assert (tmp_path / f"neardup-kernels-{os.getuid()}").is_dir()
     assert [line for line in messages if "Traceback" in line or "Warning" in line] == []
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """README's Python in a file, with the data frame that it mentions."""
+    found = re.search(r"^In Python:\n\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert found
+    frame = "from typing import Any\n\nimport pyarrow  # type: ignore[import-untyped]\n\n"
+    frame += "frame: Any = pyarrow.table({'id': ['c', 'd'], 'text': ['one', 'two']})\n"
+    path = tmp_path_factory.mktemp("session") / "session.py"
+    path.write_text(frame + textwrap.dedent(found[1]))
+    return path
+
+
+def outside(installed: Path, session: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
+    """Run a command in the folder of the session, with nothing of the checkout on its path."""
+    kept = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+    kept |= {"NUMBA_CACHE_DIR": str(session.parent / "kernels")}
+    return subprocess.run(command, cwd=session.parent, env=kept, capture_output=True, check=False, text=True)
+
+
+def test_the_python_of_the_readme_runs_next_to_foreign_packages(installed: Path, session: Path) -> None:
+    """Another distribution's ``stream`` and ``workers`` are in the same environment."""
+    done = outside(installed, session, [installed / "bin" / "python", session])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "a b 1.0"
+
+
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_the_python_of_the_readme_has_no_type_errors(installed: Path, session: Path, checker: str) -> None:
+    """Neither checker needs a plugin for the settings of ``Config``; a wrong setting is an error."""
+    python = installed / "bin" / "python"
+    options = {
+        "mypy": ["--strict", "--python-executable", python],
+        "basedpyright": ["--level", "error", "--pythonpath", python],
+    }
+    wrong = session.with_name("wrong.py")
+    wrong.write_text("from neardup import Config\n\nConfig(threshhold=0.8)\n")
+    for path, errors in ((session, 0), (wrong, 1)):
+        (path.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+        done = outside(installed, session, [sys.executable, "-m", checker, *options[checker], path])
+        assert (done.returncode, done.stdout.count("error:")) == (errors, errors), done.stdout + done.stderr

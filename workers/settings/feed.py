@@ -11,24 +11,31 @@ class FeedOptions(BaseModel):
     """How feeds and pages are fetched, and the limits of it."""
 
     interval_seconds: float = Field(
-        900.0, ge=1, le=86_400, description="how often --follow asks for a feed; less often after failures"
+        default=900.0, ge=1, le=86_400, description="how often --follow asks for a feed; less often after failures"
     )
     fetch_seconds_max: float = Field(
-        30.0, gt=0, le=3600, description="how long an answer may take, with all its redirects"
+        default=30.0, gt=0, le=3600, description="how long an answer may take, with all its redirects"
     )
     fetch_bytes_max: int = Field(
-        8 << 20, ge=1 << 10, le=1 << 30, description="bytes of an answer at most, unpacked; larger ones are given up"
+        default=8 << 20,
+        ge=1 << 10,
+        le=1 << 30,
+        description="bytes of an answer at most, unpacked; larger ones are given up",
     )
-    parse_seconds_max: float = Field(20.0, gt=0, le=3600, description="how long the reading of a feed may take")
-    redirects_max: int = Field(5, ge=0, le=50, description="redirects of a request at most")
+    parse_seconds_max: float = Field(default=20.0, gt=0, le=3600, description="how long the reading of a feed may take")
+    redirects_max: int = Field(default=5, ge=0, le=50, description="redirects of a request at most")
     allow_private: bool = Field(
-        False, description="fetch from addresses too that are not public, as of this machine or of a local network"
+        default=False,
+        description="fetch from addresses too that are not public, as of this machine or of a local network",
     )
     user_agent: str = Field(
-        "", max_length=200, pattern="^[ -~]*$", description="how requests name the program; neardup/VERSION by default"
+        default="",
+        max_length=200,
+        pattern="^[ -~]*$",
+        description="how requests name the program; neardup/VERSION by default",
     )
     feed_items_max: int = Field(
-        10_000, ge=1, le=10_000_000, description="items of a feed that are remembered, so that each comes once"
+        default=10_000, ge=1, le=10_000_000, description="items of a feed that are remembered, so that each comes once"
     )
 
 

@@ -42,57 +42,72 @@ class Options(BaseModel):
     model_config = ConfigDict(defer_build=True)
 
     preset: str | None = Field(
-        None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
+        default=None, description=f"settings for a kind of documents, unless set otherwise: {', '.join(PRESETS)}"
     )
-    id_field: str = Field("id", description="name of the id in JSON Lines and tables")
-    text_field: str = Field("text", description="name of the text in JSON Lines")
-    timestamp_field: str = Field("timestamp", description="name of the time in JSON Lines and tables")
-    timestamp_unit: str = Field("s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
-    tokens_field: str = Field("tokens", description="name of the elements of a set, or the ratings, in JSON Lines")
-    vector_field: str = Field("vector", description="name of the vector in JSON Lines")
+    id_field: str = Field(default="id", description="name of the id in JSON Lines and tables")
+    text_field: str = Field(default="text", description="name of the text in JSON Lines")
+    timestamp_field: str = Field(default="timestamp", description="name of the time in JSON Lines and tables")
+    timestamp_unit: str = Field(default="s", description=f"unit of timestamps that are numbers: {', '.join(UNITS)}")
+    tokens_field: str = Field(
+        default="tokens", description="name of the elements of a set, or the ratings, in JSON Lines"
+    )
+    vector_field: str = Field(default="vector", description="name of the vector in JSON Lines")
     representative: str = Field(
-        FIRST,
+        default=FIRST,
         min_length=1,
         description=f"member of a cluster that a page shows: {FIRST}, {LONGEST}, or the name of a field: the greatest "
         "number there",
     )
     input_format: str = Field(
-        AUTO, description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name"
+        default=AUTO,
+        description=f"what the paths hold: {', '.join((AUTO, *FORMATS))}; {AUTO} decides by content, then by name",
     )
     canonical_urls: bool = Field(
-        False, description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)"
+        default=False,
+        description="give ids that are URLs a canonical form as files and feeds are read (see the cookbook)",
     )
-    line_ids: bool = Field(True, description="give a line without an id the id path:line, instead of refusing it")
+    line_ids: bool = Field(
+        default=True, description="give a line without an id the id path:line, instead of refusing it"
+    )
     # At the defaults, a text of text_characters_max characters fits in any escaped form (12 bytes a character).
     line_bytes_max: int = Field(
-        64 << 20, ge=1, le=1 << 31, description="bytes of a line or of a document file at most; longer is refused"
+        default=64 << 20,
+        ge=1,
+        le=1 << 31,
+        description="bytes of a line or of a document file at most; longer is refused",
     )
     html: str = Field(
-        MODES[0],
+        default=MODES[0],
         description=f"what is compared of a page: {', '.join(MODES)} (the article; all text; the markup as it is)",
     )
-    html_extractor: str = Field(EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)")
-    html_field: str | None = Field(None, description="field of JSON or a table that holds HTML, in place of a text")
+    html_extractor: str = Field(
+        default=EXTRACTORS[0], description=f"what extracts the text: {', '.join(EXTRACTORS)} (faster)"
+    )
+    html_field: str | None = Field(
+        default=None, description="field of JSON or a table that holds HTML, in place of a text"
+    )
     html_seconds: float = Field(
-        10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"
+        default=10.0, gt=0, le=3600, description="time after which the extraction of a page is given up"
     )
     html_processes: int = Field(
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="processes that extract texts; all "
         "cores by default"
     )  # fmt: skip
     html_memory_bytes: int = Field(
-        2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
+        default=2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
     )
-    warc_id: str = Field(next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
-    hidden: bool = Field(False, description="take names that begin with a dot when walking folders")
+    warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
+    hidden: bool = Field(default=False, description="take names that begin with a dot when walking folders")
     reports_max: int = Field(
-        20, ge=0, description="refused lines and named files reported for each reason at most; the rest are counted"
+        default=20,
+        ge=0,
+        description="refused lines and named files reported for each reason at most; the rest are counted",
     )
     walk_reports_max: int = Field(
-        10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
+        default=10, ge=0, description="files in folders reported for each reason at most; the rest are counted"
     )
-    strict: bool = Field(False, description="end at the first refusal, with an exit code of its own")
-    follow_seconds: float = Field(0.2, gt=0, le=3600, description="how often --follow looks for more")
+    strict: bool = Field(default=False, description="end at the first refusal, with an exit code of its own")
+    follow_seconds: float = Field(default=0.2, gt=0, le=3600, description="how often --follow looks for more")
     sign_threads: int = Field(
         default_factory=lambda: os.cpu_count() or 1, ge=1, le=256, description="threads that sign; all cores by default"
     )

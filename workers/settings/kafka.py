@@ -37,40 +37,46 @@ _DAY_SECONDS = 86_400
 class ConnectionOptions(BaseModel):
     """How the broker is reached, and what the deployment calls its topics."""
 
-    bootstrap_servers: str = Field("localhost:9092", min_length=1, description="brokers to ask first, host:port,...")
-    topic_prefix: str = Field("", max_length=100, pattern=_NAME, description="beginning of the name of every topic")
+    bootstrap_servers: str = Field(
+        default="localhost:9092", min_length=1, description="brokers to ask first, host:port,..."
+    )
+    topic_prefix: str = Field(
+        default="", max_length=100, pattern=_NAME, description="beginning of the name of every topic"
+    )
     security_protocol: str = Field(
-        "PLAINTEXT",
+        default="PLAINTEXT",
         pattern="^(PLAINTEXT|SSL|SASL_PLAINTEXT|SASL_SSL)$",
         description="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL",
     )
-    sasl_mechanism: str | None = Field(None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, ...")
+    sasl_mechanism: str | None = Field(default=None, description="PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, GSSAPI, ...")
     sasl_username: str | None = Field(
-        None, description="user for SASL; the password is NEARDUP_SASL_PASSWORD in the environment, or in a file"
+        default=None,
+        description="user for SASL; the password is NEARDUP_SASL_PASSWORD in the environment, or in a file",
     )
-    sasl_password_file: str | None = Field(None, description="file that holds the password for SASL")
-    ssl_cafile: str | None = Field(None, description="file of the certificates that are trusted")
-    ssl_certfile: str | None = Field(None, description="file of the client's certificate")
-    ssl_keyfile: str | None = Field(None, description="file of the client's key")
+    sasl_password_file: str | None = Field(default=None, description="file that holds the password for SASL")
+    ssl_cafile: str | None = Field(default=None, description="file of the certificates that are trusted")
+    ssl_certfile: str | None = Field(default=None, description="file of the client's certificate")
+    ssl_keyfile: str | None = Field(default=None, description="file of the client's key")
     ssl_password_file: str | None = Field(
-        None, description="file that holds the password of the key; or NEARDUP_SSL_PASSWORD in the environment"
+        default=None, description="file that holds the password of the key; or NEARDUP_SSL_PASSWORD in the environment"
     )
-    ssl_check_hostname: bool = Field(True, description="refuse a broker whose certificate names another host")
+    ssl_check_hostname: bool = Field(default=True, description="refuse a broker whose certificate names another host")
     request_bytes_max: int = Field(
-        1_000_000,
+        default=1_000_000,
         ge=1_000_000,
         le=1 << 28,
         description="bytes of a message to the broker at most; the topics must take as much",
     )
     batch_bytes_max: int = Field(
-        BATCH_BYTES_MAX,
+        default=BATCH_BYTES_MAX,
         ge=1 << 20,
         le=1 << 31,
         description="bytes that a compressed batch of messages may unpack to; a signer refuses larger ones as dead "
         "letters",
     )
     fast_fetch: bool = Field(
-        True, description="read records by our own compiled code; off reads them as the Kafka client does, slower"
+        default=True,
+        description="read records by our own compiled code; off reads them as the Kafka client does, slower",
     )
 
 
@@ -78,139 +84,157 @@ class StreamOptions(BaseModel):
     """How the workers share the stream, and their limits."""
 
     bands_partitions: int = Field(
-        8,
+        default=8,
         ge=1,
         le=PARTITIONS_MAX,
         description="partitions of bands, as many as matchers at most; part of the generation",
     )
     group: str = Field(
-        "neardup",
+        default="neardup",
         max_length=100,
         pattern=_NAME_REQUIRED,
         description="beginning of the names of groups: {topic-prefix}{group}-{role}-{generation}",
     )
     instance: str = Field(
-        "0",
+        default="0",
         max_length=50,
         pattern=_NAME_REQUIRED,
         description="which worker of its role this is, the same after a restart and no other's at a time: member and "
         "transactional id are {topic-prefix}{group}-{role}-{generation}-{instance}",
     )
     allow_gap: bool = Field(
-        False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
+        default=False, description="go on when the beginning of a window is no longer in the log; pairs may be missed"
     )
     commit_interval_ms: int = Field(
-        200,
+        default=200,
         ge=1,
         le=10_000,
         description="milliseconds from one commit to the next while documents come; in a matcher a quarter of it",
     )
-    step_documents_max: int = Field(5_000, ge=1, le=1_000_000, description="documents of a signer's step at most")
+    step_documents_max: int = Field(
+        default=5_000, ge=1, le=1_000_000, description="documents of a signer's step at most"
+    )
     step_messages_max: int = Field(
-        128, ge=1, le=100_000, description="messages of a matcher's step at most; each holds up to 512 KiB of documents"
+        default=128,
+        ge=1,
+        le=100_000,
+        description="messages of a matcher's step at most; each holds up to 512 KiB of documents",
     )
     step_bytes_max: int = Field(
-        STEP_BYTES_MAX,
+        default=STEP_BYTES_MAX,
         ge=1 << 20,
         le=1 << 34,
         description="bytes of a step at most: of the messages that it reads, and, in a matcher, of the pairs they make",
     )
     step_pairs_max: int = Field(
-        STEP_PAIRS_MAX,
+        default=STEP_PAIRS_MAX,
         ge=256,
         le=1 << 24,
         description="pairs of a matcher's step at most, about; where a step is aborted, the next ones are smaller",
     )
     verdicts: bool = Field(
-        False,
+        default=False,
         description="signers write arrivals and matchers write links, which linkers read; without linkers these topics "
         "would grow without end",
     )
     undecided_max: int = Field(
-        UNDECIDED_MAX,
+        default=UNDECIDED_MAX,
         ge=1_000,
         le=1 << 30,
         description="documents that may wait for a verdict in a linker, before it reads no more; about 100 bytes each",
     )
     forward: tuple[str, ...] = Field(
-        ("original",), description="verdicts whose documents a filter forwards, of original and unchanged"
+        default=("original",), description="verdicts whose documents a filter forwards, of original and unchanged"
     )
     leave_group: bool = Field(
-        True,
+        default=True,
         description="leave the group when stopped, so that others take over at once; off keeps the place for the "
         "session, for a restart without a rebalance",
     )
     session_timeout_seconds: float = Field(
-        10.0, ge=1, le=300, description="how long the partitions of a dead worker stand idle"
+        default=10.0, ge=1, le=300, description="how long the partitions of a dead worker stand idle"
     )
     transaction_timeout_seconds: float = Field(
-        15.0, ge=3, le=900, description="how long the open transaction of a dead worker holds up readers"
+        default=15.0, ge=3, le=900, description="how long the open transaction of a dead worker holds up readers"
     )
     skew_seconds: float = Field(
-        300.0,
+        default=300.0,
         ge=0,
         le=1e9,
         description="how far a document's time may lie ahead of its message's; later ones are moved back to that",
     )
     align_wait_seconds_max: float | None = Field(
-        None,
+        default=None,
         ge=1,
         le=1e9,
         description="how long records of a signer wait for a partition that another signer does not advance; then they "
         "are signed without it, and counted as unaligned. By default they wait until it advances",
     )
     turn_seconds_max: float = Field(
-        120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
+        default=120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"
     )
     stall_seconds_max: float = Field(
-        120.0,
+        default=120.0,
         ge=1,
         le=86_400,
         description="how long a growing partition may not advance before the process ends itself; how long a committed "
         "offset may be undecided before the worker restarts, and then ends",
     )
     trim_interval_seconds: float = Field(
-        60.0, ge=1, le=86_400, description="how often a matcher drops what has left the windows from the log of bands"
+        default=60.0,
+        ge=1,
+        le=86_400,
+        description="how often a matcher drops what has left the windows from the log of bands",
     )
     health_host: str = Field(
-        "127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
+        default="127.0.0.1", description="address that /metrics, /healthz and /readyz are served on; 0.0.0.0 for all"
     )
     health_port: int = Field(
-        9464, ge=0, le=65_535, description="their port; 0 takes a free one; up gives its workers this one and the next"
+        default=9464,
+        ge=0,
+        le=65_535,
+        description="their port; 0 takes a free one; up gives its workers this one and the next",
     )
-    log_format: str = Field("text", pattern="^(text|json)$", description="lines of the log: text or json")
+    log_format: str = Field(default="text", pattern="^(text|json)$", description="lines of the log: text or json")
 
 
 class TopicOptions(BaseModel):
     """Settings for the creation of topics."""
 
     documents_partitions: int = Field(
-        8, ge=1, le=PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
+        default=8, ge=1, le=PARTITIONS_MAX, description="partitions of documents, as many as signers at most"
     )
-    candidates_partitions: int = Field(8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
+    candidates_partitions: int = Field(default=8, ge=1, le=PARTITIONS_MAX, description="partitions of candidates")
     replication_factor: int = Field(
-        -1, ge=-1, le=100, description="replicas of each partition; -1: three, or as many as the cluster has nodes"
+        default=-1,
+        ge=-1,
+        le=100,
+        description="replicas of each partition; -1: three, or as many as the cluster has nodes",
     )
     min_insync_replicas: int = Field(
-        -1,
+        default=-1,
         ge=-1,
         le=100,
         description="replicas that must have a write before it counts; -1: two, or one where there is one replica",
     )
     allow_single_replica: bool = Field(
-        False, description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node"
+        default=False,
+        description="accept one replica, or one in sync, on a cluster of several nodes: data is lost with a node",
     )
     retention_seconds: int = Field(
-        7 * _DAY_SECONDS, ge=60, le=10**9, description="how long documents, dead letters and candidates are kept"
+        default=7 * _DAY_SECONDS,
+        ge=60,
+        le=10**9,
+        description="how long documents, dead letters and candidates are kept",
     )
     bands_retention_seconds: int | None = Field(
-        None,
+        default=None,
         ge=60,
         le=10**9,
         description="how long bands are kept at most; by default matchers alone drop what has left the windows",
     )
     retention_margin_seconds: int = Field(
-        _DAY_SECONDS,
+        default=_DAY_SECONDS,
         ge=0,
         le=10**9,
         description="how much longer than window and lateness bands must be kept: as long as matchers may be away",
@@ -220,14 +244,16 @@ class TopicOptions(BaseModel):
 class Secrets(BaseModel):
     """Settings from the environment or a file that are never shown."""
 
-    sasl_password: SecretStr | None = Field(None, description="password for SASL")
-    ssl_password: SecretStr | None = Field(None, description="password of the client's key")
+    sasl_password: SecretStr | None = Field(default=None, description="password for SASL")
+    ssl_password: SecretStr | None = Field(default=None, description="password of the client's key")
 
 
 class StreamSettings(Secrets, TopicOptions, StreamOptions, ConnectionOptions, Settings):
     """All settings of a worker on Kafka; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
-    start: str | None = Field(None, description="earliest or latest: where a group without offsets begins (--from)")
+    start: str | None = Field(
+        default=None, description="earliest or latest: where a group without offsets begins (--from)"
+    )
 
     @field_validator("start")
     @classmethod

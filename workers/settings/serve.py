@@ -23,43 +23,55 @@ _TOKEN_CHARACTERS_MIN = 16
 class ServeOptions(BaseModel):
     """How the service listens, and its limits."""
 
-    host: str = Field("127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
-    port: int = Field(8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
+    host: str = Field(default="127.0.0.1", min_length=1, description="address to listen on; 0.0.0.0 for all")
+    port: int = Field(default=8470, ge=0, le=65_535, description="port to listen on; 0 takes a free one")
     token_file: str | None = Field(
-        None, description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment"
+        default=None,
+        description="file that holds the token that clients must send; or NEARDUP_TOKEN in the environment",
     )
-    insecure: bool = Field(False, description="listen on an address that others reach, without a token")
+    insecure: bool = Field(default=False, description="listen on an address that others reach, without a token")
     open_metrics: bool = Field(
-        False, description="answer /metrics without the token, for Prometheus in a network of its own"
+        default=False, description="answer /metrics without the token, for Prometheus in a network of its own"
     )
-    tls_certfile: str | None = Field(None, description="file of the certificate for TLS, with its chain")
-    tls_keyfile: str | None = Field(None, description="file of the key for TLS")
+    tls_certfile: str | None = Field(default=None, description="file of the certificate for TLS, with its chain")
+    tls_keyfile: str | None = Field(default=None, description="file of the key for TLS")
     durability: str = Field(
-        "full",
+        default="full",
         pattern="^(full|normal)$",
         description="what an answered document survives: full, a loss of power; normal, the end of the process",
     )
-    keep_texts: bool = Field(False, description="store the texts too, for the passages of /v1/why")
+    keep_texts: bool = Field(default=False, description="store the texts too, for the passages of /v1/why")
     history_seconds: float = Field(
-        0.0, ge=0, le=1e10, description="how long verdicts can be read after their documents have left the window"
+        default=0.0,
+        ge=0,
+        le=1e10,
+        description="how long verdicts can be read after their documents have left the window",
     )
     ahead_seconds: float = Field(
-        300.0, ge=0, le=1e9, description="how far a timestamp may lie ahead of the server's clock; later is refused"
+        default=300.0,
+        ge=0,
+        le=1e9,
+        description="how far a timestamp may lie ahead of the server's clock; later is refused",
     )
     body_bytes_max: int = Field(
-        32 << 20, ge=1 << 10, le=1 << 30, description="bytes of a request at most, of one document or of a batch"
+        default=32 << 20,
+        ge=1 << 10,
+        le=1 << 30,
+        description="bytes of a request at most, of one document or of a batch",
     )
-    batch_lines_max: int = Field(10_000, ge=1, le=1_000_000, description="lines of a batch at most")
+    batch_lines_max: int = Field(default=10_000, ge=1, le=1_000_000, description="lines of a batch at most")
     queue_documents_max: int = Field(
-        20_000,
+        default=20_000,
         ge=1,
         le=10_000_000,
         description="documents that wait at most; beyond it requests are refused for a while",
     )
-    event_readers_max: int = Field(64, ge=1, le=900, description="clients that read /v1/events at most")
-    body_seconds_max: float = Field(30.0, gt=0, le=3600, description="how long a client may take to send a request")
+    event_readers_max: int = Field(default=64, ge=1, le=900, description="clients that read /v1/events at most")
+    body_seconds_max: float = Field(
+        default=30.0, gt=0, le=3600, description="how long a client may take to send a request"
+    )
     verdict_seconds_max: float = Field(
-        10.0,
+        default=10.0,
         gt=0,
         le=3600,
         description="with --from-kafka: how long a request waits for its verdict, before it is answered by 202",
@@ -69,7 +81,7 @@ class ServeOptions(BaseModel):
 class ServeSettings(ServeOptions, Settings):
     """All settings of the service; a ``Config`` as well. Raises ``ConfigError`` like it."""
 
-    token: SecretStr | None = Field(None, description="token that clients must send")
+    token: SecretStr | None = Field(default=None, description="token that clients must send")
 
     def access_token(self) -> str | None:
         """Return the token, or ``None`` if clients need no token.
