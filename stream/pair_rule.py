@@ -16,6 +16,9 @@ from neardup.stream.documents import Pair
 from neardup.stream.scheme_interface import Common
 from neardup.stream.table import NO_TIME
 
+# The greatest similarity of two different contents that is an estimate: the output has four digits, and 1 means a copy.
+ESTIMATE_MAX = 0.9999
+
 
 class Judged(NamedTuple):
     """The result of ``judge`` for m candidates.
@@ -60,20 +63,27 @@ def joined(parts: Sequence[Matches]) -> Matches:
     return Matches(*ids, *map(np.concatenate, columns))
 
 
-def judge(common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int) -> Judged:
+def judge(
+    common: Common, identical: npt.NDArray[np.bool_], score_min: float, shared_min: int, *, exact_score: bool
+) -> Judged:
     """Decide which of m candidates are pairs.
 
     A candidate is a pair if its similarity is at least ``score_min`` and if it is identical content or the two items
     share at least ``shared_min`` keys and meet the conditions of the scheme. Two different keys share a chain of the
     table with probability 2^-41; then the evidence has no common key, and the candidate is no pair.
 
+    Similarity 1 says that the contents are equal or, with an exact score, that the measure is 1. An estimate of 1
+    between different contents becomes ``ESTIMATE_MAX``.
+
     Args:
         common: what the evidence of the m candidates has in common.
         identical: ``bool[m]``, true where the table found identical content.
         score_min: least similarity of a pair, in [0, 1].
         shared_min: least number of common keys, at least 1.
+        exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
     """
-    similarity = np.where(identical, 1.0, common.similarity)
+    measured = common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
+    similarity = np.where(identical, 1.0, measured)
     first_key = np.where(identical, np.int32(0), common.first_key)
     related = (first_key >= 0) & common.conditions & (common.keys >= shared_min)
     # Contents that are equal agree in every key; some schemes have none for so small a content.

@@ -253,7 +253,10 @@ class Matcher:
         if not len(found.items):
             return NO_MATCHES, found.items, found.slots
         common = self.common(batch, found)
-        judged = judge(common, found.identical, self.score_min, self.config.buckets_shared_min)
+        judged = judge(
+            common, found.identical, self.score_min, self.config.buckets_shared_min,
+            exact_score=self.config.tuning.exact_score,
+        )  # fmt: skip
         emitted = judged.is_pair
         if self.partition.of > 1:
             owners = partitions_of(keys.values[keys.starts[found.items] + judged.first_key], self.partition.of)

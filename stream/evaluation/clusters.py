@@ -31,15 +31,19 @@ _STUDENT = 2.093
 
 
 class Counts(NamedTuple):
-    """Three numbers of each of n documents, ``int64[n]``, itself included, and its unit.
+    """Five numbers of each of n documents, ``int64[n]``, itself included, and its unit.
 
     ``clustered``: documents of its cluster; ``true``: documents that belong with it; ``both``: those that are both.
-    No cluster and no label joins documents of different units (``int64[n]``).
+    The adjusted Rand index compares two partitions, so it needs classes. ``classed``: documents of its class, which is
+    its label or what known pairs join; ``shared``: those of its class and its cluster. No cluster and no class joins
+    documents of different units (``int64[n]``).
     """
 
     clustered: Ints
     true: Ints
     both: Ints
+    classed: Ints
+    shared: Ints
     units: Ints
 
 
@@ -69,11 +73,12 @@ def counts_of_labels(clusters: Ints, labels: Ints) -> Counts:
     first, end = int(clusters.max(initial=-1)) + 1, int(labels.max(initial=-1)) + 1
     cells, cell_of, both = np.unique(clusters * end + labels, return_inverse=True, return_counts=True)
     roots = components(first + end, cells // max(end, 1), first + cells % max(end, 1))
-    return Counts(np.bincount(clusters)[clusters], np.bincount(labels)[labels], both[cell_of], roots[clusters])
+    true, shared = np.bincount(labels)[labels], both[cell_of]
+    return Counts(np.bincount(clusters)[clusters], true, shared, true, shared, roots[clusters])
 
 
 def counts_of_pairs(clusters: Ints, a: Ints, b: Ints) -> Counts:
-    """Count against known pairs.
+    """Count against known pairs. The classes are what the pairs join, directly or in several steps.
 
     Args:
         clusters: the cluster of each document, ``int64[n]``.
@@ -81,12 +86,11 @@ def counts_of_pairs(clusters: Ints, a: Ints, b: Ints) -> Counts:
         b: the other document; every pair occurs once.
     """
     n = len(clusters)
-    numbered = _numbered(clusters)
-    together = numbered[a] == numbered[b]
+    together = clusters[a] == clusters[b]
     true = 1 + np.bincount(a, minlength=n) + np.bincount(b, minlength=n)
     both = 1 + np.bincount(a[together], minlength=n) + np.bincount(b[together], minlength=n)
-    roots = components(int(numbered.max(initial=-1)) + 1, numbered[a], numbered[b])
-    return Counts(np.bincount(numbered)[numbered], true, both, roots[numbered])
+    closed = counts_of_labels(clusters, components(n, a, b))
+    return closed._replace(true=true, both=both)
 
 
 def quality(counts: Counts) -> Quality:
@@ -98,7 +102,7 @@ def quality(counts: Counts) -> Quality:
     """
     sums = np.stack([
         np.ones(len(counts.both)), counts.clustered - 1.0, counts.true - 1.0, counts.both - 1.0,
-        counts.both / counts.clustered, counts.both / counts.true,
+        counts.both / counts.clustered, counts.both / counts.true, counts.classed - 1.0, counts.shared - 1.0,
     ])  # fmt: skip
     total = sums.sum(axis=1)
     units, unit_of = np.unique(counts.units, return_inverse=True)
@@ -131,12 +135,13 @@ def lowest_similarities(clusters: Ints, a: Ints, b: Ints, similarity: Floats) ->
 
 
 def _measures(sums: Floats) -> Floats:
-    """Return the measures from sums over documents: documents, clustered, true, both, and the two sums of B-cubed."""
-    documents, clustered, true, both, b3_precision, b3_recall = sums.tolist()
+    """Return the measures from sums over documents: documents, clustered, true, both, the two sums of B-cubed, classed
+    and shared."""
+    documents, clustered, true, both, b3_precision, b3_recall, classed, shared = sums.tolist()
     precision, recall = _ratio(both, clustered), _ratio(both, true)
     b3 = _ratio(b3_precision, documents), _ratio(b3_recall, documents)
-    by_chance = _ratio(clustered * true, documents * (documents - 1))
-    rand = _ratio(both - by_chance, (clustered + true) / 2 - by_chance)
+    by_chance = _ratio(clustered * classed, documents * (documents - 1))
+    rand = _ratio(shared - by_chance, (clustered + classed) / 2 - by_chance)
     f1 = _ratio(2 * both, clustered + true)
     return np.array([precision, recall, f1, *b3, _ratio(2 * b3[0] * b3[1], sum(b3)), rand])
 

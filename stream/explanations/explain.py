@@ -96,7 +96,10 @@ def _judged(matcher: Matcher, older: Batch, newer: Batch) -> Judged:
     scheme, config = SCHEMES[matcher.config.scheme], matcher.config
     equal = older.contents[:, CONTENT_HALF] == newer.contents[:, CONTENT_HALF]
     common = scheme.common(newer.evidence, older.evidence, config.plan)
-    return judge(common, equal & scheme.by_content, config.tuning.score_min, config.buckets_shared_min)
+    tuning = config.tuning
+    return judge(
+        common, equal & scheme.by_content, tuning.score_min, config.buckets_shared_min, exact_score=tuning.exact_score
+    )
 
 
 def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tuple[str, str | None]:

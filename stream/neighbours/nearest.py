@@ -97,7 +97,10 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
         return [[] for _ in range(first, met.end)]
     config = matcher.config
     score_min = config.tuning.score_min if SCHEMES[config.scheme].exact else 0.0
-    judged = judge(matcher.common(batch, met), met.identical, score_min, config.buckets_shared_min)
+    judged = judge(
+        matcher.common(batch, met), met.identical, score_min, config.buckets_shared_min,
+        exact_score=config.tuning.exact_score,
+    )  # fmt: skip
     rows = np.flatnonzero(judged.is_pair)
     rows = rows[best(met.items[rows], judged.similarity[rows], met.slots[rows], k)]
     similarity = judged.similarity[rows]

@@ -6,10 +6,11 @@ with the same entropy (the perplexity, 2 to the power of the entropy). English t
 shingle then occurs in a document of n characters with probability n / a^k, about. Two lengths follow:
 
 - ``enough``: the probability is at most one in a thousand. For mails that is 5.
-- ``safe``: two unrelated documents share no shingle in 99 cases of a hundred (n^2 / a^k). For research articles that
-  is 9.
+- ``safe``: two documents of independent characters share no shingle in 99 cases of a hundred (n^2 / a^k). For research
+  articles that is 9.
 
-Texts repeat themselves more often than chance does, so ``measured`` gives the true similarities in a sample.
+Characters are not independent: words and phrases repeat, and most pairs of real texts share shingles of the ``safe``
+length. So ``measured`` gives the similarities in a sample, and the fraction of its pairs with a common shingle.
 
 Source: Mining of Massive Datasets, 3.2.2; Shannon, "Prediction and entropy of printed English", 1951.
 """
@@ -47,11 +48,13 @@ class Sample(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """Similarities of pairs with shingles of k characters: the median, and the upper decile."""
+    """Similarities of pairs with shingles of k characters: the median, the upper decile, and the fraction of the pairs
+    with a common shingle."""
 
     k: int
     median: float
     upper: float
+    sharing: float
 
 
 def sampled(codes: CodePoints) -> Sample:
@@ -83,7 +86,7 @@ def enough(characters: float, alphabet: float = 20.0) -> int:
 
 
 def safe(characters: float, alphabet: float = 20.0) -> int:
-    """The least k (1 to 100) with which a hundred pairs of unrelated documents share at most one shingle.
+    """The least k (1 to 100) with which one of a hundred pairs shares a shingle, if all characters were independent.
 
     >>> safe(50_000)
     9
@@ -109,7 +112,9 @@ def measured(codes: CodePoints, lengths: range) -> list[Similarity]:
         sets = [np.unique(values[first:end]) for first, end in pairwise(starts.tolist())]
         half = len(sets) // 2
         found = [jaccard(sets[i], sets[i + half]) for i in range(half)]
-        out.append(Similarity(k, float(np.median(found)), float(np.quantile(found, 0.9))))
+        out.append(
+            Similarity(k, float(np.median(found)), float(np.quantile(found, 0.9)), float(np.mean(np.array(found) > 0)))
+        )
     return out
 
 

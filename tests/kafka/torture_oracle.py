@@ -33,6 +33,7 @@ from torture_reader import Read
 
 from neardup.stream.config import Config
 from neardup.stream.documents import Document
+from neardup.stream.pair_rule import ESTIMATE_MAX
 from neardup.stream.pipeline import Signer
 from neardup.workers.settings.kafka import StreamSettings
 
@@ -144,7 +145,7 @@ class World:
         self.neighbours: Counter[int] = Counter()
         for a, b in _sharing(evidence):
             equal = evidence[a] == evidence[b]
-            similarity = float(np.clip((equal.mean() - 2.0**-8) / (1 - 2.0**-8), 0, 1))
+            similarity = float(np.clip((equal.mean() - 2.0**-8) / (1 - 2.0**-8), 0, ESTIMATE_MAX))
             degrees[a] += len(self.members[b])
             degrees[b] += len(self.members[a])
             if similarity >= config.tuning.score_min:

@@ -40,7 +40,9 @@ def plain(clusters: list[int], related: set[tuple[int, int]]) -> list[float]:
     precisions = [len(among(i, together) & among(i, related)) / len(among(i, together)) for i in range(n)]
     recalls = [len(among(i, together) & among(i, related)) / len(among(i, related)) for i in range(n)]
     b3_precision, b3_recall = sum(precisions) / n, sum(recalls) / n
-    chance = ratio(len(together) * len(related), len(pairs))
+    classes = components(n, *(np.array([pair[side] for pair in sorted(related)], np.int64) for side in (0, 1)))
+    classed = {(i, j) for i, j in pairs if classes[i] == classes[j]}
+    chance = ratio(len(together) * len(classed), len(pairs))
     return [
         ratio(hits, len(together)),
         ratio(hits, len(related)),
@@ -48,7 +50,7 @@ def plain(clusters: list[int], related: set[tuple[int, int]]) -> list[float]:
         b3_precision,
         b3_recall,
         2 * b3_precision * b3_recall / (b3_precision + b3_recall),
-        ratio(hits - chance, (len(together) + len(related)) / 2 - chance),
+        ratio(len(together & classed) - chance, (len(together) + len(classed)) / 2 - chance),
     ]
 
 
@@ -69,7 +71,7 @@ def test_measures_against_labels_match_the_definitions(partitions: tuple[list[in
 def test_measures_against_pairs_match_the_definitions(
     partitions: tuple[list[int], list[int]], data: st.DataObject
 ) -> None:
-    """Also for pairs that form no partition."""
+    """Also for pairs that form no partition; then the adjusted Rand index counts what they join."""
     clusters, _ = partitions
     related = data.draw(st.sets(st.sampled_from([(-1, -1), *combinations(range(len(clusters)), 2)]))) - {(-1, -1)}
     a, b = (np.array([pair[side] for pair in sorted(related)], np.int64) for side in (0, 1))

@@ -12,6 +12,7 @@ from cases import CASES, Case
 from neardup.stream import Config, ConfigError, Deduplicator, Document, Signer
 from neardup.stream.batches import bucket_keys
 from neardup.stream.neighbours.nearest import chance_found, ranked
+from neardup.stream.pair_rule import ESTIMATE_MAX
 from neardup.stream.pipeline import Matcher
 from neardup.stream.schemes import SCHEMES
 
@@ -51,7 +52,8 @@ def test_the_nearest_are_the_best_of_all_that_share_a_bucket(case: Case) -> None
             same = contents[i] == contents[j] and scheme.by_content
             name = contents[j] if scheme.by_content else j
             if same or (fits and similarity >= least):
-                wanted[name] = 1.0 if same else similarity
+                estimate = similarity if config.tuning.exact_score else min(similarity, ESTIMATE_MAX)
+                wanted[name] = 1.0 if same else estimate
         best = sorted(wanted.values(), reverse=True)[:3]
         assert [one.similarity for one in neighbours] == pytest.approx(best)
         chances = chance_found(config, np.array([one.similarity for one in neighbours]))

@@ -31,12 +31,12 @@ def common(rows: list[tuple[int, int, bool, float, bool]]) -> tuple[Common, np.n
 @pytest.mark.parametrize(("row", "expected"), CANDIDATES)
 def test_a_candidate_is_a_pair_when_score_keys_and_conditions_suffice(row: tuple, expected: bool) -> None:
     """Identical content is a pair without them."""
-    assert judge(*common([row]), 0.5, 2).is_pair.tolist() == [expected]
+    assert judge(*common([row]), 0.5, 2, exact_score=True).is_pair.tolist() == [expected]
 
 
 def test_identical_content_has_similarity_1_and_the_first_key() -> None:
     """So the pair has an owner without a common key, and the similarity of the scheme does not lower it."""
-    judged = judge(*common([row for row, _ in CANDIDATES]), 0.5, 2)
+    judged = judge(*common([row for row, _ in CANDIDATES]), 0.5, 2, exact_score=True)
     assert judged.similarity.tolist() == [0.5, 0.49, 0.9, 0.9, 0.9, 1.0]
     assert judged.first_key.tolist() == [0, 3, 3, -1, 3, 0]
     assert judged.is_pair.tolist() == [expected for _, expected in CANDIDATES]

@@ -87,4 +87,4 @@ def test_a_large_sample_is_measured_in_part_and_a_single_text_not_at_all() -> No
     assert measured(codes(["abc", ""]), range(2, 4)) == []
     assert len(measured(codes(["abc" * 400_000, "abd" * 400_000]), range(3, 4))) == 1
     (row,) = measured(codes(drawn(400, 30, TWENTY, seed=7)), range(9, 10))
-    assert row == (9, 0.0, 0.0)
+    assert row == (9, 0.0, 0.0, 0.0)

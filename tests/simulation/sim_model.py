@@ -18,6 +18,7 @@ from sim_documents import Truth
 
 from neardup.stream.config import Config
 from neardup.stream.documents import Document
+from neardup.stream.pair_rule import ESTIMATE_MAX
 from neardup.stream.partitions import partitions_of
 from neardup.stream.pipeline import Signer
 from neardup.stream.schemes import SCHEMES
@@ -73,7 +74,7 @@ class Sketches:
         self.first = np.where(bands.any(axis=2), bands.argmax(axis=2), -1)
         self.buckets = bands.sum(axis=2)
         chance = 2.0**-tuning.sketch_bits
-        self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, 1)
+        self.similarity = np.clip((equal.mean(axis=2) - chance) / (1 - chance), 0, ESTIMATE_MAX)
         self.pairs = (self.first >= 0) & (self.similarity >= tuning.score_min)
         keys = SCHEMES[config.scheme].keys(batch.evidence, config.plan).values
         self.places = partitions_of(keys, partitions).reshape(batch.size, tuning.bands)

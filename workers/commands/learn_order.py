@@ -89,7 +89,8 @@ def with_order(
         enough = len(documents) >= _AHEAD_DOCUMENTS_MAX or characters >= _AHEAD_CHARACTERS_MAX
         if enough or (chunk is None and documents):
             break
-    good = [one for place, one in enumerate(documents) if place not in wrong_values(documents, settings.plan.kind)]
+    wrong = wrong_values(documents, settings.plan.kind)
+    good = [one for place, one in enumerate(documents) if place not in wrong]
     sets = sorted_sets(*SCHEMES["prefix"].features(good, settings.plan).features)[0]
     tokens = _frequent(iter([sets]), _AHEAD_TOKENS)
     session.notes.append(

@@ -197,7 +197,10 @@ class Corpus:
                 newer, older = found.newer[part], found.older[part]
                 common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
                 score_min = settings.tuning.score_min if exact else 0.0
-                judged = judge(common, found.identical[part], score_min, settings.buckets_shared_min)
+                judged = judge(
+                    common, found.identical[part], score_min, settings.buckets_shared_min,
+                    exact_score=settings.tuning.exact_score,
+                )  # fmt: skip
                 kept = judged.is_pair
                 ranking.add(newer[kept], older[kept], judged.similarity[kept])
         window = min(self._limits.window, _ALWAYS)
@@ -236,7 +239,9 @@ class Corpus:
     def _judge(self, newer: Rows, older: Rows, identical: npt.NDArray[np.bool_]) -> Matches:
         settings, rows = self.settings, self.rows
         common = self._scheme.common(rows.evidence(newer), rows.evidence(older), settings.plan)
-        judged = judge(common, identical, self._score_min, settings.buckets_shared_min)
+        judged = judge(
+            common, identical, self._score_min, settings.buckets_shared_min, exact_score=settings.tuning.exact_score
+        )
         pairs = np.flatnonzero(judged.is_pair)
         newer, older = newer[pairs], older[pairs]
         if self._links is not None:

@@ -37,7 +37,7 @@ def show(settings: Settings, paths: Sequence[str], *, as_json: bool) -> None:
     sample = sampled(codes)
     least, most = enough(*sample[1:]), safe(*sample[1:])
     found = measured(codes, range(max(least - _LENGTHS_AROUND, 1), most + _LENGTHS_AROUND))
-    values, tables = summary(sample, found), [_advice(sample), _lengths(sample, found)]
+    values, tables = summary(sample, found), [_advice(sample, found), _lengths(sample, found)]
     if SCHEMES[settings.scheme].partial:
         recall = _recall(settings, documents)
         values["recall_at_threshold"] = recall
@@ -87,7 +87,9 @@ def _documents(settings: Settings, paths: Sequence[str]) -> Iterator[Document]:
                 return
 
 
-def _advice(sample: Sample) -> Table:
+def _advice(sample: Sample, found: list[Similarity]) -> Table:
+    longest = safe(*sample[1:])
+    sharing = next((f"; {row.sharing:.0%} do in the sample" for row in found if row.k == longest), "")
     return facts(
         "Characters a shingle, for documents like these",
         [
@@ -95,7 +97,7 @@ def _advice(sample: Sample) -> Table:
             ("length", f"{sample.characters:,.0f}", "characters in the median, normalised"),
             ("alphabet", f"{sample.alphabet:.1f}", "characters, if all were equally likely"),
             ("enough", f"--k {enough(*sample[1:])}", "a shingle is in a document with 1 in 1,000 at most"),
-            ("safe", f"--k {safe(*sample[1:])}", "of 100 unrelated pairs one at most shares a shingle"),
+            ("safe", f"--k {longest}", f"of 100 pairs 1 shares a shingle if characters were independent{sharing}"),
         ],
     )
 
@@ -103,11 +105,11 @@ def _advice(sample: Sample) -> Table:
 def _lengths(sample: Sample, found: list[Similarity]) -> Table:
     table = Table(
         title="With shingles of k characters",
-        caption="Language repeats itself: the last two columns are measured, on pairs of the sample.",
+        caption="Language repeats itself: the last three columns are measured, on pairs of the sample.",
     )
-    for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to"):
+    for heading in ("k", "a shingle is in a document", "half the pairs up to", "nine in ten up to", "share one"):
         table.add_column(heading, justify="right")
-    for k, median, upper in found:
+    for k, median, upper, sharing in found:
         chance = expected(k, sample.characters, sample.alphabet)
-        table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}")
+        table.add_row(f"{k}", f"{chance:.2g}", f"{median:.3f}", f"{upper:.3f}", f"{sharing:.0%}")
     return table
