@@ -82,13 +82,30 @@ def judge(
         shared_min: least number of common keys, at least 1.
         exact_score: whether the similarities in ``common`` are exact; else they are estimates from sketches.
     """
-    measured = common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
-    similarity = np.where(identical, 1.0, measured)
+    similarity = np.where(identical, 1.0, _measured(common, score_min, exact_score))
     first_key = np.where(identical, np.int32(0), common.first_key)
     related = (first_key >= 0) & common.conditions & (common.keys >= shared_min)
     # Contents that are equal agree in every key; some schemes have none for so small a content.
     keys = np.where(identical, np.maximum(common.keys, 1), common.keys)
     return Judged((related | identical) & (similarity >= score_min), similarity, first_key, keys)
+
+
+def scored(common: Common, score_min: float, *, exact_score: bool) -> npt.NDArray[np.float64]:
+    """Return the similarities of m pairs of different contents that are compared directly, ``float64[m]``; -1 for those
+    that are no pair. No common key is needed.
+
+    Args:
+        common: what the two sides of each have in common.
+        score_min: least similarity of a pair, in [0, 1].
+        exact_score: as for ``judge``.
+    """
+    similarity = _measured(common, score_min, exact_score)
+    return np.where(common.conditions & (similarity >= score_min), similarity, -1.0)
+
+
+def _measured(common: Common, score_min: float, exact_score: bool) -> npt.NDArray[np.float64]:
+    """The similarities of different contents: an estimate is never 1, unless only 1 makes a pair."""
+    return common.similarity if exact_score else np.minimum(common.similarity, max(ESTIMATE_MAX, score_min))
 
 
 def orient(arrived: Matches, *, ties_by_id: bool = False) -> Matches:

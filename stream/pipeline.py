@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +31,7 @@ from neardup.stream.batches import (
 from neardup.stream.config import Config
 from neardup.stream.documents import Column, Document, DocumentColumns, Refusal
 from neardup.stream.errors import ConfigError
-from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient
+from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored
 from neardup.stream.partitions import WHOLE, Partition, partitions_of
 from neardup.stream.scheme_interface import (
     AnyScheme,
@@ -252,7 +252,7 @@ class Matcher:
         """The candidates that are pairs and that the partition owns, with their places and slots."""
         if not len(found.items):
             return NO_MATCHES, found.items, found.slots
-        common = self.common(batch, found)
+        common = self.common(batch, found.items, found.slots)
         judged = judge(
             common, found.identical, self.score_min, self.config.buckets_shared_min,
             exact_score=self.config.tuning.exact_score,
@@ -269,16 +269,29 @@ class Matcher:
         )  # fmt: skip
         return orient(arrived, ties_by_id=self._ties_by_id), items, slots
 
-    def common(self, batch: Batch, found: Candidates) -> Common:
-        """Return what items have in common with their candidates, compared in parts because evidence may be large."""
-        sizes = self.table.ragged_lengths(found.slots) + np.diff(batch.ragged_starts)[found.items]
+    def common(self, batch: Batch, items: npt.NDArray[Any], slots: npt.NDArray[np.int64]) -> Common:
+        """Return what items of a batch have in common with documents of the table, compared in parts because evidence
+        may be large."""
+        sizes = self.table.ragged_lengths(slots) + np.diff(batch.ragged_starts)[items]
         parts = np.cumsum(sizes + 2 * batch.fixed.shape[1]) // _COMPARED_BYTES
         compared = []
         for rows in np.split(np.arange(len(parts)), np.flatnonzero(np.diff(parts)) + 1):
-            slots = found.slots[rows]
-            older = Evidence(self.table.fixed(slots), *self.table.ragged(slots))
-            compared.append(self._scheme.common(batch.evidence.select(found.items[rows]), older, self.config.plan))
+            older = Evidence(self.table.fixed(slots[rows]), *self.table.ragged(slots[rows]))
+            compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
         return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
+
+    @property
+    def compares_directly(self) -> bool:
+        """Whether two documents may be a pair without a common key."""
+        return compares_directly(self.config)
+
+    def similarity(
+        self, batch: Batch, items: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]
+    ) -> npt.NDArray[np.float64]:
+        """Return the similarity of m items and documents of the table, ``float64[m]``, whether or not they share a key;
+        -1 where it is below the least score or a condition of the scheme fails."""
+        common = self.common(batch, items, slots)
+        return scored(common, self.score_min, exact_score=self.config.tuning.exact_score)
 
     def remove(self, id_: bytes) -> int:
         """Remove every version of an id (its UTF-8 bytes); returns how many there were."""
@@ -356,6 +369,13 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
         raise
     if chunk:
         yield chunk
+
+
+def compares_directly(config: Config) -> bool:
+    """Return whether two documents may be a pair without a common key: not where the keys are a part of the rule, and
+    not by containment, because the stub of a document would swallow others."""
+    scheme = SCHEMES[config.scheme]
+    return scheme.direct and config.buckets_shared_min == 1 and config.measure != "containment"
 
 
 def table_limits(config: Config, scheme: AnyScheme) -> Limits:

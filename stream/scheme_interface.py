@@ -165,6 +165,8 @@ class Scheme(NamedTuple, Generic[PlanT]):
     has_payloads: bool = False
     # whether an item may lack the keys of some bands, so that its recall is lower
     partial: bool = False
+    # whether two items may be compared that share no key; False: the keys are a part of the rule
+    direct: bool = True
     # a document that only probes, changed so that it can be compared; None: it is compared as it is
     query: Callable[[Document, PlanT], Document] | None = None
 

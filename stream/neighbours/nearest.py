@@ -98,7 +98,7 @@ def _neighbours(matcher: Matcher, batch: Batch, met: Candidates, k: int, first: 
     config = matcher.config
     score_min = config.tuning.score_min if SCHEMES[config.scheme].exact else 0.0
     judged = judge(
-        matcher.common(batch, met), met.identical, score_min, config.buckets_shared_min,
+        matcher.common(batch, met.items, met.slots), met.identical, score_min, config.buckets_shared_min,
         exact_score=config.tuning.exact_score,
     )  # fmt: skip
     rows = np.flatnonzero(judged.is_pair)

@@ -150,6 +150,7 @@ def sample(text: str, plan: RecordPlan) -> Document:
 SCHEME = Scheme(
     plan, features, contents, evidence, keys, common, signing,
     by_content=False,
+    direct=False,  # keys are a part of its precision
     exact=False,
     guarantee="scored if two records share an exact key, or a band of a shingled field with 1 - (1 - s^r)^b",
     scoring=score_settings,

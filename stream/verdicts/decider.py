@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from neardup.stream.batches import CONTENT_HALF, id_columns, id_hashes
+from neardup.stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes
 from neardup.stream.documents import ID, Document, Verdict
 from neardup.stream.errors import ConfigError
 from neardup.stream.pipeline import Matcher, Signed, Slice, step
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts import saved
-from neardup.stream.verdicts.decisions import Arrivals, Decisions, Found, VerdictLimits, Verdicts
+from neardup.stream.verdicts.decisions import Arrivals, Compare, Decisions, Found, VerdictLimits, Verdicts
 from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.rule import DOCUMENT, REFUSAL, REFUSED, REMOVAL, STATUSES
 
@@ -191,10 +191,22 @@ class Decider:
             end = count if part.end == batch.size else int(rows[part.end])
             arrivals = Arrivals._make(column[first:end] for column in columns)
             similarities = part.matches.similarity.astype(np.float32)
-            yield self.decisions.decide(arrivals, Found(rows[part.items] - first, part.slots - offset, similarities))
+            found = Found(rows[part.items] - first, part.slots - offset, similarities)
+            yield self.decisions.decide(arrivals, found, self._compare(batch, rows, first, offset))
             if seen is not None:
                 seen(part)
             first = end
+
+    def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], first: int, offset: int) -> Compare | None:
+        """Return how the arrivals from ``first`` on are compared; ``rows[i]`` is the arrival of item i of the batch."""
+        if not self._matcher.compares_directly:
+            return None
+
+        def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
+            places = np.searchsorted(rows, items + first)
+            return self._matcher.similarity(batch, places, numbers + offset).astype(np.float32)
+
+        return compare
 
 
 _NOTHING_FOUND = Found(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))

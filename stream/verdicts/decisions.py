@@ -1,7 +1,7 @@
 """The state of the decisions of a stream: what was decided in the window, in columns, with steps.
 
-Theory of operation. Rows are decided documents in order of arrival (see ``rule``). Every call of ``decide`` belongs to
-a step: ``begin``, any number of ``decide``, then ``commit`` or ``undo``.
+Theory of operation. Rows are decided documents in order of arrival (see ``row_columns``). Every call of ``decide``
+belongs to a step: ``begin``, any number of ``decide``, then ``commit`` or ``undo``.
 
 - ``decide`` adds rows. It changes only two columns of earlier rows: the head, when a later version replaces the row,
   and the mark of removal.
@@ -19,6 +19,7 @@ A row takes 56 bytes, and 4 in each of two maps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -26,9 +27,19 @@ import numpy.typing as npt
 
 from neardup.stream.table import NO_TIME, Limits
 from neardup.stream.table.pages import Pages, grow
-from neardup.stream.verdicts import restoring, rule
+from neardup.stream.verdicts import restoring, row_columns, rule
+from neardup.stream.verdicts.leads import new_comparing, with_results
 from neardup.stream.verdicts.restoring import Decided
-from neardup.stream.verdicts.rule import CONTENT_ENTRIES, END, FIRST, FIRST_TIME, ID_ENTRIES, IGNORED, STEP, STREAM_TIME
+from neardup.stream.verdicts.row_columns import (
+    CONTENT_ENTRIES,
+    END,
+    FIRST,
+    FIRST_TIME,
+    ID_ENTRIES,
+    IGNORED,
+    STEP,
+    STREAM_TIME,
+)
 from neardup.stream.verdicts.saved import Saved, SavedRows
 
 # A map has at least so many entries, a power of two, and is filled again when three quarters of them are used.
@@ -61,6 +72,19 @@ class Found(NamedTuple):
     rows: npt.NDArray[np.int64]
     numbers: npt.NDArray[np.int64]
     similarities: npt.NDArray[np.float32]
+
+
+class _Pairs(NamedTuple):
+    """``Found`` as the kernel reads it: the pairs of arrival i are ``[starts[i], starts[i + 1])``."""
+
+    starts: npt.NDArray[np.int64]
+    numbers: npt.NDArray[np.int64]
+    similarities: npt.NDArray[np.float32]
+
+
+# Compares m arrivals, by their places in the call, with m decided documents, by their numbers (both ``int64[m]``):
+# similarities in [0, 1] as ``float32[m]``, ``NO_PAIR`` for two documents that are no pair.
+Compare = Callable[[npt.NDArray[np.int64], npt.NDArray[np.int64]], npt.NDArray[np.float32]]
 
 
 class Verdicts(NamedTuple):
@@ -98,11 +122,11 @@ class Decisions:
     """The decisions of one stream; see the module for the steps. One thread at a time may use it."""
 
     def __init__(self, limits: VerdictLimits) -> None:
-        self._rules = rule.Rules(*limits)
-        self._pages = Pages(rule.ROW_PAGE_BITS)
-        state = np.zeros(rule.STATE_FIELDS, np.int64)
+        self._rules = row_columns.Rules(*limits)
+        self._pages = Pages(row_columns.ROW_PAGE_BITS)
+        state = np.zeros(row_columns.STATE_FIELDS, np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
-        self._columns = rule.Columns(
+        self._columns = row_columns.Columns(
             page_map=self._pages.map,
             times=np.empty(0, np.int64),
             contents=np.empty(0, np.uint64),
@@ -140,12 +164,13 @@ class Decisions:
         self._columns.state[STEP] += 1
         self._before = self._columns.state.copy()
 
-    def decide(self, arrivals: Arrivals, found: Found) -> Verdicts:
+    def decide(self, arrivals: Arrivals, found: Found, compare: Compare | None = None) -> Verdicts:
         """Decide arrivals in their order.
 
         Args:
             arrivals: the next arrivals of the stream.
             found: their pairs with documents that are decided, or stand before them in ``arrivals``.
+            compare: compares arrivals with decided documents directly; without it only pairs count.
 
         Returns:
             The verdict of each arrival.
@@ -157,7 +182,15 @@ class Decisions:
             np.empty(n, np.uint8), np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.float32),
             np.empty(n, np.int64), np.empty(n, np.int64),
         )  # fmt: skip
-        rule.decide(self._columns, self._rules, arrivals, found, verdicts)
+        pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
+        comparing = new_comparing(n, usable=compare is not None)
+        at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
+        while at < n:
+            assert compare is not None, "a document waits for comparisons that cannot be made"
+            asked = int(comparing.asked[0])
+            items, numbers = comparing.asked_items[:asked].copy(), comparing.asked_rows[:asked].copy()
+            comparing = with_results(comparing, items, numbers, compare(items, numbers))
+            at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, at)
         return verdicts
 
     def restore(self, arrivals: Arrivals, decided: Decided, stream_time: int) -> npt.NDArray[np.int64]:
@@ -190,7 +223,7 @@ class Decisions:
     def newest(self, contents: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
         """Return the number of the newest row of each content, ``int64[m]``, -1 where none is kept."""
         numbers = np.empty(len(contents), np.int64)
-        rule.newest_rows(self._columns, contents, numbers)
+        row_columns.newest_rows(self._columns, contents, numbers)
         return numbers
 
     @property
@@ -202,13 +235,13 @@ class Decisions:
         """Close the step, and drop the rows that have left the window."""
         assert self._before is not None, "no step is open"
         self._before = None
-        self._pages.release(int(rule.drop(self._columns, self._rules)))
+        self._pages.release(int(row_columns.drop(self._columns, self._rules)))
 
     def undo(self) -> None:
         """Close the step as if it had never been opened."""
         assert self._before is not None, "no step is open"
         before, self._before = self._before, None
-        rule.undo(self._columns, before[END], before[STEP])
+        row_columns.undo(self._columns, before[END], before[STEP])
         self._columns.state[:] = before
         self._fill_maps(len(self._columns.content_map))
 
@@ -238,7 +271,7 @@ class Decisions:
             getattr(columns, name)[at] = column
         state[[END, STREAM_TIME, FIRST_TIME, IGNORED]] = count, saved.stream_time, saved.first_time, saved.ignored
         state[STEP] = 1  # the step that removed what is marked as removed
-        rule.rebuild(columns, count)
+        row_columns.rebuild(columns, count)
 
     def memory_bytes(self) -> tuple[int, int]:
         """Bytes in use by the rows of the window, and bytes allocated."""
@@ -251,7 +284,7 @@ class Decisions:
         columns = self._columns
         end = int(columns.state[END])
         self._pages.extend(end + rows)
-        places = self._pages.physical_pages << rule.ROW_PAGE_BITS
+        places = self._pages.physical_pages << row_columns.ROW_PAGE_BITS
         for name, array in columns._asdict().items():
             if name not in ("page_map", "content_map", "id_map", "state"):
                 grow(array, places)
@@ -265,4 +298,4 @@ class Decisions:
         self._columns = self._columns._replace(
             content_map=np.zeros(entries, np.uint32), id_map=np.zeros(entries, np.uint32)
         )
-        rule.rebuild(self._columns, self._columns.state[END])
+        row_columns.rebuild(self._columns, self._columns.state[END])

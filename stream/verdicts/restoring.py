@@ -12,14 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.kernels.compile import raw_kernel
-from neardup.stream.verdicts.rule import (
+from neardup.stream.verdicts.row_columns import (
     CONTENT_ENTRIES,
-    DOCUMENT,
-    DUPLICATE,
     ID_ENTRIES,
     NONE,
-    REMOVAL,
-    UNCHANGED,
     append,
     newest,
     remember,
@@ -27,6 +23,7 @@ from neardup.stream.verdicts.rule import (
     repeat,
     row_at,
 )
+from neardup.stream.verdicts.rule import DOCUMENT, DUPLICATE, REMOVAL, UNCHANGED
 
 
 class Decided(NamedTuple):

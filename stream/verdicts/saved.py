@@ -22,7 +22,7 @@ _ROWS = 1 << 16
 
 
 class SavedRows(NamedTuple):
-    """n rows in order of arrival; the columns are those of ``rule.Columns``, and ``removed`` is 1 or 0."""
+    """n rows in order of arrival; the columns are those of ``row_columns.Columns``, and ``removed`` is 1 or 0."""
 
     times: npt.NDArray[np.int64]
     contents: npt.NDArray[np.uint64]

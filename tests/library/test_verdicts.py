@@ -42,7 +42,18 @@ def run(decisions, events, first_place=0):
     pairs = [(i, decisions.numbers.get(other, -1), s) for i, event in enumerate(events) for other, s in event.pairs]
     rows, others, similarities = zip(*pairs, strict=True) if pairs else ((), (), ())
     found = Found(np.array(rows, np.int64), np.array(others, np.int64), np.array(similarities, np.float32))
-    verdicts = decisions.decide(arrivals, found)
+    decisions.contents.update(
+        {decisions.numbers[first_place + i]: event.content for i, event in enumerate(events) if event.time is not None}
+    )
+
+    def compare(items, rows):
+        asked = [
+            (events[i].content, decisions.contents[row]) for i, row in zip(items.tolist(), rows.tolist(), strict=True)
+        ]
+        assert len(set(zip(items.tolist(), rows.tolist(), strict=True))) == len(asked)
+        return np.array([decisions.compare(*pair) for pair in asked], np.float32)
+
+    verdicts = decisions.decide(arrivals, found, compare if decisions.compare else None)
     places = {number: place for place, number in decisions.numbers.items()}
     out = []
     for i, status in enumerate(verdicts.statuses):
@@ -59,10 +70,16 @@ def run(decisions, events, first_place=0):
 class Named(Decisions):
     """Decisions that know which number each place has."""
 
-    def __init__(self, limits):
+    def __init__(self, limits, compare=None):
         super().__init__(limits)
         self.limits = limits
-        self.numbers = {}
+        self.compare = compare
+        self.numbers, self.contents = {}, {}
+
+
+def similarity_of(one, other):
+    """Of two contents: half of them are no pair."""
+    return (-1.0, 0.75, -1.0, 0.5, 1.0, -1.0, 0.75)[(one * other + one + other) % 7]
 
 
 def decided(*events, window=100, lateness=50):
@@ -90,12 +107,19 @@ def schedules(draw):
 
 
 @settings(max_examples=400)
-@given(schedules(), st.integers(5, 60), st.integers(0, 20), st.booleans(), st.data())
-def test_the_kernel_decides_as_the_model(events, window, lateness, by_content, data):
-    """In any cut of the stream into calls and steps, with steps undone between."""
-    model = VerdictModel(window, lateness, by_content)
+@given(
+    schedules(),
+    st.integers(5, 60),
+    st.integers(0, 20),
+    st.booleans(),
+    st.sampled_from([None, similarity_of]),
+    st.data(),
+)
+def test_the_kernel_decides_as_the_model(events, window, lateness, by_content, compare, data):
+    """In any cut of the stream into calls and steps, with steps undone between; with and without comparisons."""
+    model = VerdictModel(window, lateness, by_content, compare)
     expected = [model.decide(place, event) for place, event in enumerate(events)]
-    decisions = Named(VerdictLimits(window, lateness, 1 << 20, by_content))
+    decisions = Named(VerdictLimits(window, lateness, 1 << 20, by_content), compare)
     found = []
     while len(found) < len(events):
         count = data.draw(st.integers(1, len(events) - len(found)))
@@ -254,6 +278,49 @@ def test_what_pairs_with_a_member_of_a_cluster_without_original_is_an_original()
         ("original", 0), ("duplicate", 0), ("removed", 2), ("original", 3), ("original", 4),
     ]  # fmt: skip
     assert (found[3].related, found[4].related) == (None, 0)
+
+
+def test_a_pair_with_a_member_leads_to_the_original_and_both_are_compared():
+    """C is near B, and B is a duplicate of A: C is a duplicate of A if their contents are similar."""
+    events = Event(1, 7, 0), Event(2, 8, 1, ((0, 0.8),)), Event(3, 9, 2, ((1, 0.9),))
+    for similarity, expected in ((0.75, ("duplicate", 0)), (-1.0, ("original", 2))):
+        decisions = Named(VerdictLimits(100, 50, 1 << 20), lambda one, other, value=similarity: value)
+        decisions.begin()
+        found = run(decisions, events)
+        assert statuses(found) == [("original", 0), ("duplicate", 0), expected]
+    assert found[2].related == 0
+
+
+def test_a_document_is_compared_with_the_64_originals_whose_members_are_nearest():
+    """Of 70 clusters with one member near the document, the six least similar are not compared."""
+    originals = [Event(i, i, 0) for i in range(70)]
+    members = [Event(100 + i, 100 + i, 1, ((i, 0.9),)) for i in range(70)]
+    last = Event(999, 999, 2, tuple((70 + i, 0.5 + i / 1000) for i in range(70)))
+    asked = []
+
+    def compare(one, other):
+        asked.append(other)
+        return -1.0
+
+    decisions = Named(VerdictLimits(100, 50, 1 << 20), compare)
+    decisions.begin()
+    assert run(decisions, [*originals, *members, last])[-1].status == "original"
+    assert sorted(asked) == list(range(6, 70))
+
+
+def test_a_flood_asks_for_its_comparisons_together():
+    """500 documents, each near the one before: every one is compared once with the original."""
+    asked = []
+
+    def compare(one, other):
+        asked.append((one, other))
+        return 0.75
+
+    decisions = Named(VerdictLimits(1000, 50, 1 << 20), compare)
+    decisions.begin()
+    found = run(decisions, [Event(i, i, i, ((i - 1, 0.9),) if i else ()) for i in range(500)])
+    assert [one.cluster for one in found] == [0] * 500
+    assert sorted(asked) == [(i, 0) for i in range(2, 500)]
 
 
 def test_chains_do_not_form():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -39,6 +40,14 @@ class _Row:
     removed: bool = False
 
 
+def _first(lead: tuple[float, _Row]) -> float:
+    return lead[0]
+
+
+# Originals that a document is compared with at most.
+LEADS_MAX = 64
+
+
 @dataclass
 class VerdictModel:
     """Every document of the stream; ``latest`` holds the last one of each id and of each content."""
@@ -46,6 +55,8 @@ class VerdictModel:
     window: int
     lateness: int
     by_content: bool = True
+    # The similarity of two contents, below 0 if they are no pair; without it only pairs count.
+    compare: Callable[[int, int], float] | None = None
     ignored: int = 0
     stream: int = 0
     rows: dict[int, _Row] = field(default_factory=dict)
@@ -83,7 +94,7 @@ class VerdictModel:
             original = self._standing(latest)
             if original is not None and self._near(original, row):
                 return self._drop(row, original, latest.similarity, previous)
-        originals, others = [], []
+        originals, others, leads = [], [], dict[int, tuple[float, _Row]]()
         if latest is not None and not latest.removed:
             others.append((1.0, -latest.place, latest))
         for other, similarity in event.pairs:
@@ -95,10 +106,18 @@ class VerdictModel:
                 if newest is not None and not newest.removed:
                     met = newest
                 original = self._standing(met)
-                if original is not None and original.content == met.content and self._near(original, row):
+                reached = original is not None and self._near(original, row)
+                if reached and original.content == met.content:
                     originals.append((similarity, -original.place, original))
-                else:
-                    others.append((similarity, -met.place, met))
+                    continue
+                if reached:
+                    known = leads.get(original.place, (0.0, original))
+                    leads[original.place] = max(known, (similarity, original), key=_first)
+                others.append((similarity, -met.place, met))
+        if self.compare is not None:
+            for _, original in sorted(leads.values(), key=_first, reverse=True)[:LEADS_MAX]:
+                if (similarity := self.compare(row.content, original.content)) >= 0:
+                    originals.append((similarity, -original.place, original))
         if originals:
             similarity, _, original = max(originals, key=lambda one: one[:2])
             return self._drop(row, original, similarity, previous)

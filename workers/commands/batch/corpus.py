@@ -28,8 +28,8 @@ from neardup.stream.batches import Batch, bucket_keys
 from neardup.stream.documents import Neighbour
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import chance_found
-from neardup.stream.pair_rule import Matches, judge, orient
-from neardup.stream.pipeline import Signer, table_limits
+from neardup.stream.pair_rule import Matches, judge, orient, scored
+from neardup.stream.pipeline import Signer, compares_directly, table_limits
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import COUNTERS, NO_TIME, NO_WINDOW
 from neardup.stream.verdicts.decisions import VerdictLimits, Verdicts
@@ -176,7 +176,8 @@ class Corpus:
         ``matches``."""
         if self._links is None:
             raise AssertionError("link comes before decide")
-        return verdicts.decide(self._links, self.rows, order, places, VerdictLimits.of(self._limits))
+        similarity = self._similarity if compares_directly(self.settings) else None
+        return verdicts.decide(self._links, self.rows, order, places, VerdictLimits.of(self._limits), similarity)
 
     def matches(self) -> Iterator[Matches]:
         """Return the pairs in the form of ``Matcher``."""
@@ -251,6 +252,17 @@ class Corpus:
             judged.similarity[pairs], judged.keys[pairs],
         )  # fmt: skip
         return orient(arrived)
+
+    def _similarity(self, rows: Rows, others: Rows) -> npt.NDArray[np.float64]:
+        """The similarity of rows that are compared directly, as of ``Matcher.similarity``."""
+        at = np.arange(len(rows))
+        sides = (
+            (self.rows.evidence(rows[part]), self.rows.evidence(others[part])) for part in self._parts(at, rows, others)
+        )
+        plan, tuning = self.settings.plan, self.settings.tuning
+        common = (self._scheme.common(*both, plan) for both in sides)
+        parts = [scored(one, tuning.score_min, exact_score=tuning.exact_score) for one in common]
+        return np.concatenate([np.empty(0), *parts])
 
     def _batches(self, first: int, end: int) -> Iterator[Batch]:
         for at in range(first, end, _MESSAGE_ROWS):

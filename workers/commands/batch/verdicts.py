@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import IO, Any
 
@@ -173,9 +174,24 @@ class Places:
         return len(self._line)
 
 
-def decide(links: Links, rows: RowFiles, order: Rows, places: Rows, limits: VerdictLimits) -> Verdicts:
-    """Return the verdicts of all rows, by row; ``originals`` are rows. ``places`` are the places of the rows
-    (``int64[n]``)."""
+def decide(
+    links: Links,
+    rows: RowFiles,
+    order: Rows,
+    places: Rows,
+    limits: VerdictLimits,
+    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]] | None,
+) -> Verdicts:
+    """Return the verdicts of all rows, by row; ``originals`` are rows.
+
+    Args:
+        links: the pairs of the corpus.
+        rows: its documents.
+        order: a list of all rows, in the order of decisions.
+        places: the places of the rows, ``int64[n]``.
+        limits: the window.
+        similarity: compares rows directly; without it only pairs count.
+    """
     count = len(order)
     decisions = Decisions(limits._replace(lateness=_NEVER, rows=count + 1))
     links.rank(order)
@@ -187,13 +203,20 @@ def decide(links: Links, rows: RowFiles, order: Rows, places: Rows, limits: Verd
         contents = rows.contents(at)[:, CONTENT_HALF].copy()
         arrivals = Arrivals(places[at], kinds, ids, links.times(first, end), contents)
         decisions.begin()
-        parts.append(decisions.decide(arrivals, links.found(first, end)))
+        compare = partial(_compared, similarity, order, first) if similarity else None
+        parts.append(decisions.decide(arrivals, links.found(first, end), compare))
         decisions.commit()
     decided = Verdicts._make(np.concatenate([part[n] for part in parts]) for n in range(len(Verdicts._fields)))
     originals = np.where(decided.originals >= 0, order[decided.originals], -1)
     by_row = np.empty(count, np.int64)
     by_row[order] = np.arange(count)
     return Verdicts._make(column[by_row] for column in decided._replace(originals=originals))
+
+
+def _compared(
+    similarity: Callable[[Rows, Rows], npt.NDArray[np.float64]], order: Rows, first: int, items: Rows, numbers: Rows
+) -> npt.NDArray[np.float32]:
+    return similarity(order[first + items], order[numbers]).astype(np.float32)
 
 
 def write(file: IO[bytes], what: str, rows: RowFiles, places: Places, verdicts: Verdicts) -> None:
