@@ -62,15 +62,6 @@ def sign_ranked(
     return signatures
 
 
-def first_places(signatures: npt.NDArray[np.uint64], places: int) -> npt.NDArray[np.uint64]:
-    """Return the signatures that follow from the first ``places`` (1 or more) of each order alone.
-
-    Other rows are infinite. For signatures whose values are places in an order
-    (``neardup.stream.signatures.permutation``).
-    """
-    return np.where(signatures < np.uint64(places), signatures, INFINITY)
-
-
 @kernel
 def _sign(values, starts, seed, hashes, least, signatures):
     rows, groups = signatures.shape[1], len(least)

@@ -58,11 +58,6 @@ def _with_a_word(sketches: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
     return filled
 
 
-def equal_bits(a: npt.NDArray[np.uint8], b: npt.NDArray[np.uint8], bits: int) -> npt.NDArray[np.int64]:
-    """How many of the first ``bits`` bits of two rows of bytes are equal, ``int64[m]``; later bits must be zero."""
-    return np.asarray(bits - np.bitwise_count(a ^ b).sum(axis=1, dtype=np.int64))
-
-
 @machine_code
 def _ones(context, word):
     """How many bits of a ``uint64`` are set."""

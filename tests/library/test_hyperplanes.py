@@ -10,7 +10,7 @@ import pytest
 from neardup.stream.signatures.banding import keys
 from neardup.stream.signatures.hyperplanes import PLANES, agreement, cosine, degrees, lift, lift_query, sign, sketch
 from neardup.stream.vectors.packed_bits import agreement as bits_of_pairs
-from neardup.stream.vectors.packed_bits import equal_bits, width
+from neardup.stream.vectors.packed_bits import width
 from neardup.stream.vectors.pairwise import dot
 from neardup.stream.vectors.projections import project
 
@@ -31,7 +31,7 @@ def bits(vectors: np.ndarray, normals: np.ndarray) -> list[list[int]]:
 def angle(a: np.ndarray, b: np.ndarray, normals: np.ndarray) -> float:
     """The angle estimated from two sketches."""
     first, second = sketch(array(a), normals), sketch(array(b), normals)
-    return float(degrees(equal_bits(first, second, len(normals)) / len(normals))[0])
+    return float(degrees(1 - np.bitwise_count(first ^ second).sum(axis=1) / len(normals))[0])
 
 
 def test_a_sketch_of_three_planes_is_the_worked_one() -> None:
@@ -66,7 +66,7 @@ def test_a_bit_agrees_with_the_share_of_the_angle(planes: str, true_degrees: flo
     y /= np.linalg.norm(y, axis=1, keepdims=True)
     other = np.cos(t) * x + np.sin(t) * y
     a, b = (sign(v.astype(np.float32), bands=64, rows=64, seed=2, planes=planes) for v in (x, other))
-    share = equal_bits(a, b, 4096).mean() / 4096
+    share = 1 - np.bitwise_count(a ^ b).sum(axis=1).mean() / 4096
     expected = 1 - true_degrees / 180
     # All pairs use the same planes, so they are not quite independent; a few hundred bits are.
     assert abs(share - expected) < 6 * (expected * (1 - expected) / (60 * 4096)) ** 0.5

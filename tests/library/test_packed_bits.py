@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from neardup.stream.kernels.compile import kernel
-from neardup.stream.vectors.packed_bits import WORD_BYTES, agreement, equal_bits, spread_bands, width
+from neardup.stream.vectors.packed_bits import WORD_BYTES, agreement, spread_bands, width
 
 
 @kernel
@@ -45,9 +45,3 @@ def test_agreement_equals_that_of_the_bits(bands: int, rows: int, noise: float, 
     assert found.bits.tolist() == (a == b).sum(axis=1).tolist()
     assert found.bands.tolist() == whole.sum(axis=1).tolist()
     assert found.first_band.tolist() == [int(row.argmax()) if row.any() else -1 for row in whole]
-
-
-def test_equal_bits_leave_out_the_padding() -> None:
-    """Five bits in a byte: three of them equal."""
-    a, b = np.packbits([[1, 0, 1, 0, 1]], axis=1), np.packbits([[1, 1, 1, 1, 1]], axis=1)
-    assert equal_bits(a, b, 5).tolist() == [3]

@@ -24,7 +24,6 @@ from neardup.stream.errors import ConfigError
 from neardup.stream.kernels.hashing import BASE
 from neardup.stream.texts import words
 from neardup.stream.texts.words import (
-    hash_token,
     is_stop,
     stop_languages,
     stop_rules,
@@ -195,21 +194,11 @@ def test_a_failed_bridge_costs_no_more_than_a_second_look() -> None:
     assert run(codes) == [hash_by_definition("a")] * 300_000 + [hash_by_definition("1")] * 300_000
 
 
-def test_hash_token_is_the_hash_by_definition_and_wants_one_word() -> None:
-    """One word has one hash, the polynomial through the mixer; no word or two are refused."""
-    for token in ("a", "don't", "3.14", "Ärger", "漢", "ที่", 'צה"ל'):
-        assert hash_token(token) == hash_by_definition(token)
-    assert hash_token(" word! ") == hash_token("word")
-    for text in ("", "---", "two words", "漢字"):
-        with pytest.raises(ConfigError, match="exactly one word"):
-            hash_token(text)
-
-
 def test_the_hash_of_a_token_is_a_format() -> None:
     """A known answer: these numbers decide keys and never change under one name of the rules."""
     assert words.WORD_RULES == "uax29-words-1"
-    assert hash_token("don't") == 0x6CA6A28A7200106B
-    assert hash_token("漢") == 0x97EF0C6759363B23
+    assert run(codes_of("don't")) == [0x6CA6A28A7200106B]
+    assert run(codes_of("漢")) == [0x97EF0C6759363B23]
 
 
 def test_the_property_table_is_read_only_and_has_every_class() -> None:
@@ -245,7 +234,7 @@ def test_the_name_of_the_rules_carries_a_digest_of_the_table() -> None:
 def test_the_stop_words_of_the_textbook(sentence: str, expected: list[str]) -> None:
     """The news and the advertisement of Leskovec, Rajaraman, Ullman, "Mining of Massive Datasets", 3.2.4."""
     table = stop_table(("en",))
-    found = [t for t in words_by_rules(sentence.casefold()) if _is_stop(table, np.uint64(hash_token(t)))]
+    found = [t for t in words_by_rules(sentence.casefold()) if _is_stop(table, np.uint64(hash_by_definition(t)))]
     assert found == expected
 
 
@@ -257,15 +246,15 @@ def test_a_stop_table_is_a_half_empty_hash_set_of_its_words() -> None:
     assert len(table) & (len(table) - 1) == 0
     assert 2 * np.count_nonzero(table) <= len(table)
     for word in ("the", "don't", "don\u2019t", "yourselves", "und", "für", "dass"):
-        assert _is_stop(table, np.uint64(hash_token(word))), word
+        assert _is_stop(table, np.uint64(hash_by_definition(word))), word
     for word in ("buy", "laundry", "haus", "Und"):
-        assert not _is_stop(table, np.uint64(hash_token(word))), word
-    assert not _is_stop(stop_table(("en",)), np.uint64(hash_token("und")))
+        assert not _is_stop(table, np.uint64(hash_by_definition(word))), word
+    assert not _is_stop(stop_table(("en",)), np.uint64(hash_by_definition("und")))
 
 
 def test_no_language_is_the_set_without_members() -> None:
     """An empty choice is valid and stops nothing."""
-    assert not _is_stop(stop_table(()), np.uint64(hash_token("the")))
+    assert not _is_stop(stop_table(()), np.uint64(hash_by_definition("the")))
 
 
 def test_every_listed_language_has_a_table() -> None:
@@ -283,7 +272,7 @@ def test_an_entry_of_several_tokens_is_left_out() -> None:
     alone = {word for phrase in phrases for word in phrase.split()} - set(stop_words.get_stop_words("vi"))
     assert phrases
     assert alone
-    assert not any(_is_stop(table, np.uint64(hash_token(word))) for word in alone)
+    assert not any(_is_stop(table, np.uint64(hash_by_definition(word))) for word in alone)
 
 
 def test_the_order_of_languages_changes_nothing() -> None:
@@ -302,7 +291,7 @@ def test_an_unknown_language_is_refused_by_name() -> None:
 def test_own_stop_words_take_the_place_of_the_lists() -> None:
     """Folded as text is; an apostrophe stands for the typographic one too, and no language adds to them."""
     table = stop_table(("en",), ("Der", "don't"))
-    found = [_is_stop(table, np.uint64(hash_token(word))) for word in ("der", "don't", "don\u2019t", "the")]
+    found = [_is_stop(table, np.uint64(hash_by_definition(word))) for word in ("der", "don't", "don\u2019t", "the")]
     assert found == [True, True, True, False]
     assert stop_rules((), ("der", "DIE")) == stop_rules(("en",), ("die", "der", "die")) != stop_rules((), ("der",))
     assert stop_rules((), tuple(stop_words.get_stop_words("en"))) == stop_rules(("en",))

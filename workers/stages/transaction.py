@@ -24,7 +24,6 @@ from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.transport.protocol import (
     AbortedError,
     Committed,
-    Consumer,
     FencedError,
     Headers,
     Membership,
@@ -67,15 +66,6 @@ def record_bytes(record: Record) -> int:
 def message_bytes(message: Message) -> int:
     """Bytes of key and value."""
     return len(message.value or b"") + len(message.key or b"")
-
-
-def rewind(consumer: Consumer, records: Sequence[Record]) -> None:
-    """Seek back to the first of these records in each of their partitions."""
-    firsts: dict[int, int] = {}
-    for record in records:
-        firsts.setdefault(record.partition, record.offset)
-    for partition, offset in firsts.items():
-        consumer.seek(partition, offset)
 
 
 def in_turns(waiting: Collection[int], last: int) -> list[int]:

@@ -53,11 +53,6 @@ class Group:
         self._joined: set[str] | None = None  # members that took part in the present rebalance; None if stable
         self._members_ever = 0
 
-    @property
-    def rebalancing(self) -> bool:
-        """Whether a rebalance waits for members to poll."""
-        return self._joined is not None
-
     def offsets_of(self, topic: str) -> dict[int, Committed]:
         """Return what is committed in a topic, to read or to change."""
         return self.offsets if topic == self.topic else self._more_offsets.setdefault(topic, {})
