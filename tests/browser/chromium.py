@@ -6,15 +6,27 @@ import shutil
 from pathlib import Path
 
 import pytest
-from debian_packages import UnavailableError, unpacked
+from debian_packages import UnavailableError, absent, unpacked
 
-# Starts the program with the libraries that were unpacked with it.
+# Text needs a font, and a minimal machine has none.
+FONTS = ("fonts-dejavu-core",)
+# Starts the program with the libraries and fonts that were unpacked with it. Some libraries lie in a folder of their
+# own, as libpulsecommon in pulseaudio.
 START = """#!/bin/sh
 room=$(dirname "$0")
-for folder in "$room"/usr/lib/*-linux-gnu* "$room"/lib/*-linux-gnu*; do
+for folder in "$room"/usr/lib/*-linux-gnu* "$room"/lib/*-linux-gnu* "$room"/usr/lib/*-linux-gnu*/pulseaudio; do
   libraries="$libraries:$folder"
 done
-LD_LIBRARY_PATH="${libraries#:}" exec "$room/usr/lib/chromium/chromium" "$@"
+export LD_LIBRARY_PATH="${libraries#:}" FONTCONFIG_FILE="$room/fonts.conf"
+exec "$room/usr/lib/chromium/chromium" "$@"
+"""
+FONTS_CONF = """<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig>
+  <dir>/usr/share/fonts</dir>
+  <dir prefix="relative">usr/share/fonts</dir>
+  <cachedir prefix="xdg">fontconfig</cachedir>
+</fontconfig>
 """
 
 
@@ -23,13 +35,15 @@ def find_chromium() -> str:
     found = shutil.which("chromium")
     if found:
         return found
-    return str(unpacked("chromium", "usr/lib/chromium/chromium", with_dependencies=True, finish=_finish) / "start")
+    program = "usr/lib/chromium/chromium"
+    return str(unpacked("chromium", program, with_dependencies=True, more=FONTS, finish=_finish) / "start")
 
 
 def _finish(folder: Path) -> None:
     start = folder / "start"
     start.write_text(START)
     start.chmod(0o755)
+    (folder / "fonts.conf").write_text(FONTS_CONF)
 
 
 @pytest.fixture(scope="session")
@@ -38,4 +52,4 @@ def chromium() -> str:
     try:
         return find_chromium()
     except UnavailableError as error:
-        pytest.skip(f"no Chromium: {error}")
+        absent(f"no Chromium: {error}")

@@ -46,6 +46,7 @@ class Browser:
         ]  # fmt: skip
         command = [program, *OPTIONS, f"--user-data-dir={folder / 'profile'}", "about:blank"]
         environment = {**os.environ, "HOME": str(folder)}
+        self._log = folder / "log"
         self.pid = os.posix_spawn(program, command, environment, file_actions=actions, setsid=True)
         for fd in (its_read, its_write, log):
             os.close(fd)
@@ -74,6 +75,10 @@ class Browser:
         self._output.close()
         os.close(self._input)
 
+    def _last_lines(self) -> str:
+        """What the browser wrote last."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-20:])
+
     def call(self, method: str, **parameters):
         """Send a command; return its result."""
         with self._changed:
@@ -87,7 +92,7 @@ class Browser:
             data = data[os.write(self._input, data) :]
         with self._changed:
             assert self._changed.wait_for(lambda: number in self._answers or self._ended, SECONDS_MAX), method
-            assert number in self._answers, "the browser has ended"
+            assert number in self._answers, f"the browser has ended: {self._last_lines()}"
             answer = self._answers.pop(number)
         if "error" in answer:
             raise PageError(f"{method}: {answer['error']}")

@@ -201,6 +201,7 @@ def test_a_pair_shows_what_differs_and_takes_a_mark_for_evaluate(page, tmp_path)
 
 def test_ask_names_what_is_near_and_why(page):
     """The differences open below a document; a document that is expected is explained too."""
+    page.check("first", CLOCKS)
     text = CLOCKS.replace("Friday", "Thursday")
     assert page.ask(text, "https://mirror-7.example/big").startswith("It is near ")
     assert page.browser.wait("[...document.querySelectorAll('.answers .verdict')].at(-1).innerText").startswith(

@@ -5,12 +5,11 @@ If the package is unavailable, the tests that need it skip with the reason; with
 
 from __future__ import annotations
 
-import os
 import shutil
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import pytest
-from debian_packages import UnavailableError, unpacked
+from debian_packages import UnavailableError, absent, unpacked
 
 
 class Prometheus(NamedTuple):
@@ -27,13 +26,6 @@ def find_prometheus() -> Prometheus:
         return Prometheus(found[0], found[1])
     cache = unpacked("prometheus", "usr/bin/prometheus")
     return Prometheus(str(cache / "usr/bin/promtool"), str(cache / "usr/bin/prometheus"))
-
-
-def absent(reason: str) -> NoReturn:
-    """Skip the test, or fail in CI."""
-    if os.environ.get("CI", "").lower() == "true":
-        pytest.fail(f"in CI: {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 @pytest.fixture(scope="session")

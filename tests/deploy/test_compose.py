@@ -10,8 +10,8 @@ from pathlib import Path
 import compose_spec
 import pytest
 from broker import BrokerUnavailableError, find_java, kafka_version, resolve_jars
+from debian_packages import absent
 from deploy_files import COMPOSE, ROOT, load, services
-from programs import absent
 
 from neardup.stream.errors import ConfigError
 from neardup.workers.settings.serve import ServeSettings

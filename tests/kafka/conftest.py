@@ -33,6 +33,7 @@ with warnings.catch_warnings():
     from kafka.coordinator.assignors import cooperative_sticky as _  # noqa: F401
 
 from broker import Broker, BrokerUnavailableError
+from debian_packages import absent
 from make_topic import MakeTopic
 from programs import prometheus  # noqa: F401 - a fixture; found by the path above
 from proxy import Proxy
@@ -66,9 +67,7 @@ def session_broker() -> Iterator[Broker]:
         started.start()
     except BrokerUnavailableError as error:
         started.close()
-        if os.environ.get("CI", "").lower() == "true":
-            pytest.fail(f"no Kafka broker in CI: {error}", pytrace=False)
-        pytest.skip(f"no Kafka broker: {error}")
+        absent(f"no Kafka broker: {error}")
     yield started
     started.close()
 

@@ -184,10 +184,22 @@ def test_a_page_larger_than_the_memory_of_a_process_is_refused():
 
 
 def test_an_extractor_that_does_not_start_is_one_sentence():
-    """It names the setting and the extra."""
+    """It names the setting."""
     extraction = Extraction(Options(html_processes=1), lambda descriptor, seconds: False)
-    with pytest.raises(Failure, match=r"html_memory_bytes.*neardup\[web\]"):
+    with pytest.raises(Failure, match="does not start: raise html_memory_bytes"):
         texts(extraction, [Pending(0, Page("", b"<p>"))])
+
+
+def test_a_library_that_the_extractor_cannot_load_is_one_sentence(tmp_path, monkeypatch, capfd):
+    """The process that extracts reports what the import said, without a traceback and without advice about memory."""
+    (tmp_path / "trafilatura.py").write_text(
+        "raise ImportError('lxml.html.clean is a project of its own now\\nmore')\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    extraction = Extraction(Options(html_processes=1), lambda descriptor, seconds: True)
+    with pytest.raises(Failure, match="cannot load a library: lxml.html.clean is a project of its own now; install"):
+        texts(extraction, [Pending(0, Page("", b"<p>"))])
+    assert capfd.readouterr().err == ""
 
 
 def test_a_missing_extra_is_one_sentence_that_names_it(tmp_path, monkeypatch):

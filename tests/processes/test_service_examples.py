@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from urllib.parse import quote
 import httpx
 import pytest
 from command import PROCESS_SECONDS_MAX, ROOT, clean_environment
+from debian_packages import absent
 from service_process import Serving
 
 EXAMPLES = ROOT / "docs" / "examples"
@@ -79,6 +81,8 @@ def run(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_curl_lines_of_the_front_page_print_what_the_page_shows(serving: Serving) -> None:
     """Each line runs in a shell against a new window; only the address differs, and ``...`` matches anything."""
+    if shutil.which("curl") is None:
+        absent("no curl on the path")
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Over HTTP\n")[1].split("\n## ")[0]
     shown = [line.removeprefix("    ") for line in section.splitlines() if line.startswith("    ")]
     commands = [line.removeprefix("$ ") for line in shown if "| curl" in line or line.startswith("$ curl")]

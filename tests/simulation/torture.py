@@ -10,6 +10,7 @@ from collections import Counter
 from multiprocessing import get_context
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parent))
 
 from sim_seeds import run, scenario_of, shortest, tally, verdict

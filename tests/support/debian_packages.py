@@ -6,8 +6,11 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
+
+import pytest
 
 FETCH_SECONDS_MAX = 300.0
 
@@ -16,8 +19,20 @@ class UnavailableError(Exception):
     """This machine has no such program and cannot fetch one."""
 
 
+def absent(reason: str) -> NoReturn:
+    """Skip the test of a program that cannot be had, or fail in CI."""
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"in CI: {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
 def unpacked(
-    package: str, program: str, *, with_dependencies: bool = False, finish: Callable[[Path], None] = lambda folder: None
+    package: str,
+    program: str,
+    *,
+    with_dependencies: bool = False,
+    more: Sequence[str] = (),
+    finish: Callable[[Path], None] = lambda folder: None,
 ) -> Path:
     """Return the cache folder of a package; fill an empty cache first. The folder is complete or absent.
 
@@ -25,12 +40,14 @@ def unpacked(
         package: name of the package, and of the folder.
         program: path of a file that the package must bring.
         with_dependencies: fetch the packages that it needs and that this machine lacks, too.
+        more: packages to fetch with it, if this machine lacks them; only ``with_dependencies``.
         finish: called with the folder before it gets its name.
 
     Raises:
         UnavailableError: the package cannot be fetched.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup" / package
+    name = "+".join((package, *more))
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "neardup" / name
     if cache.is_dir():
         return cache
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
@@ -38,7 +55,7 @@ def unpacked(
     cache.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache.parent) as room:
         folder = Path(room) / "unpacked"
-        for archive in _fetched(package, Path(room), with_dependencies):
+        for archive in _fetched([package, *more], Path(room), with_dependencies):
             _run(["dpkg-deb", "--extract", str(archive), str(folder)], Path(room))
         if not (folder / program).is_file():
             raise UnavailableError(f"apt-get has brought no {program}")
@@ -51,7 +68,7 @@ def unpacked(
     return cache
 
 
-def _fetched(package: str, room: Path, with_dependencies: bool) -> list[Path]:
+def _fetched(packages: list[str], room: Path, with_dependencies: bool) -> list[Path]:
     """Download packages into a folder; returns their files."""
     for name in ("lists/partial", "cache/archives/partial"):
         (room / name).mkdir(parents=True)
@@ -60,9 +77,9 @@ def _fetched(package: str, room: Path, with_dependencies: bool) -> list[Path]:
     apt_get = ["apt-get", "--quiet", *own, "-o", "Debug::NoLocking=true"]
     _run([*apt_get, "update"], room)
     if with_dependencies:
-        _run([*apt_get, "install", "--yes", "--no-install-recommends", "--download-only", package], room)
+        _run([*apt_get, "install", "--yes", "--no-install-recommends", "--download-only", *packages], room)
         return sorted((room / "cache" / "archives").glob("*.deb"))
-    _run([*apt_get, "download", package], room)
+    _run([*apt_get, "download", *packages], room)
     return sorted(room.glob("*.deb"))
 
 

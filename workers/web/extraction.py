@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from neardup.workers.process.exits import Exit, Failure
-from neardup.workers.web.extractor import ANSWER, REFUSED, REQUEST, TEXT
+from neardup.workers.web.extractor import ANSWER, REFUSED, REQUEST, TEXT, UNLOADED
 from neardup.workers.web.pages import MODES, Page, decoded
 
 # Reasons of pages without a text.
@@ -198,18 +198,20 @@ class Extraction:
             process = _Process(self._options, self._wait)
             self._processes.add(process)
         try:
-            process.answer(_START_SECONDS)
+            kind, text = process.answer(_START_SECONDS)
         except (TimeoutError, _Died):
             self._end(process)
             if self._closed:
                 raise
-            options = self._options
-            raise Failure(
-                Exit.USAGE,
-                f"the process that extracts text with {options.html_extractor} does not start: raise "
-                f"html_memory_bytes ({options.html_memory_bytes:,}), or reinstall 'neardup[web]'",
-            ) from None
+            memory_bytes = self._options.html_memory_bytes
+            raise self._unusable(f"does not start: raise html_memory_bytes ({memory_bytes:,})") from None
+        if kind == UNLOADED:
+            self._end(process)
+            raise self._unusable(f"cannot load a library: {text.decode()}; install what the extra web names")
         return process
+
+    def _unusable(self, why: str) -> Failure:
+        return Failure(Exit.USAGE, f"the process that extracts text with {self._options.html_extractor} {why}")
 
     def _end(self, process: _Process) -> None:
         process.end()

@@ -5,7 +5,7 @@ own, which the caller ends after the time of a page, and a limit on its memory. 
 
 A request is a head and the page: bytes of the page, bytes of the name of its charset. An answer is a head and the text
 in UTF-8: its kind (``TEXT`` or a letter of ``REFUSED``) and its bytes. The first answer says that the libraries are
-loaded.
+loaded, or by ``UNLOADED`` why one of them is not.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from neardup.workers.web.pages import decoded
 
 REQUEST = struct.Struct("<IH")
 ANSWER = struct.Struct("<cI")
-TEXT, _NOTHING, _FAILED = b"t", b"n", b"f"
+TEXT, UNLOADED, _NOTHING, _FAILED = b"t", b"u", b"n", b"f"
 # The kind of an answer -> the reason of the refusal.
 REFUSED: dict[bytes, str] = {_NOTHING: "html_no_text", _FAILED: "html_failed"}
 
@@ -29,8 +29,13 @@ def main(mode: str, extractor: str, memory_bytes: int) -> None:
     """Answer requests until the input ends."""
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     logging.disable(logging.CRITICAL)
-    extract = ROWS[mode, extractor]()
     source, answers = sys.stdin.buffer, sys.stdout.buffer
+    try:
+        extract = ROWS[mode, extractor]()
+    except ImportError as error:
+        reason = str(error).partition("\n")[0].encode(errors="replace")
+        answers.write(ANSWER.pack(UNLOADED, len(reason)) + reason)
+        return
     answers.write(ANSWER.pack(TEXT, 0))
     answers.flush()
     while len(head := source.read(REQUEST.size)) == REQUEST.size:

@@ -1,0 +1,58 @@
+"""Every script, and every target of the Makefile, starts: from the folder of a clone, as a person types it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("tests", "benchmarks", "docs")
+    for path in (ROOT / folder).rglob("*.py")
+    if re.search(r'^if __name__ == "__main__":', path.read_text(encoding="utf-8"), re.M)
+)
+# The lines of the Makefile that run Python of this project, by target.
+RECIPES = [
+    (target, line)
+    for target, recipe in re.findall(r"^([a-z-]+):.*\n((?:\t.*\n)*)", (ROOT / "Makefile").read_text(), re.M)
+    for line in recipe.splitlines()
+    if re.match(r"\t@?\$\(BIN\)/python (?!-m (?:pytest|pip)\b)", line)
+]
+# Runs the code of a script up to its main part: every import is made.
+IMPORTS = "import runpy, sys; sys.path.insert(0, sys.argv[1]); runpy.run_path(sys.argv[2], run_name='started')"
+
+
+def started(arguments: list[str]) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, check=False, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_script_starts(script: str) -> None:
+    """It finds what it imports; if it has options, it shows them."""
+    path = ROOT / script
+    if "ArgumentParser" not in path.read_text(encoding="utf-8"):
+        arguments = ["-c", IMPORTS, str(ROOT if script.startswith("benchmarks") else path.parent), str(path)]
+    elif script.startswith("benchmarks"):
+        arguments = ["-m", script.removesuffix(".py").replace("/", ".").removesuffix(".__main__"), "--help"]
+    else:
+        arguments = [script, "--help"]
+    done = started(arguments)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+@pytest.mark.parametrize(("target", "line"), RECIPES, ids=[f"{target}-{n}" for n, (target, _) in enumerate(RECIPES)])
+def test_a_target_of_the_makefile_starts(target: str, line: str) -> None:
+    """Its program exists, and knows every option that the recipe gives it."""
+    words = shlex.split(line.strip().removeprefix("@").replace("$(BIN)/python", "").replace("$(REF)", "HEAD"))
+    done = started([*words, "--help"])
+    assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
+    assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
