@@ -37,7 +37,7 @@ _DATE = re.compile(r"\d{8}", re.ASCII)
 # The beginning of a date in mail and feeds: "Tue, 14 Nov 2023 22:13:20 GMT", the day of the week may be missing.
 _RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
 # A JSON string, or what is left of one that does not end.
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\Z)', re.DOTALL)
+_STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 # In UTF-8: DEL and the C1 controls, which a terminal obeys, and what reorders or breaks the text around it: marks,
 # embeddings, overrides and isolates of direction (U+061C, U+200E, U+200F, U+202A to U+202E, U+2066 to U+2069), and the
 # separators of lines and paragraphs. JSON needs no escape for them.

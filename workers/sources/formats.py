@@ -32,12 +32,12 @@ from neardup.workers.sources.csv_rows import table_lines
 from neardup.workers.sources.json_array import array_lines
 from neardup.workers.sources.lines import BOM, IDLE, Line, split_lines
 from neardup.workers.sources.mail.limits import MAIL_REASONS
+from neardup.workers.sources.markup import LOOKS_LIKE_HTML
 from neardup.workers.sources.warc import WARC_REASONS, warc_lines
 from neardup.workers.web.pages import Page, page_document
 
 AUTO = "auto"
 LINES, DOCUMENTS = "lines", "documents"
-_HTML = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _DELIVERED = re.compile(
     rb"(Return-Path|Delivered-To|X-Original-To):[ \t]*<?[^\s<>]*>?\r?\n[!-9;-~]+:|Received:[ \t]+from[ \t]"
 )
@@ -173,7 +173,7 @@ def _is_warc(head: bytes, needed: str, in_folder: bool) -> bool:
 
 
 def _is_page(head: bytes, needed: str, in_folder: bool) -> bool:
-    return _HTML.match(head.removeprefix(BOM)) is not None
+    return LOOKS_LIKE_HTML.match(head.removeprefix(BOM)) is not None
 
 
 def _is_mail(head: bytes, needed: str, in_folder: bool) -> bool:

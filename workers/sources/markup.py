@@ -21,8 +21,11 @@ _TAG = re.compile(r"</?([A-Za-z][^\s/>]{0,40})")
 _REST = re.compile(r"""[^>"']*(?:"[^"]*"[^>"']*|'[^']*'[^>"']*)*>""")
 # Numbers of characters too long to be any: the standard library converts them in a time that grows with their square.
 _LONG_NUMBER = re.compile(r"&#(?:[0-9]{8,}|[xX][0-9a-fA-F]{8,});?")
-_LINES = re.compile(r"\s*\n\s*")
-_BLANKS = re.compile(r"[^\S\n]+")
+# Whether bytes look like a page: comments and white space may come first. No repeat gives back what it took, because
+# consecutive comments could be divided in exponentially many ways.
+LOOKS_LIKE_HTML = re.compile(
+    rb"\s*+(?:<\?xml[^>]*+>\s*+)?+(?:<!--(?>.*?-->)\s*+)*+<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL
+)
 
 
 def text_of_markup(markup: str) -> str:
@@ -52,11 +55,12 @@ def text_of_markup(markup: str) -> str:
             quotes = rest is not None
             at = rest.end() if rest else _end(markup, ">", tag.end())
             if name in _HIDDEN and markup[begin + 1] != "/":
-                closing = re.compile(f"</{name}[^>]*>", re.IGNORECASE).search(markup, at)
-                at = closing.end() if closing else len(markup)
+                closing = re.compile(f"</{name}", re.IGNORECASE).search(markup, at)
+                at = _end(markup, ">", closing.end()) if closing else len(markup)
     parts.append(markup[at:])
     text = html.unescape(_LONG_NUMBER.sub("\ufffd", "".join(parts)))
-    return _BLANKS.sub(" ", _LINES.sub("\n", text)).strip()
+    lines = (" ".join(line.split()) for line in text.split("\n"))
+    return "\n".join(line for line in lines if line)
 
 
 def _end(markup: str, what: str, at: int) -> int:

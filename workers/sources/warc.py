@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from neardup.workers.sources.lines import IDLE, RECORD, Line
+from neardup.workers.sources.markup import LOOKS_LIKE_HTML
 from neardup.workers.web.content_encoding import decoded_content
 from neardup.workers.web.pages import Page
 
@@ -29,7 +30,6 @@ _END = b"\r\n\r\n"
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
-_LOOKS_LIKE_HTML = re.compile(rb"\s*(<!--.*?-->\s*)*<(!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';]{1,40})", re.IGNORECASE)
 _SUCCESS = 200
 # Values that ``_Archive._end`` returns in place of a position.
@@ -212,7 +212,7 @@ def _page(record: Any, kind: str, raw: bytes, bytes_max: int) -> Page | str:
         payload = record.reader.read()
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower()
-    is_markup = media in _HTML or (not media and _LOOKS_LIKE_HTML.match(payload) is not None)
+    is_markup = media in _HTML or (not media and LOOKS_LIKE_HTML.match(payload) is not None)
     if not is_markup and media not in _PLAIN:
         return "warc_not_text"
     named = _CHARSET.search(parameters)

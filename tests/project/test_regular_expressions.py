@@ -1,0 +1,90 @@
+"""Every regular expression of the product takes linear time: on a megabyte of each class of characters."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import regex
+
+import neardup.stream
+import neardup.workers
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZE = 1 << 20
+SECONDS_MAX = 60.0  # of all inputs of one expression; a quadratic one takes hours
+METHODS = ("match", "fullmatch", "search", "sub", "split", "finditer", "findall")
+# What is repeated, and what the whole ends with: most expressions fail late only if the end does not fit.
+PIECES = (
+    "a", "A", " ", "\t", "\n", "\r\n", "0", "<", ">", '"', "'", "\\", "&", ";", "-", "=", ".", ":", "/", "[", "{",
+    "<!--", "<!-- -->", "<!----> \n", "<?xml", "<a ", '<a "', "</style", "&#1", "From ", ">From ", "\n>", "\nFrom ",
+    "a: b\r\n", "a:\r\n ", '"\\', '"",', "1.", "1e", "\u0301", "\u00e9", "\u6f22", "\U0001f600", "\x7f",
+)  # fmt: skip
+ENDS = ("", "!", "<", "\x00")
+# Expressions that read only what is typed: settings and options, at most a line.
+TYPED = {"neardup.workers.settings.durations._PART"}
+
+
+PRODUCT = "\n".join(
+    path.read_text(encoding="utf-8") for folder in ("stream", "workers") for path in (ROOT / folder).rglob("*.py")
+)
+
+
+def expressions() -> Iterator[tuple[str, str]]:
+    """Name and methods of each compiled expression at the top of a module; others are named in the lines below."""
+    for package in (neardup.stream, neardup.workers):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            module = importlib.import_module(found.name)
+            source = Path(str(module.__file__)).read_text(encoding="utf-8")
+            for name, value in vars(module).items():
+                if not isinstance(value, re.Pattern | regex.Pattern) or f"\n{name} = " not in f"\n{source}":
+                    continue
+                readers = source if name.startswith("_") else PRODUCT
+                used = [method for method in METHODS if re.search(rf"\b{name}\.{method}\b", readers)]
+                yield f"{found.name}.{name}", " ".join(used or ["match", "search"])
+
+
+EXPRESSIONS = dict(sorted(expressions()))
+TRY = f"""
+import importlib, sys
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_regular_expressions import ENDS, PIECES, SIZE
+module, _, name = sys.argv[1].rpartition(".")
+pattern = getattr(importlib.import_module(module), name)
+for piece in PIECES:
+    for end in ENDS:
+        text = piece * (SIZE // len(piece)) + end
+        text = text.encode() if isinstance(pattern.pattern, bytes) else text
+        for method in sys.argv[2].split():
+            if end and method not in ("match", "fullmatch", "search"):
+                continue  # the others read on after each hit, so their end is one of many
+            print(repr(piece), repr(end), method, flush=True)
+            if method == "sub":
+                pattern.sub(b"" if isinstance(text, bytes) else "", text)
+            elif method == "finditer":
+                sum(1 for _ in pattern.finditer(text))
+            else:
+                getattr(pattern, method)(text)
+"""
+
+
+@pytest.mark.parametrize("name", sorted(set(EXPRESSIONS) - TYPED))
+def test_an_expression_takes_linear_time(name: str) -> None:
+    """A nested or adjacent unbounded repeat would make an ordinary file hang the program."""
+    command = [sys.executable, "-c", TRY, name, EXPRESSIONS[name]]
+    try:
+        done = subprocess.run(command, capture_output=True, check=False, timeout=SECONDS_MAX)
+    except subprocess.TimeoutExpired as expired:
+        pytest.fail(f"{name} did not end on {(expired.stdout or b'').decode().splitlines()[-1:]}")
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_expressions_are_found() -> None:
+    """The readers of mail, WARC and pages are among them."""
+    assert {name.rpartition(".")[0].rpartition(".")[2] for name in EXPRESSIONS} >= {"message", "mbox", "warc", "markup"}
