@@ -130,13 +130,16 @@ class Parameters(BaseModel):
         default=1_000_000, ge=1, le=2**30, description="documents held at most; the oldest are evicted first"
     )
     bucket_candidates_max: int = Field(
-        default=256, ge=1, le=2**20, description="candidates taken from one bucket at most, the newest first"
+        default=256,
+        ge=1,
+        le=2**20,
+        description="candidates taken from one bucket at most: three in four are the newest, the others the oldest",
     )
     probe_candidates_max: int | None = Field(
         default=None,
         ge=1,
         le=2**30,
-        description="candidates after which a probe stops, over all buckets; by default 128 of sets, else all",
+        description="candidates after which a probe stops, over all buckets; by default 1,024 of sets, else all",
     )
     buckets_shared_min: int = Field(
         default=1, ge=1, le=ROWS_LIMIT, description="buckets in which two documents must meet before they are a pair"

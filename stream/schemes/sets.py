@@ -339,9 +339,9 @@ EXAMPLES: tuple[Mapping[str, object], ...] = (
 S_CURVE = (
     "candidate with probability 1 - (1 - q^r)^b, where q = s + (1 - s) 2^-w; emitted if the estimate passes the cut"
 )
-# Measured on real sets (scenario S12-truncation): at threshold .6 it costs .0074 of the pairs and .0006 of the B-cubed
-# recall of the clusters at most, at .8 nothing; 64 cost .14 and .011.
-PROBE_CANDIDATES_MAX = 128
+# Measured on real sets (scenario S12-truncation): with the limit of a bucket it costs nothing at thresholds .8 and .6,
+# and .00003 of the pairs at .5, where 128 cost .08. A flood of near-copies reaches the limit of a bucket first.
+PROBE_CANDIDATES_MAX = 1_024
 
 SCHEME = Scheme(
     plan, features, bag_contents, one_permutation_evidence, keys, common, signing,

@@ -36,7 +36,8 @@ from neardup.stream.table.chains import (
     slot_place,
 )
 from neardup.stream.table.heads import NONE, locate
-from neardup.stream.table.step import find_content, probe
+from neardup.stream.table.step import find_content
+from neardup.stream.table.walks import probe
 
 
 def newest_version(table: BandTable, items: Items) -> int:

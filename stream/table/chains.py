@@ -41,6 +41,10 @@ GROUP_BITS = 5
 _BYTE_PAGE = 1 << BYTE_PAGE_BITS
 _LOW32 = np.uint64(0xFFFFFFFF)
 
+# If a bucket or a probe reaches its limit, one candidate in ``OLD_PART`` is among the oldest, at most ``OLDEST_MAX`` of
+# a bucket. To find them, a probe reads ``FURTHER`` times as many further postings as a bucket has candidates at most.
+OLD_PART, OLDEST_MAX, FURTHER = 4, 64, 64
+
 # The three lists of the journal.
 HEADS, LINKS, FLAGS = 0, 1, 2
 # Why ``run`` returned.
@@ -151,7 +155,8 @@ class Scratch(NamedTuple):
     """For each key of the current item: the head of its bucket, the place of the head, the target of a new posting.
 
     A walk in rounds also has the buckets that it has not walked to the end, and for each key the posting of the next
-    round and the newer posting that links to it.
+    round and the newer posting that links to it. A walk bucket by bucket has the oldest postings of the bucket, as far
+    as it has read.
     """
 
     heads: npt.NDArray[np.int64]
@@ -160,6 +165,7 @@ class Scratch(NamedTuple):
     chains: npt.NDArray[np.int64]
     current: npt.NDArray[np.int64]
     newer: npt.NDArray[np.int64]
+    oldest: npt.NDArray[np.int64]
 
 
 class Options(NamedTuple):
@@ -212,7 +218,7 @@ def new_buffer(size: int) -> CandidateBuffer:
 
 def new_scratch(keys: int) -> Scratch:
     """Room for an item with ``keys`` keys."""
-    return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))
+    return Scratch(*(np.empty(keys, np.int64) for _ in Scratch._fields))._replace(oldest=np.empty(OLDEST_MAX, np.int64))
 
 
 @inlined
@@ -284,6 +290,14 @@ def event_time(store, time):
 
 
 @inlined
+def in_window(store, limits, place, item):
+    """Whether the slot at a place and an item lie in one window."""
+    other = event_time(store, store.times[place])
+    apart = np.int64(0) if other == NO_TIME else item.time - other
+    return -limits.window <= apart <= limits.window
+
+
+@inlined
 def eligible_copy(store, limits, slot, items, item, base):
     """Return the newest copy of a slot's content that may pair with ``item``, usually the slot itself, or ``NONE``.
 
@@ -294,11 +308,9 @@ def eligible_copy(store, limits, slot, items, item, base):
     content = store.contents[place]
     posting = first_posting(store, slot, base) + CONTENT
     for _ in range(limits.bucket_candidates):
-        if store.contents[place] == content and not store.flags[place] & REMOVED:
-            other = event_time(store, store.times[place])
-            apart = np.int64(0) if other == NO_TIME else item.time - other
-            if -limits.window <= apart <= limits.window and not same_id(store, place, items, item.place):
-                return slot
+        represents = store.contents[place] == content and not store.flags[place] & REMOVED
+        if represents and in_window(store, limits, place, item) and not same_id(store, place, items, item.place):
+            return slot
         if not limits.by_content:
             return NONE
         posting = older(store, posting, item.live)

@@ -10,12 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.stream.kernels.compile import inlined, raw_kernel
-from neardup.stream.table.admit import admits
 from neardup.stream.table.chains import (
     BUDGET_REACHED,
     BYTE_END,
     BYTE_PAGE_BITS,
-    CANDIDATES,
     CANDIDATES_FULL,
     CONTENT,
     COPIES,
@@ -59,7 +57,7 @@ from neardup.stream.table.chains import (
     slot_place,
 )
 from neardup.stream.table.heads import NONE, locate, make_room, put_at, warm
-from neardup.stream.table.rounds import walk_counted
+from neardup.stream.table.walks import probe
 
 NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 _GROUP_MASK = (1 << GROUP_BITS) - 1
@@ -200,66 +198,6 @@ def find_content(store, limits, items, item, posting, base):
             return slot
         posting = older(store, posting, item.live)  # another content with the same key
     return NONE
-
-
-@inlined
-def probe(store, limits, items, item, top, options, work):
-    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to."""
-    if limits.counted:
-        walk_counted(store, limits, items, item, top, options, work)
-    else:
-        walk(store, limits, items, item, top, options, work)
-
-
-@inlined
-def walk(store, limits, items, item, top, options, work):
-    """Probe every bucket of an item, newest posting first; leave in ``targets`` what the new posting will link to.
-
-    ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
-    """
-    state, base = store.state, options.base
-    journal, found, scratch = work.journal, work.found, work.scratch
-    first, begun = items.key_starts[item.place], found.length[0]
-    epoch = options.epoch + np.uint32(item.place)
-    for j in range(KEYS, item.keys):
-        posting = scratch.targets[j]
-        if found.length[0] - begun == limits.probe_candidates:
-            continue  # a bucket that is not walked keeps its links
-        scratch.targets[j] = NONE
-        newer = NONE
-        visited = 0
-        while posting != NONE:
-            slot = slot_of(store, posting, base)
-            place = slot_place(store, slot)
-            following = older(store, posting, item.live)
-            hidden = store.flags[place] & SUPERSEDED or slot == top
-            if hidden and posting - first_posting(store, slot, base) >= KEYS:
-                if options.add and newer != NONE:
-                    relink(store, newer, following, journal)
-            else:
-                if newer == NONE:
-                    scratch.targets[j] = posting
-                newer = posting
-                if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
-                    if found.length[0] - begun == limits.probe_candidates:
-                        break
-                    if visited == limits.bucket_candidates:
-                        state[CUTS] += 1
-                        break
-                    visited += 1
-                    if store.seen[place] != epoch and (
-                        len(items.payloads) == 0
-                        or admits(
-                            items.payloads[first + j], store.payloads[posting_place(store, posting)], limits.admit_ratio
-                        )
-                    ):
-                        store.seen[place] = epoch
-                        candidate = eligible_copy(store, limits, slot, items, item, base)
-                        if candidate != NONE:
-                            note(found, item.place, candidate, False)
-            posting = following
-    state[CANDIDATES] += found.length[0] - begun
-    state[CUTS] += found.length[0] - begun == limits.probe_candidates
 
 
 @inlined

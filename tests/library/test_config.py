@@ -313,7 +313,7 @@ def test_fingerprints_have_known_answers(monkeypatch: pytest.MonkeyPatch) -> Non
     """They name generations, so they last from release to release; the Unicode version is part of them."""
     monkeypatch.setattr("neardup.stream.schemes.sets.UNICODE_VERSION", "15.0.0")
     assert Config().signing_fingerprint == "5fd001790fd1655e8aa8bd32a7548fd5"
-    assert Config().matching_fingerprint == "c08ea92800fdd3eff6843f705e4f502d"
+    assert Config().matching_fingerprint == "d7ebfbf10b60875fecdd25b53ea17d5e"
     monkeypatch.setattr("neardup.stream.schemes.sets.UNICODE_VERSION", "15.1.0")
     assert Config().signing_fingerprint != "5fd001790fd1655e8aa8bd32a7548fd5"
 
@@ -376,10 +376,10 @@ def signed(config: Config) -> list[bytes]:
 
 
 def test_the_limit_of_a_probe_follows_the_scheme() -> None:
-    """Candidates of sets are mostly pairs, so a probe stops at 128; other schemes lose pairs by that."""
+    """Candidates of sets are mostly pairs, so a probe stops at 1,024; other schemes lose pairs by that."""
     vectors = {"dimension": 8}
-    assert {Config(scheme=name).probe_limit for name in ("one_permutation", "minhash", "grouped")} == {128}
+    assert {Config(scheme=name).probe_limit for name in ("one_permutation", "minhash", "grouped")} == {1_024}
     assert {Config(scheme=name).probe_limit for name in ("prefix", "identical", "grid")} == {None}
     assert Config(scheme="hyperplane", **vectors).probe_limit is None
     assert Config(probe_candidates_max=7).probe_limit == 7
-    assert Config(probe_candidates_max=128).matching_fingerprint == Config().matching_fingerprint
+    assert Config(probe_candidates_max=1_024).matching_fingerprint == Config().matching_fingerprint

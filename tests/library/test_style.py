@@ -34,7 +34,7 @@ LAYERS: list[set[str]] = [
     {"table.heads"},
     {"table.chains"},
     {"table.views"},
-    {"table.rounds"},
+    {"table.walks"},
     {"table.step"},
     {"table.band_table"},
     {"table.window", "table.again"},

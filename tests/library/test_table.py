@@ -19,9 +19,7 @@ from table_model import (
     chain,
     hidden_in,
     item,
-    jump,
     listed,
-    random_limits,
     run_random,
     spread,
 )
@@ -29,6 +27,28 @@ from table_model import (
 from neardup.stream.table import NO_WINDOW, BandTable, Limits, band_table
 from neardup.stream.table.chains import BYTE_END, OLDEST, POSTING_END, SLOT_END, new_journal
 from neardup.stream.table.heads import SEGMENTS
+
+
+def random_limits(rng: random.Random) -> Limits:
+    return Limits(
+        window=rng.choice([int(NO_WINDOW), 0, 5, 30, 100]),
+        lateness=rng.choice([0, 3, 40]),
+        items=rng.choice([1, 2, 7, 40, NO_LIMIT]),
+        bytes=rng.choice([1000, 5000, 300_000, NO_LIMIT, NO_LIMIT]),
+        bucket_candidates=rng.choice([1, 2, 4, 8, NO_LIMIT]),
+        probe_candidates=rng.choice([1, 3, 9, NO_LIMIT, NO_LIMIT]),
+        by_content=rng.random() < 0.8,
+        admit_ratio=rng.choice([0.0, 0.5]),
+    )
+
+
+def jump(table: BandTable, state: dict[int, int]) -> None:
+    """Continue with other numbers in an empty table."""
+    for place, number in state.items():
+        table._store.state[place] = number
+    for pages, place in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
+        pages._first = pages._next = state.get(place, 0) >> pages.page_bits
+    table._base = state.get(POSTING_END, 0)
 
 
 def random_run(seed: int, steps: int, state: dict[int, int], one_key_space: bool = False) -> None:

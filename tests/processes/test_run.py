@@ -323,7 +323,7 @@ def test_the_summary_warns_once_of_truncated_probes_and_counts_new_versions(near
     warnings = [line for line in done.stderr.decode().splitlines() if line.startswith("warning: pairs may be missing")]
     assert len(warnings) == 1
     assert (
-        "documents had more candidates than bucket_candidates_max (2) or probe_candidates_max (128) allows"
+        "documents had more candidates than bucket_candidates_max (2) or probe_candidates_max (1,024) allows"
         in warnings[0]
     )
     assert "new versions of ids in the window: 2" in done.stderr.decode().splitlines()

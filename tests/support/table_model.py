@@ -203,6 +203,10 @@ class Model:
     def _time(self, entry: Entry) -> int | None:
         return self.first if entry.time is None else entry.time
 
+    def _apart(self, entry: Entry, time: int | None) -> int:
+        other = self._time(entry)
+        return 0 if other is None or time is None else abs(time - other)
+
     def _eligible_copy(self, entry: Entry, x: Item, time: int | None) -> Entry | None:
         """The newest copy of an entry's content, from the entry on, that may pair with an item."""
         copies = [entry]
@@ -213,29 +217,44 @@ class Model:
             if n == self.limits.bucket_candidates:
                 self.counts["cuts"] += 1
                 return None
-            other = self._time(copy)
-            apart = 0 if other is None or time is None else abs(time - other)
-            if not copy.removed and apart <= self.limits.window and copy.item.id != x.id:
+            if not copy.removed and self._apart(copy, time) <= self.limits.window and copy.item.id != x.id:
                 return copy
         return None
 
     def _walk(self, x: Item, time: int | None, top: Entry | None) -> list[tuple[int, bool]]:
-        found, seen = [], set()
+        found: list[tuple[int, bool]] = []
+        seen: set[int] = set()
+        limits = self.limits
+        old = min(limits.bucket_candidates // 4, limits.probe_candidates // 4, 64)
         for key in x.keys[2:]:
             bucket = [e for e in reversed(self.live) if key in e.item.keys]
             standing = [e for e in bucket if not e.superseded and e is not top]
-            for visited, entry in enumerate(standing):
-                if len(found) == self.limits.probe_candidates:
-                    break
-                if visited == self.limits.bucket_candidates:
-                    self.counts["cuts"] += 1
-                    break
-                if entry.slot not in seen and self._admits(x, entry.item, key):
-                    seen.add(entry.slot)
-                    speaker = self._eligible_copy(entry, x, time)
-                    found += [(speaker.slot, False)] if speaker else []
+            if len(found) == limits.probe_candidates:
+                continue
+            newest = 0
+            while (
+                newest < min(len(standing), limits.bucket_candidates - old)
+                and len(found) < limits.probe_candidates - old
+            ):
+                self._consider(x, time, key, standing[newest], found, seen)
+                newest += 1
+            rest = standing[newest:]
+            if old:
+                rest = [entry for entry in rest if self._apart(entry, time) <= limits.window]
+            self.counts["cuts"] += len(rest) > old and (old > 0 or len(found) < limits.probe_candidates)
+            for entry in rest[max(0, len(rest) - old) :]:
+                if len(found) < limits.probe_candidates:
+                    self._consider(x, time, key, entry, found, seen)
         self.counts["cuts"] += len(found) == self.limits.probe_candidates
         return found
+
+    def _consider(
+        self, x: Item, time: int | None, key: int, entry: Entry, found: list[tuple[int, bool]], seen: set[int]
+    ) -> None:
+        if entry.slot not in seen and self._admits(x, entry.item, key):
+            seen.add(entry.slot)
+            speaker = self._eligible_copy(entry, x, time)
+            found += [(speaker.slot, False)] if speaker else []
 
     def _admits(self, a: Item, b: Item, key: int) -> bool:
         if not self.limits.admit_ratio:
@@ -342,28 +361,6 @@ class World:
             return None
         back = {"disordered": rng.randint(-9, 9), "late": rng.choice([0, 0, 10, 80])}
         return self.now - back.get(habit, 0)
-
-
-def random_limits(rng: random.Random) -> Limits:
-    return Limits(
-        window=rng.choice([int(NO_WINDOW), 0, 5, 30, 100]),
-        lateness=rng.choice([0, 3, 40]),
-        items=rng.choice([1, 2, 7, 40, NO_LIMIT]),
-        bytes=rng.choice([1000, 5000, 300_000, NO_LIMIT, NO_LIMIT]),
-        bucket_candidates=rng.choice([1, 2, 4, NO_LIMIT]),
-        probe_candidates=rng.choice([1, 3, NO_LIMIT, NO_LIMIT]),
-        by_content=rng.random() < 0.8,
-        admit_ratio=rng.choice([0.0, 0.5]),
-    )
-
-
-def jump(table: BandTable, state: dict[int, int]) -> None:
-    """Continue with other numbers in an empty table."""
-    for place, number in state.items():
-        table._store.state[place] = number
-    for pages, place in ((table._slots, SLOT_END), (table._postings, POSTING_END), (table._bytes, BYTE_END)):
-        pages._first = pages._next = state.get(place, 0) >> pages.page_bits
-    table._base = state.get(POSTING_END, 0)
 
 
 def run_random(table: BandTable, model: Model, world: World, steps: int, hidden_may_remain: bool) -> Model:

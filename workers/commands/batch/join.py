@@ -13,7 +13,8 @@ rows at once:
 - Every other row probes: for each content with a common key, it makes a candidate with the nearest row of the content.
 
 So contents are compared once, for any number of copies, and only if they share a key. If more than ``cap`` contents
-share a key, each is compared with the ``cap`` contents before it in the bucket, by first arrival.
+share a key, each is compared with ``cap`` contents before it in the bucket, by first arrival: the newest ones, and the
+``old`` oldest ones of the bucket.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.table import NO_TIME
+from neardup.stream.table.chains import OLD_PART, OLDEST_MAX
 
 Rows = npt.NDArray[np.int64]
 Connection = duckdb.DuckDBPyConnection
@@ -78,15 +80,19 @@ JOIN (SELECT content, min(time) AS lo, max(time) AS hi FROM items GROUP BY conte
 DROP TABLE postings;
 """
 # A bucket in blocks of ``cap`` places: the ``cap`` places before a place are in its own block or in the block before,
-# so the work is linear in the length of a bucket.
+# and the oldest ones are in every block. So the work is linear in the length of a bucket.
 _CANDIDATES = """
 CREATE TABLE candidates AS
 SELECT a.content AS earlier, b.content AS later
 FROM (SELECT *, place // {cap} AS block FROM shared
       UNION ALL SELECT *, place // {cap} + 1 AS block FROM shared
-      WHERE key IN (SELECT key FROM shared WHERE place >= {cap})) a
+      WHERE key IN (SELECT key FROM shared WHERE place >= {cap})
+      UNION ALL SELECT shared.*, block FROM shared
+      JOIN (SELECT DISTINCT key, place // {cap} AS block FROM shared WHERE place >= 2 * {cap}) USING (key)
+      WHERE place < {old}) a
 JOIN (SELECT *, place // {cap} AS block FROM shared) b
-ON a.key = b.key AND a.block = b.block AND a.place < b.place AND b.place - a.place <= {cap}
+ON a.key = b.key AND a.block = b.block AND a.place < b.place
+AND (b.place - a.place <= {cap} - {old} OR a.place < {old})
 WHERE a.content < b.content AND a.lo - b.hi <= {window} AND b.lo - a.hi <= {window}
 GROUP BY a.content, b.content {admits};
 DROP TABLE shared;
@@ -201,7 +207,7 @@ def join(database: Connection, window: int, cap: int, admit_ratio: float | None)
     database.execute(_ANSWERED.format(window=window, identical=True))
     database.execute(_SHARED)
     cuts = _number(database, f"SELECT count(*) FROM shared WHERE place > {cap}")
-    database.execute(_CANDIDATES.format(cap=cap, window=window, admits=admits))
+    database.execute(_CANDIDATES.format(cap=cap, old=min(cap // OLD_PART, OLDEST_MAX), window=window, admits=admits))
     database.execute(_PROBES_ASKED)
     database.execute(_ANSWERED.format(window=window, identical=False))
     copies = _number(database, "SELECT count(*) FROM found WHERE identical")

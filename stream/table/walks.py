@@ -1,4 +1,10 @@
-"""The walk of an item with many keys, as a kernel: all buckets in rounds, and the common keys are counted.
+"""The two walks through the buckets of an item, as kernels: ``walk`` and ``walk_counted``.
+
+``walk`` goes bucket by bucket, each from its newest posting, within limits. The first documents of a cluster may be far
+down its buckets. So what a limit leaves of a bucket is its newest candidates, and the oldest of those that the walk
+still reads.
+
+``walk_counted`` is for items with many keys. It walks all buckets in rounds, and counts the common keys.
 
 A round visits one posting of each bucket. So the postings of a round do not depend on each other, and they are
 prefetched a round ahead. In a walk bucket by bucket, each posting names the next one, and each visit waits for memory.
@@ -16,14 +22,20 @@ from __future__ import annotations
 import numpy as np
 
 from neardup.stream.kernels.compile import inlined, raw_inner
-from neardup.stream.table.admit import common_min, may_reach
+from neardup.stream.table.admit import admits, common_min, may_reach
 from neardup.stream.table.chains import (
     CANDIDATES,
+    CUTS,
+    FURTHER,
     GROUP_BITS,
     KEYS,
+    NO_LIMIT,
+    OLD_PART,
+    OLDEST_MAX,
     SUPERSEDED,
     eligible_copy,
     first_posting,
+    in_window,
     note,
     older,
     posting_place,
@@ -32,6 +44,92 @@ from neardup.stream.table.chains import (
     slot_place,
 )
 from neardup.stream.table.heads import NONE, prefetch
+
+
+@inlined
+def probe(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item; leave in ``targets`` what the new posting will link to."""
+    if limits.counted:
+        walk_counted(store, limits, items, item, top, options, work)
+    else:
+        walk(store, limits, items, item, top, options, work)
+
+
+@inlined
+def walk(store, limits, items, item, top, options, work):
+    """Probe every bucket of an item, newest posting first; leave in ``targets`` what the new posting will link to.
+
+    ``top`` is a copy that the item supersedes and that may not pair with it: the walk skips it like superseded slots.
+    """
+    state, base = store.state, options.base
+    journal, found, scratch = work.journal, work.found, work.scratch
+    begun = found.length[0]
+    old = min(min(limits.bucket_candidates, limits.probe_candidates) // OLD_PART, OLDEST_MAX)
+    further = FURTHER * min(limits.bucket_candidates, NO_LIMIT // FURTHER)
+    for j in range(KEYS, item.keys):
+        posting = scratch.targets[j]
+        if found.length[0] - begun == limits.probe_candidates:
+            continue  # a bucket that is not walked keeps its links
+        scratch.targets[j] = NONE
+        newer = NONE
+        visited = read = passed = 0
+        while posting != NONE:
+            slot = slot_of(store, posting, base)
+            place = slot_place(store, slot)
+            following = older(store, posting, item.live)
+            hidden = store.flags[place] & SUPERSEDED or slot == top
+            if hidden and posting - first_posting(store, slot, base) >= KEYS:
+                if options.add and newer != NONE:
+                    relink(store, newer, following, journal)
+            else:
+                if newer == NONE:
+                    scratch.targets[j] = posting
+                newer = posting
+                if not hidden:  # a hidden posting here belongs to a content or an id whose key shares the chain
+                    if read or (
+                        visited >= limits.bucket_candidates - old
+                        or found.length[0] - begun >= limits.probe_candidates - old
+                    ):
+                        if read >= old:
+                            if old == 0 or further == 0:
+                                state[CUTS] += passed <= old and found.length[0] - begun < limits.probe_candidates
+                                break
+                            further -= 1
+                        read += 1
+                        if in_window(store, limits, place, item):
+                            scratch.oldest[passed % old] = posting
+                            passed += 1
+                    else:
+                        visited += 1
+                        consider(store, limits, items, item, j, posting, options, work)
+            posting = following
+        for n in range(max(passed - old, 0), passed):
+            if found.length[0] - begun < limits.probe_candidates:
+                consider(store, limits, items, item, j, scratch.oldest[n % old], options, work)
+        state[CUTS] += passed > old
+    state[CANDIDATES] += found.length[0] - begun
+    state[CUTS] += found.length[0] - begun == limits.probe_candidates
+
+
+@inlined
+def consider(store, limits, items, item, j, posting, options, work):
+    """Note the slot of a posting of bucket ``j`` as a candidate, unless the probe has met it or its payload rules it
+    out."""
+    slot = slot_of(store, posting, options.base)
+    place = slot_place(store, slot)
+    epoch = options.epoch + np.uint32(item.place)
+    if store.seen[place] == epoch:
+        return
+    if len(items.payloads) and not admits(
+        items.payloads[items.key_starts[item.place] + j],
+        store.payloads[posting_place(store, posting)],
+        limits.admit_ratio,
+    ):
+        return
+    store.seen[place] = epoch
+    candidate = eligible_copy(store, limits, slot, items, item, options.base)
+    if candidate != NONE:
+        note(work.found, item.place, candidate, False)
 
 
 @raw_inner
