@@ -197,7 +197,7 @@ def test_a_library_that_the_extractor_cannot_load_is_one_sentence(tmp_path, monk
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     extraction = Extraction(Options(html_processes=1), lambda descriptor, seconds: True)
-    with pytest.raises(Failure, match="cannot load a library: lxml[.]html[.]clean is a project of its own now"):
+    with pytest.raises(Failure, match=r"cannot load a library: lxml[.]html[.]clean is a project of its own now"):
         texts(extraction, [Pending(0, Page("", b"<p>"))])
     assert capfd.readouterr().err == ""
 

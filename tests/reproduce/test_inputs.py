@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from program import Program
 
-# A style element without an end, so that its end is searched; blanks stand in the text.
 HEAD = b"From: a@example.org\nSubject: one\nContent-Type: text/html; charset=utf-8\n\n"
-MAIL = HEAD + b"<style>p {}%s<p>The harbour is open again."
+MAIL = HEAD + b"<p>The harbour%s is open again."
 
 
 def test_a_file_that_begins_with_comments_is_read(program: Program, tmp_path: Path) -> None:
@@ -19,9 +18,9 @@ def test_a_file_that_begins_with_comments_is_read(program: Program, tmp_path: Pa
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("piece", [b" ", b"</style"])
+@pytest.mark.parametrize("piece", [b" " * 1_000_000, b"<style>" + b"</style" * 150_000], ids=["blanks", "tags"])
 def test_mail_of_markup_takes_linear_time(program: Program, tmp_path: Path, piece: bytes) -> None:
     """A megabyte of blanks, or of tags that do not end, in mail took more than a minute."""
-    (tmp_path / "one.eml").write_bytes(MAIL % (b"</style>" * (piece == b" ") + piece * (1_000_000 // len(piece))))
+    (tmp_path / "one.eml").write_bytes(MAIL % piece)
     done = program.run("run", "one.eml", cwd=tmp_path, timeout=20)
     assert done.returncode == 0, done.stderr
