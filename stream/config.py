@@ -183,7 +183,7 @@ _CHOICES: dict[str, Any] = {
     "ratings": lambda: tuple(RATINGS),
     "planes": lambda: PLANE_COMPONENTS,
     "vector_evidence": lambda: VECTOR_EVIDENCE,
-    "sketch_bits": lambda: SKETCH_BITS,
+    "sketch_bits": lambda: (None, *SKETCH_BITS),
     "languages": stop_languages,
 }
 

@@ -103,7 +103,15 @@ class Parameters(BaseModel):
         default=None, ge=1, le=ROWS_LIMIT, description="rows a band; by default chosen for the recall"
     )
     seed: int = Field(default=1, ge=0, le=2**63 - 1, description="seed of every hash function")
-    sketch_bits: int = Field(default=8, description="bits kept of each row: 8, 16 or 32")
+    sketch_bits: int | None = Field(
+        default=None, description="bits kept of each row: 8, 16 or 32; by default 8, or 16 where the recall needs them"
+    )
+    characters_min: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="characters of a normalised text at least; shorter texts are compared for equality only",
+    )
     token_order: InstanceOf[TokenOrder] | None = Field(
         default=None,
         description="order of tokens that prefix indexes by, as learn-order makes it; by default that of hashes",

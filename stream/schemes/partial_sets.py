@@ -28,13 +28,13 @@ from neardup.stream.theory.tuning import SKETCH_BITS, Tuning
 
 def plan(parameters: Parameters) -> SetPlan:
     """Each hash function makes ``groups`` rows, at most all rows."""
-    found = _with_score_min(sets.plan(parameters))
+    found = _with_score_min(sets.common_plan(parameters))
     return found._replace(groups=min(parameters.groups, found.signature_rows))
 
 
 def grouped_plan(parameters: Parameters) -> SetPlan:
     """One hash function makes all rows: as many groups as rows."""
-    found = _with_score_min(sets.plan(parameters))
+    found = _with_score_min(sets.common_plan(parameters))
     return found._replace(groups=found.signature_rows)
 
 

@@ -38,6 +38,7 @@ from neardup.stream.scheme_interface import (
     sign_features,
 )
 from neardup.stream.schemes import one_pass
+from neardup.stream.schemes.short_texts import equality_only
 from neardup.stream.signatures import banding, minhash, one_permutation, permutation
 from neardup.stream.texts.normalize import UNICODE_VERSION, CodePoints, NormalForm
 from neardup.stream.texts.reading import read_texts
@@ -49,6 +50,8 @@ from neardup.stream.tokens import verify
 from neardup.stream.tokens.bags import numbered, sorted_sets
 from neardup.stream.tokens.elements import RatingRule, elements
 
+# Bits of a row where the settings name none: the second number if the first one cannot reach the recall.
+_BITS = SKETCH_BITS[:2]
 _STORED: dict[int, type[np.unsignedinteger]] = {4: np.uint32, 8: np.uint64}
 
 Sign = Callable[[npt.NDArray[np.uint64], npt.NDArray[np.int64], int, int], npt.NDArray[np.uint64]]
@@ -70,6 +73,7 @@ class SetPlan(NamedTuple):
     ratings: RatingRule
     tokens_max: int
     groups: int
+    characters_min: int
 
     @property
     def signature_rows(self) -> int:
@@ -93,6 +97,14 @@ class SetPlan(NamedTuple):
 
 
 def plan(parameters: Parameters) -> SetPlan:
+    """Return the plan of a scheme with whole sketches. Raises ``ConfigError`` like ``common_plan``."""
+    found, least = common_plan(parameters), parameters.characters_min
+    if least and found.kind != "text":
+        raise ConfigError(f"characters_min={least} with {found.shingles} shingles, which are of no text: leave it out")
+    return found._replace(characters_min=least)
+
+
+def common_plan(parameters: Parameters) -> SetPlan:
     """Raises ``ConfigError`` where settings contradict or no shape of bands reaches the recall."""
     p = parameters
     _check(p)
@@ -110,6 +122,7 @@ def plan(parameters: Parameters) -> SetPlan:
         ratings=RatingRule(p.ratings, p.rating_high_min, p.rating_max),
         tokens_max=p.tokens_max,
         groups=1,
+        characters_min=0,
     )
 
 
@@ -173,12 +186,23 @@ def _check(p: Parameters) -> None:
 
 def _tuned(p: Parameters) -> Tuning:
     """Choose the shape for pairs that must share ``buckets_shared_min`` bands, scored by estimate or exactly."""
-    shape = p.rows_max, p.sketch_bits, p.bands, p.rows, p.min_similarity
+    shape = p.bands, p.rows, p.min_similarity
     law, exact = verify.SET_MEASURES[measure_of(p)].agreement, p.verify == "exact"
     met = p.buckets_shared_min
     if p.false_weight is not None:
-        return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)
-    return chosen(p.threshold, p.recall, *shape, agreement=law, exact_score=exact, bands_min=met)
+        sized = p.rows_max, p.sketch_bits or _BITS[0], *shape
+        return weighed(p.false_weight, p.threshold, *sized, agreement=law, exact_score=exact, bands_min=met)
+
+    def with_bits(bits: int) -> Tuning:
+        sized = p.rows_max, bits, *shape
+        return chosen(p.threshold, p.recall, *sized, agreement=law, exact_score=exact, bands_min=met)
+
+    if p.sketch_bits is not None:
+        return with_bits(p.sketch_bits)
+    try:
+        return with_bits(_BITS[0])
+    except ConfigError:
+        return with_bits(_BITS[1])
 
 
 def features(documents: Sequence[Document], plan: SetPlan) -> Reading:
@@ -277,7 +301,8 @@ def signing(plan: SetPlan) -> tuple[object, ...]:
         reading: tuple[object, ...] = (*plan.ratings, plan.tokens_max)
     else:
         reading = (UNICODE_VERSION, *plan.normal_form, plan.text_characters_max)
-    return (*elements, *bands, *reading, *shingling.rules(plan.stops))
+    shortest = ("characters_min", plan.characters_min) if plan.characters_min else ()
+    return (*elements, *bands, *reading, *shingling.rules(plan.stops), *shortest)
 
 
 def scoring(plan: SetPlan) -> tuple[object, ...]:
@@ -304,6 +329,23 @@ def sign_one_pass(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: 
         _refuse_bare(refused, counts)
         contents, sketches = contents[counts > 0], sketches[counts > 0]
     return Signing(contents, fixed_evidence(sketches), refused, int(codes.lengths.sum()), int(counts.sum()))
+
+
+Signs = Callable[[Scheme[SetPlan], Sequence[Document], SetPlan], Signing]
+
+
+def with_short_texts(sign: Signs) -> Signs:
+    """Return the function that signs texts below ``characters_min`` so that only equal ones are found."""
+
+    def signed(scheme: Scheme[SetPlan], documents: Sequence[Document], plan: SetPlan) -> Signing:
+        signing = sign(scheme, documents, plan)
+        if not plan.characters_min:
+            return signing
+        lengths = read_texts(documents, plan.normal_form, plan.text_characters_max)[0].lengths
+        usable = np.delete(lengths, list(signing.refused))
+        return equality_only(signing, usable < plan.characters_min)
+
+    return signed
 
 
 def sign_codes(
@@ -349,10 +391,10 @@ SCHEME = Scheme(
     exact=False,
     guarantee=S_CURVE,
     scoring=scoring,
-    sign=sign_one_pass,
+    sign=with_short_texts(sign_one_pass),
     sample=sample,
     examples=EXAMPLES,
     probe_candidates_max=PROBE_CANDIDATES_MAX,
 )  # fmt: skip
-MINHASH = SCHEME._replace(evidence=minhash_evidence, sign=sign_features, examples=DEFAULTS)
-PERMUTATION = SCHEME._replace(evidence=permutation_evidence, sign=sign_features, examples=DEFAULTS)
+MINHASH = SCHEME._replace(evidence=minhash_evidence, sign=with_short_texts(sign_features), examples=DEFAULTS)
+PERMUTATION = SCHEME._replace(evidence=permutation_evidence, sign=with_short_texts(sign_features), examples=DEFAULTS)

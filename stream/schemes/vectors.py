@@ -21,7 +21,7 @@ from neardup.stream.scheme_interface import Common, Evidence, Keys, Reading, Sch
 from neardup.stream.schemes.vector_measures import VECTOR_MEASURES, Values, VectorPlan
 from neardup.stream.signatures import banding
 from neardup.stream.signatures.hyperplanes import PLANES
-from neardup.stream.theory.tuning import Tuning, chosen, complete
+from neardup.stream.theory.tuning import SKETCH_BITS, Tuning, chosen, complete
 from neardup.stream.theory.weighing import weighed
 
 # Default of rows_max: a row of one bit holds less information than a row of a set, so few false candidates need more
@@ -176,7 +176,7 @@ def _tuned(p: Parameters, plan: VectorPlan) -> Tuning:
     row = VECTOR_MEASURES[plan.measure]
     given = p.rows_max  # read in any case, because a setting that the plan does not read is refused
     rows_max = given if "rows_max" in p.model_fields_set else ROWS_MAX
-    shape = rows_max, row.row_bits or p.sketch_bits, p.bands, p.rows, p.min_similarity
+    shape = rows_max, row.row_bits or p.sketch_bits or SKETCH_BITS[0], p.bands, p.rows, p.min_similarity
     law, exact, met = row.agreement(plan), plan.vector_evidence != "sketch", p.buckets_shared_min
     if p.false_weight is not None:
         return weighed(p.false_weight, p.threshold, *shape, agreement=law, exact_score=exact, bands_min=met)

@@ -44,6 +44,7 @@ WRONG: dict[str, list[Any]] = {
     "rows": [0, 1025],
     "seed": [-1, 2**63],
     "sketch_bits": [7, 64],
+    "characters_min": [-1, 1_000_001],
     "window_seconds": [0, -1, math.inf, NAN],
     "lateness_seconds": [-1, math.inf, NAN],
     "window_documents": [0, 2**30 + 1],
@@ -105,6 +106,7 @@ CHANGES: dict[str, tuple[Any, set[str]]] = {
     "rows": (6, {"signing", "matching"}),
     "seed": (2, {"signing"}),
     "sketch_bits": (16, {"signing", "matching"}),
+    "characters_min": (60, {"signing"}),
     "window_seconds": (60.0, {"matching"}),
     "lateness_seconds": (5.0, {"matching"}),
     "window_documents": (10, {"matching"}),
@@ -277,7 +279,7 @@ def test_containment_is_another_score_of_the_same_evidence() -> None:
 def test_a_target_out_of_reach_says_what_is_reachable() -> None:
     """A configuration that cannot reach its recall is refused."""
     with pytest.raises(ConfigError, match=r"out of reach of 16 rows.*ask for a recall of .* or less.*rows_max to"):
-        Config(threshold=0.6, rows_max=16)
+        Config(threshold=0.6, rows_max=16, sketch_bits=8)
 
 
 def test_a_configuration_cannot_be_changed() -> None:

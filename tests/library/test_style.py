@@ -77,7 +77,7 @@ LAYERS: list[set[str]] = [
     {"records.blocking", "signatures.partial_banding", "theory.weighing"},
     {"parameters"},
     {"scheme_interface"},
-    {"partitions", "pair_rule", "schemes.grid_functions", "schemes.one_pass"},
+    {"partitions", "pair_rule", "schemes.grid_functions", "schemes.one_pass", "schemes.short_texts"},
     {"schemes.sets", "schemes.identical", "schemes.records", "schemes.grids"},
     {"schemes.partial_sets", "schemes.prefix", "schemes.vector_measures"},
     {"schemes.vectors"},

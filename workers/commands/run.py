@@ -83,12 +83,11 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         from neardup.workers.commands.window_file import keep
 
         keep(options.keep, matcher)
-    ended = session.end(matcher.table.counts())
     if options.overview:
-        session.report.say("\n".join(overview.lines()))
+        session.notes.append("\n".join(overview.lines()))
     if options.output is not None:
-        session.report.say(f"the pairs stand in {options.output}")
-    return ended
+        session.notes.append(f"the pairs stand in {options.output}")
+    return session.end(matcher.table.counts())
 
 
 def _answers(matcher: Matcher, batch: Batch, options: RunOptions, overview: Overview) -> Iterator[tuple[int, bytes]]:

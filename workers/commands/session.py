@@ -254,6 +254,8 @@ class Session:
         if self._reader_left:
             return Exit.SUCCESS
         ended = self.ended
+        if counts["evicted"] and self.settings.strict and ended is Exit.SUCCESS:
+            ended = Exit.REFUSED
         summary: dict[str, Any] = self.report.summary(
             self.reader.bytes_read, self.reader.blank_lines, counts, ended.name.lower(), self.compiling.seconds,
             found,
@@ -274,8 +276,19 @@ class Session:
                 f"warning: pairs may be missing: {what} had more candidates than {named} allows; a higher limit finds "
                 "more and takes longer"
             )
+        if counts["evicted"]:
+            self._warn_of_evictions(counts["evicted"])
         write_summary(self.options.summary_json, summary)
         return ended
+
+    def _warn_of_evictions(self, evicted: int) -> None:
+        """Say which documents were not looked for, as the last line of the summary."""
+        window, size = self.settings.window_documents, self.settings.evidence_bytes_max
+        self.report.say(
+            f"WARNING: duplicates may be missing: the first {evicted:,} documents left the window before the end of "
+            "the input, and no later document was compared with them. Raise what is too small of window_documents "
+            f"({window:,}) and evidence_bytes_max ({size:,}); --strict fails in this case"
+        )
 
 
 def _silent(text: str) -> None:

@@ -92,11 +92,10 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             f"archive: {archive.revisits:,} copies as revisits, {archive.near:,} near-duplicates {near}"
         )
     found = outputs.found()
-    ended = session.end(matcher.table.counts(), found)
     if found["largest_clusters"]:
         named = [f"{cluster['size']:>8,}  {cluster['id']}" for cluster in found["largest_clusters"]]
-        session.report.say("\n".join(["largest clusters:", *named]))
-    return ended
+        session.notes.append("\n".join(["largest clusters:", *named]))
+    return session.end(matcher.table.counts(), found)
 
 
 class _Outputs:
