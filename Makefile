@@ -9,13 +9,10 @@ DEMO_PATHS = $(shell $(BIN)/python -c "import pathlib, sysconfig as s; \
   print(*sorted(p for name in ('stdlib', 'purelib') for p in pathlib.Path(s.get_path(name)).iterdir() \
   if p.name not in ('site-packages', 'kubernetes_validate')))")
 
-# What "make check" runs: no workers, no servers, and no file that alone takes long.
-LONG = benchmarks grids pages prefix promised_recall tuning whole_run words
-IN_MEMORY = client_internals contributing decompression health json_array kafka_records lines matcher matcher_steps memory \
-  memory_cluster memory_group metrics partition_table paths refused_batches scheme_workers settings shell shell_waits signer \
-  supervisor topics transaction watchdog
-CHECKED = $(filter-out $(LONG:%=tests/library/test_%.py), $(wildcard tests/library/test_*.py)) \
-  $(IN_MEMORY:%=tests/processes/test_%.py)
+# What "make check" runs: the tests that need no process, broker or browser and are not long; ROOM=verdicts: of a room.
+ROOM ?=
+CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
+QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
 .PHONY: help demo api check test reproduce bench bench-kafka kafka torture clean
@@ -30,11 +27,11 @@ demo: $(STAMP)  ## find the near-duplicates among the Python files of this machi
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api
 	$(BIN)/pdoc --docformat google --no-show-source --output-directory build/api neardup
 
-check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; a minute or so
+check: $(STAMP)  ## style, types and the quick tests: no processes, no servers; ROOM=verdicts: the tests of one room
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist loadfile $(CHECKED)
+	$(BIN)/python -m pytest -q -n 2 --dist loadfile -m '$(QUICK)' $(CHECKED)
 
 # Some three hundred processes start in the tests: compiled modules are kept, whatever the environment says.
 test: export PYTHONDONTWRITEBYTECODE :=

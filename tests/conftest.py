@@ -1,6 +1,7 @@
 """What all tests share: fresh kernels, the folder of the real data, and ``tests/support`` on the import path.
 
-Test folders have no ``__init__.py``; with ``tests/support`` on the path, tests say ``from oracle import jaccard``.
+Test folders have no ``__init__.py``; with ``tests/support`` and
+``tests/support/workers`` on the path, tests say ``from oracle import jaccard``.
 """
 
 from __future__ import annotations
@@ -8,13 +9,14 @@ from __future__ import annotations
 import gc
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 sys.path.insert(0, str(Path(__file__).parent / "support"))
+sys.path.insert(0, str(Path(__file__).parent / "support" / "workers"))
 
 from kernel_cache import drop_stale_kernels
 
@@ -35,6 +37,46 @@ def pytest_configure(config: pytest.Config) -> None:
         drop_stale_kernels(ROOT / "stream")
     # A job in the background of a shell ignores the signal, and so would every process that a test interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+# What the tests of these folders need.
+NEEDS = {
+    "kafka": ("processes", "broker"),
+    "browser": ("processes", "browser"),
+    "deploy": ("processes",),
+    "reproduce": ("processes",),
+    "benchmarks": ("long",),
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of whole folders, and those that use a fixture which starts the program."""
+    for item in items:
+        needs = NEEDS.get(item.path.relative_to(ROOT / "tests").parts[0], ())
+        if {"neardup", "start"} & set(getattr(item, "fixturenames", ())):
+            needs = (*needs, "processes")
+        for name in needs:
+            item.add_marker(name)
+
+
+_STARTED: list[str] = []
+
+
+def _note_process(event: str, arguments: tuple[object, ...]) -> None:
+    if event == "subprocess.Popen":
+        _STARTED.append(str(arguments[1]))
+
+
+sys.addaudithook(_note_process)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """A test that starts a process without the mark ``processes`` fails, so that ``make check`` stays quick."""
+    before = len(_STARTED)
+    yield
+    if len(_STARTED) > before and item.get_closest_marker("processes") is None:
+        pytest.fail(f"it started {_STARTED[before]}: mark the test with pytest.mark.processes")
 
 
 def pytest_collection_finish() -> None:

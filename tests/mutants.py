@@ -58,7 +58,7 @@ SCHEDULES = "tests/simulation/test_schedules.py"
 AS_DATA = "tests/simulation/test_failures_as_data.py"
 TURNS = "tests/simulation/test_turns_of_the_world.py"
 CATCH_UP = "tests/simulation/test_catch_up.py"
-ALIGNED = "tests/processes/test_alignment.py"
+ALIGNED = "tests/workers/stages/signing/test_alignment.py"
 GUARDS = "tests/kafka/test_kafka_guards.py"
 
 
@@ -96,7 +96,7 @@ MUTANTS = (
         "a filter begins a record of verdicts again", "simulation", FILTER,
         "        skipped = lane.row if not lane.runs and record.offset == lane.offset else 0\n",
         "        skipped = 0\n",
-        ("tests/processes/test_filter.py",),
+        ("tests/workers/stages/verdicts/test_filter.py",),
     ),
     Mutant(
         "flush before the offsets is skipped", "simulation", TRANSACTION,

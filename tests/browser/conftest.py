@@ -5,7 +5,7 @@ fixture.
 import sys
 from pathlib import Path
 
-for name in ("processes", "browser"):
+for name in ("support/workers", "browser"):
     sys.path.insert(0, str(Path(__file__).parents[1] / name))
 
 from chromium import chromium  # noqa: E402, F401 - a fixture; found by the path above

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("support", "processes", "browser")]
+sys.path[:0] = [str(Path(__file__).parents[1] / name) for name in ("support", "support/workers", "browser")]
 
 import httpx  # noqa: E402
 from chromium import find_chromium  # noqa: E402

@@ -11,7 +11,7 @@ from kafka_harness import KafkaHarness
 from make_topic import MakeTopic
 
 # The laws are in the tests of the transport in memory, which obeys the same laws.
-sys.path.insert(0, str(Path(__file__).parents[1] / "processes"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "support" / "workers"))
 import transport_group_laws
 import transport_laws
 import transport_reader_laws

@@ -95,6 +95,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "threshold", "order"),
     [("chess", 0.8, "learned"), ("chess", 0.9, "learned"), ("foodmart", 0.5, "learned"), ("foodmart", 0.5, "hashes")],

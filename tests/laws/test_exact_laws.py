@@ -138,6 +138,7 @@ def test_an_estimate_on_the_threshold_may_fail_but_a_measure_does_not() -> None:
         assert tuning.recall == tuning.candidate_probability >= 0.95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", ["one_permutation", "partial_minhash"])
 @pytest.mark.parametrize(("threshold", "file"), [(0.5, "pairs_j050_char5.csv"), (0.8, "pairs_j080_char5.csv")])
 @pytest.mark.parametrize("name", ["licence_texts", "itn_multilingual", "irplag_java"])

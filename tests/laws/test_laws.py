@@ -125,6 +125,7 @@ def test_evidence_has_the_width_that_the_scheme_says(case: Case) -> None:
     assert len(keys.payloads) in (0, len(keys.values))
 
 
+@pytest.mark.processes
 def test_the_same_seed_gives_the_same_keys_in_another_process(capsys: pytest.CaptureFixture[str]) -> None:
     """Python seeds its own hash differently in each process; keys and fingerprints are the same."""
     exec(SIGN, {})

@@ -7,7 +7,7 @@ import random
 
 import numpy as np
 import pytest
-from cases import PARTIAL, PARTIAL_CASES, Case, prose
+from cases import PARTIAL, PARTIAL_CASES, Case, parameters, prose
 from oracle import NEVER, pair_of_sets, tail_above, tail_below
 
 from neardup.stream import Config, Deduplicator, Document, Signer
@@ -118,7 +118,7 @@ def test_estimates_are_unbiased_for_any_infinite_rows(scheme: str, union: int, s
     )
 
 
-@pytest.mark.parametrize("case", PARTIAL_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(PARTIAL_CASES))
 def test_a_twin_is_always_found_in_all_bands_that_are_whole(case: Case) -> None:
     """The same text under another id is found, by its content if no band is whole."""
     rng = random.Random(9)

@@ -61,6 +61,7 @@ def adjusted_rand(one: npt.NDArray[np.int64], other: npt.NDArray[np.int64]) -> f
     return (both - expected) / ((pairs(one) + pairs(other)) / 2 - expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["itn_multilingual", "licence_texts"])
 def test_verdicts_are_those_of_the_rule_with_every_pair_known(name: str, real_data: Callable[[str], Path]) -> None:
     """Equal with a scheme that misses no pair; with sketches as keys, an adjusted Rand index of at least .99."""

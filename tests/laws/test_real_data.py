@@ -112,6 +112,7 @@ def emitted_pairs(config: Config, truth: Truth) -> tuple[PairsOf, int, Deduplica
     return emitted, links, dedup
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", SKETCHED)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_recall_on_real_texts_reaches_the_target(scheme: str, seed: int, name: str, truth: Truth) -> None:
@@ -133,6 +134,7 @@ def test_recall_on_real_texts_reaches_the_target(scheme: str, seed: int, name: s
         assert tail_below(rows, q, equal) > NEVER, (name, seed, similarity, estimate)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_estimates_on_real_texts_are_unbiased(scheme: str, name: str, truth: Truth) -> None:
     """Over twelve seeds and all pairs of distinct contents: the mean error of a seed varies around zero.

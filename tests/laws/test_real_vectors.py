@@ -91,6 +91,7 @@ SETS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SETS)
 def test_real_vectors_keep_the_promise(name: str) -> None:
     """At least the promised fraction of the pairs is found, each with its true similarity, and no other pair."""

@@ -61,6 +61,7 @@ def counts_of(scheme: str, config: Config, cells: tuple[Cell, ...]) -> dict[Cell
     return {cell: (exact[cell], candidates[cell], emitted[cell]) for cell in cells}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("union", SEEDS)
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("scheme", SKETCHED)
@@ -93,6 +94,7 @@ def test_emitted_pairs_keep_the_promise(scheme: str, similarity: float, union: i
         assert tail_above(SEEDS[union], p, emitted) > NEVER, (exact, p, emitted)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "settings",
     [
@@ -181,6 +183,7 @@ def test_the_oracle_knows_the_similarity_of_sets() -> None:
         assert jaccard(a, b) == len(x & y) / len(x | y)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shingles", ["chars", "words"])
 @pytest.mark.parametrize("scheme", SKETCHED)
 def test_a_stream_finds_what_brute_force_finds(scheme: str, shingles: str) -> None:

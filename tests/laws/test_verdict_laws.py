@@ -216,6 +216,7 @@ def test_an_exception_of_the_iterable_carries_the_verdicts_before_it() -> None:
     assert dedup.decide([Document("b", TEXT)])[0].duplicate_of == "a"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("verify", ["sketch", "exact"])
 def test_a_flood_of_near_copies_has_one_original(verify: str) -> None:
     """Every text differs from the first in two words; most probes are truncated before the original."""

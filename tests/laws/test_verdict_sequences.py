@@ -2,7 +2,7 @@
 
 Numbers are those of the sequences on topics. Other files test those that need several processes or a whole corpus: 3,
 4 and 11 to 14 are in ``tests/simulation/test_verdict_sequences.py`` and ``tests/kafka/test_kafka_verdicts.py``, 15 is
-in ``tests/processes/test_batch_verdicts.py``.
+in ``tests/workers/commands/batch/test_batch_verdicts.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import random
 from typing import NamedTuple
 
 import pytest
-from cases import CASES, Case
+from cases import CASES, Case, parameters
 
 from neardup.stream import Deduplicator, Document, Verdict
 from neardup.stream.schemes import SCHEMES
@@ -106,7 +106,7 @@ NOT_BY_CONTENT = {
 
 
 @pytest.mark.parametrize("sequence", SEQUENCES)
-@pytest.mark.parametrize("case", CASES.values(), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", parameters(CASES.values()))
 def test_the_sequence_is_decided_as_it_must_be(case: Case, sequence: str) -> None:
     """Each arrival is a separate call."""
     arrivals, expected = SEQUENCES[sequence]

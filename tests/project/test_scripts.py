@@ -35,6 +35,7 @@ def started(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=kept, capture_output=True, check=False, text=True, timeout=120)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_script_starts(script: str) -> None:
     """It finds what it imports; if it has options, it shows them."""
@@ -49,6 +50,7 @@ def test_a_script_starts(script: str) -> None:
     assert done.returncode == 0, done.stderr[-2000:]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("target", "line"), RECIPES, ids=[f"{target}-{n}" for n, (target, _) in enumerate(RECIPES)])
 def test_a_target_of_the_makefile_starts(target: str, line: str) -> None:
     """Its program exists, and knows every option that the recipe gives it."""

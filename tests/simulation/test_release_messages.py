@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from make_messages import LAST, decoded, made_cluster, send, settings, state
 from sim_cluster import Cluster
 

@@ -17,6 +17,7 @@ BATCH = 20
 _TALLY: Counter[str] = Counter()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("first", range(0, SEEDS, BATCH))
 def test_failures_lose_repeat_and_falsify_nothing(first: int) -> None:
     """After crashes, zombies, lost answers, aborts and rebalances the output follows from the committed input."""

@@ -270,16 +270,32 @@ CASES: dict[str, Case] = {
 }
 
 
+# One case of each kind of scheme, on which ``make check`` runs the laws; ``make test`` runs them on all.
+QUICK = {
+    "one_permutation chars", "one_permutation words", "minhash urls", "tokens", "exact", "containment",
+    "partial_minhash chars", "grouped, exact", "prefix chars", "identical", "vectors cosine", "vectors l1",
+    "records exact", "grid",
+}  # fmt: skip
+
+
 def every_case(law: Callable[..., None]) -> Callable[..., None]:
     """Run a law on every ``case`` that is not excluded from it by its name."""
-    included = [case for case in CASES.values() if (law.__name__, case.name) not in EXCLUDED]
-    return pytest.mark.parametrize("case", included, ids=lambda case: case.name)(law)
+    return _over(CASES.values(), law)
 
 
 def every_set_case(law: Callable[..., None]) -> Callable[..., None]:
     """Run a law on every ``case`` of sketched sets that is not excluded from it by its name."""
-    included = [case for case in SETS_CASES if (law.__name__, case.name) not in EXCLUDED]
-    return pytest.mark.parametrize("case", included, ids=lambda case: case.name)(law)
+    return _over(SETS_CASES, law)
+
+
+def parameters(cases: Iterable[Case]) -> list[Any]:
+    """Cases as parameters of a test; those that are not in ``QUICK`` are marked as long."""
+    return [pytest.param(case, id=case.name, marks=() if case.name in QUICK else pytest.mark.long) for case in cases]
+
+
+def _over(cases: Iterable[Case], law: Callable[..., None]) -> Callable[..., None]:
+    included = [case for case in cases if (law.__name__, case.name) not in EXCLUDED]
+    return pytest.mark.parametrize("case", parameters(included))(law)
 
 
 def same(a: Iterable[npt.NDArray[Any]], b: Iterable[npt.NDArray[Any]]) -> bool:

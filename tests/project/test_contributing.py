@@ -1,0 +1,118 @@
+"""The files for contributors: their paths and targets exist, and one row of a table is enough for an extension."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from functools import partial
+from pathlib import Path
+
+import pytest
+import yaml
+from prometheus_client import generate_latest
+
+from neardup.stream import Config, Deduplicator, Document, schemes
+from neardup.stream.json_lines import Fields
+from neardup.stream.schemes import SCHEMES, sets
+from neardup.stream.texts import shingles
+from neardup.workers.sources import formats
+from neardup.workers.telemetry import metrics
+
+ROOT = Path(__file__).parents[2]
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.M))
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+PYTHONS = ["3.11", "3.12", "3.13", "3.14"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CONTRIBUTING.md", "SECURITY.md", "README.md", *(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md"))],
+)
+def test_every_link_leads_to_a_file(name: str) -> None:
+    """Every linked file exists."""
+    page = ROOT / name
+    links = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    missing = [link for link in links if not (page.parent / link).exists()]
+    assert missing == []
+
+
+def test_every_code_path_of_contributing_exists() -> None:
+    """Paths in code spans exist too."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    paths = re.findall(r"`((?:stream|workers|tests|docs|deploy|benchmarks)/[\w/.-]+)`", text)
+    assert paths
+    assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.processes
+def test_make_alone_lists_every_target() -> None:
+    """The bare command make lists every target that users call."""
+    shown = subprocess.run(["make", "-C", str(ROOT)], capture_output=True, text=True, check=True).stdout
+    assert set(re.findall(r"^  make ([a-z-]+) ", shown, re.M)) == TARGETS
+    phony = re.search(r"^\.PHONY: (.*)$", MAKEFILE, re.M)
+    assert phony is not None
+    assert set(phony[1].split()) == TARGETS
+
+
+def test_the_workflow_runs_targets_on_every_python_that_is_supported() -> None:
+    """The versions equal those of CONTRIBUTING; the first is the oldest that the project supports."""
+    workflow = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())
+    jobs = workflow["jobs"]
+    assert jobs["check"]["strategy"]["matrix"]["python"] == PYTHONS
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["requires-python"] == f">={PYTHONS[0]}"
+    runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
+    assert {run.removeprefix("make ") for run in runs} <= TARGETS
+
+
+def test_hooks_run_programs_of_the_environment() -> None:
+    """Hooks and tests use the same versions of the tools."""
+    hooks = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"][0]["hooks"]
+    assert [hook["entry"].split()[0] for hook in hooks] == [
+        ".venv/bin/ruff", ".venv/bin/ruff", ".venv/bin/mypy", ".venv/bin/python",
+    ]  # fmt: skip
+
+
+def test_a_row_is_enough_for_a_source_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row's reader reads files with the row's ending."""
+    read = partial(formats._read_table, delimiter="|")
+    row = formats.Format((".psv",), read, ("text",), formats._never)
+    monkeypatch.setitem(formats.FORMATS, "pipes", row)
+    chosen = formats.choose("news.psv", b"id|text\na|one\n", Fields())
+    assert chosen is row
+    _, line = row.read([b"id|text\n", b"a|one\n"], Fields(), 1000)
+    assert b'"one"' in line.raw
+
+
+def test_a_row_is_enough_for_a_metric(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The metric is exported at 0 and counts."""
+    row = metrics.Row("probes", "counter", "probes", ("sign",), "Probes.")
+    monkeypatch.setitem(metrics.METRICS, row.name, row)
+    observer = metrics.Metrics("sign")
+    assert b"neardup_probes_total 0.0" in generate_latest(observer.registry)
+    observer.count("probes", 2)
+    assert b"neardup_probes_total 2.0" in generate_latest(observer.registry)
+
+
+def test_a_row_is_enough_for_a_shingling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are compared by the shingling, which has its own signing fingerprint."""
+    row = shingles.Shingling(shingles.chars, k_default=4, rules=lambda stops: ("letters of a test 1",))
+    monkeypatch.setitem(shingles.SHINGLES, "letters", row)
+    config = Config(shingles="letters")
+    assert pairs(config) == [("a", "b")]
+    assert config.signing_fingerprint != Config(shingles="chars", k=4).signing_fingerprint
+
+
+def test_a_row_is_enough_for_a_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The setting accepts its name, and documents pass through it."""
+    monkeypatch.setattr(sets, "MINE", SCHEMES["minhash"]._replace(guarantee="that of minhash"), raising=False)
+    monkeypatch.setitem(schemes._PLACES, "mine", ("sets", "MINE"))
+    assert pairs(Config(scheme="mine")) == [("a", "b")]
+
+
+def pairs(config: Config) -> list[tuple[str, str]]:
+    text = "The central bank raised its main interest rate by a quarter of a point on Thursday"
+    documents = [Document(id="a", text=text), Document(id="b", text=f"{text}."), Document(id="c", text="Rain.")]
+    return [(pair.older, pair.newer) for pair in Deduplicator(config).process(documents)]

@@ -1,0 +1,361 @@
+"""Style: sizes, rooms, the direction of imports, what the library may not touch, documentation; no exemptions."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from python_calls import COMPILED
+from room_imports import ARROWS, DOCS, ROOMS, Room, architecture, picture, reachable, room_of
+from room_imports import FILES as MODULE_FILES
+from room_imports import MODULES as MODULE_NAMES
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("stream", "workers", "benchmarks", "docs", "tests")
+FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+LIBRARY = sorted((ROOT / "stream").rglob("*.py"))
+MODULE_LINES_MAX = 400
+FUNCTION_LINES_MAX = 60
+FOLDER_MODULES_MAX = 12
+MIRRORS = ("benchmarks", "tests/stream", "tests/workers", "tests/project")  # folders like those of the product
+_MIRRORED = [path for name in MIRRORS for path in (ROOT / name).rglob("*.py")]
+FOLDERS_OF_MODULES = sorted({path.parent for path in [*MODULE_FILES.values(), *_MIRRORED]})
+
+# Modules of the library, ground floor first: a module imports only from the rows above its own. So the table, right
+# after the ground, knows no scheme and no measure, and siblings in a row never import each other.
+LAYERS: list[set[str]] = [
+    {"errors", "kernels", "kernels.stored", "texts", "tokens", "vectors", "records", "theory", "evaluation"},
+    {"kernels.compile", "kernels.vector_code"},
+    {"kernels.bits", "table.pages", "table.admit", "table.counters"},
+    {"table.heads"},
+    {"table.chains"},
+    {"table.views"},
+    {"table.walks"},
+    {"table.step"},
+    {"table.band_table"},
+    {"table.window", "table.again"},
+    {"table"},
+    {
+        "kernels.hashing",
+        "kernels.lanes",
+        "kernels.words",
+        "documents",
+        "texts.unicode_table",
+        "vectors.pairwise",
+    },
+    {"kernels.strings", "kernels.utf8", "kernels.escapes"},
+    {"texts.raw_texts"},
+    {"texts.unicode_fold", "kernels.json_scan"},
+    {"texts.fold_stretches"},
+    {"texts.normalize"},
+    {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
+    {"tokens.elements", "tokens.bags", "tokens.verify"},
+    {"tokens.token_order"},
+    {"records.nicknames", "evaluation.calibration", "evaluation.judging"},
+    {"evaluation.clusters"},
+    {"vectors.draws", "vectors.packed_bits", "vectors.projections", "vectors.vector_input"},
+    {"texts.url_tokens", "texts.plain_words"},
+    {"texts.shingles"},
+    {"theory.shingle_length"},
+    {"signatures"},
+    {
+        "signatures.bit_sampling",
+        "signatures.hyperplanes",
+        "signatures.minhash",
+        "signatures.one_permutation",
+        "signatures.p_stable",
+        "signatures.partial",
+        "signatures.permutation",
+    },
+    {"theory.cascades"},
+    {"theory.families", "theory.curves", "theory.shapes"},
+    {"signatures.banding", "theory.tuning", "records.scoring"},
+    {"records.blocking", "signatures.partial_banding", "theory.weighing"},
+    {"parameters"},
+    {"scheme_interface"},
+    {"partitions", "pair_rule", "schemes.grid_functions", "schemes.one_pass", "schemes.short_texts"},
+    {"schemes.sets", "schemes.identical", "schemes.records", "schemes.grids"},
+    {"schemes.partial_sets", "schemes.prefix", "schemes.vector_measures"},
+    {"schemes.vectors"},
+    {"schemes", "batches"},
+    {"config"},
+    {"pipeline"},
+    {"json_lines", "bands_message"},
+    {"explanations", "explanations.passages", "arrow", "arrow.columns"},
+    {"explanations.explain"},
+    {
+        "neighbours",
+        "neighbours.nearest",
+        "verdicts",
+        "verdicts.representatives",
+        "verdicts.row_columns",
+        "verdicts.saved",
+    },
+    {"verdicts.leads"},
+    {"verdicts.rule"},
+    {"verdicts.restoring"},
+    {"verdicts.decisions"},
+    {"verdicts.decider"},
+    {"arrow.tables"},
+    {"deduplicator"},
+    {""},
+]
+# What the library may not import -> what to do instead.
+BANNED_IMPORTS = {
+    "workers": "workers use the library, never the reverse",
+    "benchmarks": "benchmarks use the library, never the reverse",
+    "tests": "tests use the library, never the reverse",
+    "asyncio": "return values; workers decide when to run",
+    "io": "take and return bytes or str; workers read and write",
+    "kafka": "give workers/transport the values to send",
+    "logging": "count it in the table's state, or raise an error of errors.py",
+    "multiprocessing": "kernels run without the interpreter lock; workers start threads and processes",
+    "os": "take a setting as a field of Config",
+    "pathlib": "take and return bytes or str; workers read and write",
+    "prometheus_client": "return counts; workers publish them",
+    "random": "derive numbers from Config.seed with hashing.derive_seed",
+    "secrets": "derive numbers from Config.seed with hashing.derive_seed",
+    "socket": "take and return bytes; workers/transport holds the connections",
+    "subprocess": "take and return values; workers start processes",
+    "sys": "take and return values; workers own the process",
+    "time": "take the time as a value: an event time, or a number of seconds",
+}
+# What the library may not use -> what to do instead.
+BANNED_NAMES = {
+    "open": "take and return bytes or str; workers read and write",
+    "print": "return the value; workers print",
+    "input": "take the value as an argument",
+    "hash": "neardup.stream.kernels.hashing: Python's hash differs from process to process",
+    "id": "name things by their own ids: addresses differ from process to process",
+    "Thread": "kernels run without the interpreter lock; workers start threads and processes",
+    "Timer": "take the time as a value; workers start threads and processes",
+    "datetime.now": "take the time as a value",
+    "datetime.today": "take the time as a value",
+    "datetime.utcnow": "take the time as a value",
+    "date.today": "take the time as a value",
+    "np.random": "derive numbers from Config.seed with hashing.derive_seed",
+    "os.environ": "take a setting as a field of Config",
+}
+
+
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def named(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def module_of(path: Path) -> str:
+    """``table.heads`` for ``stream/table/heads.py``, ``table`` for its package, nothing for ``stream`` itself."""
+    parts = path.relative_to(ROOT / "stream").with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of every import, those inside functions too; ``from a import b`` is ``a.b`` and ``a``."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{named(path)}:{node.lineno}: a relative import; write it in full"
+            assert node.module
+            for alias in node.names:
+                whole = f"{node.module}.{alias.name}"
+                yield node.lineno, whole if whole in MODULES else node.module
+
+
+MODULES = {f"neardup.stream.{module_of(path)}".rstrip(".") for path in LIBRARY}
+
+
+def uses(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of every plain name and of every attribute of one that is read."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield node.lineno, node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            yield node.lineno, f"{node.value.id}.{node.attr}"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_module_has_at_most_400_lines(path: Path) -> None:
+    """Someone new reads it in one sitting."""
+    lines = len(path.read_text(encoding="utf-8").splitlines())
+    assert lines <= MODULE_LINES_MAX, f"{named(path)} has {lines} lines, at most {MODULE_LINES_MAX}: split it"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_a_function_has_at_most_60_lines(path: Path) -> None:
+    """It fits on a screen, its docstring included."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            lines = (node.end_lineno or 0) - node.lineno + 1
+            where = f"{named(path)}:{node.lineno}: {node.name}"
+            assert lines <= FUNCTION_LINES_MAX, f"{where} has {lines} lines, at most {FUNCTION_LINES_MAX}: split it"
+
+
+def test_every_module_of_the_library_has_a_row() -> None:
+    """And every row has its modules: the list is what there is."""
+    rows = [module for layer in LAYERS for module in layer]
+    assert sorted(rows) == sorted(module_of(path) for path in LIBRARY)
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_a_module_imports_only_from_rows_above_it(path: Path) -> None:
+    """No arrow runs back, or sideways."""
+    row = {module: i for i, layer in enumerate(LAYERS) for module in layer}
+    own = row[module_of(path)]
+    for line, name in imports(path):
+        if name == "neardup.stream" or name.startswith("neardup.stream."):
+            other = name.removeprefix("neardup.stream").removeprefix(".")
+            assert row[other] < own, f"{named(path)}:{line}: imports {name}, which is not above it in LAYERS"
+
+
+@pytest.mark.parametrize("path", FILES, ids=named)
+def test_the_two_packages_have_one_import_name(path: Path) -> None:
+    """In a checkout ``import stream`` works too, and makes a second ``Config`` that no function of ours accepts."""
+    text = path.read_text(encoding="utf-8")
+    found = re.search(r"^\s*(?:>>> )?(?:from|import) (stream|workers)\b", text, re.M)
+    assert not found, f"{named(path)}: {found[0]!r}; write neardup.{found[1]}"
+
+
+def test_every_module_is_in_a_room() -> None:
+    """And every room has its modules: the text is what there is."""
+    homeless = [name for name in MODULE_FILES if room_of(name) is None]
+    assert homeless == ["neardup.stream.__init__", "neardup.workers.__init__", "neardup.workers.transport.__init__"]
+    assert {room_of(name) for name in MODULE_NAMES} == {room.name for room in ROOMS}
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_a_room_uses_rooms_of_lower_floors_only(room: Room) -> None:
+    """No arrow runs back, or sideways: neither in the text nor in the imports."""
+    floors = {one.name: one.floor for one in ROOMS}
+    for other in {*room.uses, *ARROWS[room.name]}:
+        assert floors[other] < room.floor, f"{room.name} uses {other}, which is on no lower floor of docs/rooms.txt"
+
+
+@pytest.mark.parametrize("room", ROOMS, ids=lambda room: room.name)
+def test_the_arrows_of_a_room_are_its_imports(room: Room) -> None:
+    """Each arrow is one, and each import is an arrow or follows from several. Workers may use all of the library."""
+    imported = {other for other in ARROWS[room.name] if other.startswith(f"{room.package}/")}
+    missing = imported - reachable(room.name)
+    assert not missing, f"{room.name} imports {missing}: add the arrow to docs/rooms.txt and run python docs/rooms.py"
+    unused = set(room.uses) - imported
+    assert not unused, f"{room.name} imports nothing of {unused}: remove the arrow from docs/rooms.txt"
+
+
+def test_no_modules_of_the_workers_import_each_other_in_a_circle() -> None:
+    """Inside a room either; imports inside functions count."""
+    graph: dict[str, set[str]] = {}
+    for name, path in MODULE_FILES.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                found = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+                graph.setdefault(name, set()).update(found & MODULE_NAMES)
+    list(TopologicalSorter(graph).static_order())
+
+
+def test_only_the_command_line_knows_commands() -> None:
+    """A command is no library: what two of them share stands in a room below, or in one of the two."""
+    for name, found in ARROWS.items():
+        assert "workers/commands" not in found or name == "workers/cli"
+
+
+@pytest.mark.parametrize("folder", FOLDERS_OF_MODULES, ids=lambda folder: str(folder.relative_to(ROOT)))
+def test_a_folder_has_at_most_12_modules(folder: Path) -> None:
+    """Besides ``__init__``; then it is time for a room of its own."""
+    modules = [path for path in folder.glob("*.py") if path.name != "__init__.py"]
+    assert len(modules) <= FOLDER_MODULES_MAX, (
+        f"{folder.relative_to(ROOT)} has {len(modules)} modules, at most {FOLDER_MODULES_MAX}"
+    )
+
+
+def test_the_picture_and_the_list_are_made_from_the_text() -> None:
+    """``python docs/rooms.py`` would change neither; the picture is well-formed and has two sets of colours."""
+    drawn = (DOCS / "rooms.svg").read_text(encoding="utf-8")
+    assert drawn == picture(ROOMS), "run python docs/rooms.py"
+    document = (DOCS / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    assert document == architecture(document, ROOMS), "run python docs/rooms.py"
+    ElementTree.fromstring(drawn)
+    assert "prefers-color-scheme: dark" in drawn
+
+
+@pytest.mark.parametrize("path", LIBRARY, ids=named)
+def test_the_library_touches_nothing_of_the_world(path: Path) -> None:
+    """No file, socket, clock, thread, environment, log or unseeded number; and no ``hash`` that changes by process."""
+    for line, name in imports(path):
+        top = name.removeprefix("neardup.").partition(".")[0]
+        assert top not in BANNED_IMPORTS, f"{named(path)}:{line}: no {top} in stream/; {BANNED_IMPORTS[top]}"
+    for line, name in uses(path):
+        assert name not in BANNED_NAMES, f"{named(path)}:{line}: no {name} in stream/; {BANNED_NAMES[name]}"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
+def test_every_public_name_is_documented(path: Path) -> None:
+    """Modules, classes, functions and methods that do not begin with an underscore; a property where it is read."""
+    module = tree(path)
+    assert ast.get_docstring(module), f"{named(path)}: no docstring"
+    for owner in [module, *(node for node in module.body if isinstance(node, ast.ClassDef) and node.name[0] != "_")]:
+        for node in owner.body:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) and node.name[0] != "_":
+                setter = any(isinstance(d, ast.Attribute) and d.attr == "setter" for d in node.decorator_list)
+                where = f"{named(path)}:{node.lineno}: {node.name}"
+                assert setter or ast.get_docstring(node), f"{where} has no docstring"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if named(path).split("/")[0] != "tests"], ids=named)
+def test_a_function_without_types_is_compiled(path: Path) -> None:
+    """The type checker lets kernels go without annotations, so this test holds every other function to them."""
+    module = tree(path)
+    compiled: set[ast.AST] = set()
+    generated = {
+        argument.id
+        for node in ast.walk(module)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "machine_code"
+        for argument in node.args
+        if isinstance(argument, ast.Name)
+    }
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            decorators = {name.id for name in node.decorator_list if isinstance(name, ast.Name)}
+            if decorators & COMPILED:
+                compiled |= set(ast.walk(node))
+            inner = [one for one in ast.walk(node) if isinstance(one, ast.FunctionDef) and one is not node]
+            if any(one.name in generated for one in inner):  # functions that generate code stand in one that names it
+                compiled |= set(inner)
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef) and node not in compiled:
+            arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+            untyped = [one.arg for one in arguments if one.annotation is None and one.arg not in ("self", "cls")]
+            where = f"{named(path)}:{node.lineno}: {node.name}"
+            assert not untyped, f"{where} has no types for {', '.join(untyped)}: annotate it, or compile it"
+            assert node.returns, f"{where} has no type for what it returns: annotate it, or compile it"
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.name.startswith("test_")], ids=named)
+def test_every_test_says_its_fact(path: Path) -> None:
+    """In the first line of its docstring."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+            fact = (ast.get_docstring(node) or "").partition("\n")[0]
+            assert fact, f"{named(path)}:{node.lineno}: {node.name} has no docstring"
+            assert len(node.name.split("_")) > 2, f"{named(path)}:{node.lineno}: {node.name} is no sentence"
+
+
+def test_test_folders_are_no_packages() -> None:
+    """``tests/stream/__init__.py`` would hide the package ``stream``."""
+    assert list((ROOT / "tests").rglob("__init__.py")) == []
+
+
+def test_the_linter_asks_for_documentation_everywhere_but_in_tests() -> None:
+    """The rule stands in the configuration, with no file of the product taken out of it."""
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]["lint"]
+    assert "D1" in lint["select"]
+    undocumented = [files for files, rules in lint["per-file-ignores"].items() if any(r[0] == "D" for r in rules)]
+    assert undocumented == ["tests/**"]

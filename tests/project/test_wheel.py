@@ -1,0 +1,151 @@
+"""The wheel: its metadata, and the installed program without a writable installation or home."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import textwrap
+from email.parser import HeaderParser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from command import ROOT, clean_environment
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel from a copy of its sources, because a build leaves files in its folder."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("neardup", "stream", "workers"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=ignored)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "dist", "."]
+    done = subprocess.run(build, cwd=source, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    (found,) = (source / "dist").glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return an environment with the wheel and the dependencies of this one; no part of it can be written.
+
+    A file replaces the folder of compiled code, because the administrator can write everywhere.
+    """
+    folder = tmp_path_factory.mktemp("environment")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
+    python = folder / "bin" / "python"
+    install = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--python",
+        python,
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--no-compile",
+        wheel,
+    ]
+    done = subprocess.run(install, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    (packages,) = (folder / "lib").glob("python*/site-packages")
+    # Only the path: Python does not read the path files in it, such as the file of an editable installation.
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    for name in ("stream", "workers"):  # as another distribution brings them
+        (packages / name).mkdir()
+        (packages / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
+    for path in [packages / "neardup", *(packages / "neardup").rglob("*/")]:
+        (path / "__pycache__").write_text("no folder of this name can be made")
+    return folder
+
+
+@pytest.mark.processes
+def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
+    """An index of packages shows the metadata; the wheel contains the data files."""
+    with ZipFile(wheel) as archive:
+        names = archive.namelist()
+        (path,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        metadata = HeaderParser().parsestr(archive.read(path).decode())
+        (entry_points,) = (name for name in names if name.endswith("entry_points.txt"))
+        assert "neardup = neardup.workers.main:main" in archive.read(entry_points).decode()
+    assert (metadata["Name"], metadata["Author"]) == ("neardup", "neardup contributors")
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert {value.split(", ")[0] for value in metadata.get_all("Project-URL")} >= {"Homepage", "Changelog", "Issues"}
+    assert len(metadata.get_all("Classifier")) >= 5
+    assert {"neardup/py.typed", "neardup/workers/cli/setting_rows.json"} <= set(names)
+    page = ROOT / "workers" / "http" / "page"
+    assert {f"neardup/workers/http/page/{path.name}" for path in page.iterdir() if path.is_file()} <= set(names)
+    assert {name.split("/")[0] for name in names if ".dist-info" not in name} == {"neardup"}
+
+
+@pytest.mark.processes
+def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
+    """The first run compiles into a private temporary folder, warns, and finds the pairs."""
+    kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
+    done = subprocess.run(
+        [installed / "bin" / "neardup", "run", ROOT / "docs" / "examples" / "news.jsonl"], capture_output=True,
+        cwd=tmp_path, env={**kept, "HOME": "/dev/null/none", "TMPDIR": str(tmp_path)}, check=False, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [json.loads(line)["newer"] for line in done.stdout.splitlines()] == [
+        "evening-wire",
+        "mirror-of-harbour-post",
+    ]
+    first, *messages = done.stderr.splitlines()
+    assert first.startswith("neardup: neither the installation nor /dev/null/none/.cache/numba can be written")
+    assert (tmp_path / f"neardup-kernels-{os.getuid()}").is_dir()
+    assert [line for line in messages if "Traceback" in line or "Warning" in line] == []
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """README's Python in a file, with the data frame that it mentions."""
+    found = re.search(r"^In Python:\n\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    assert found
+    frame = "from typing import Any\n\nimport pyarrow  # type: ignore[import-untyped]\n\n"
+    frame += "frame: Any = pyarrow.table({'id': ['c', 'd'], 'text': ['one', 'two']})\n"
+    path = tmp_path_factory.mktemp("session") / "session.py"
+    path.write_text(frame + textwrap.dedent(found[1]))
+    return path
+
+
+def outside(installed: Path, session: Path, command: list[object]) -> subprocess.CompletedProcess[str]:
+    """Run a command in the folder of the session, with nothing of the checkout on its path."""
+    kept = {name: value for name, value in clean_environment().items() if name != "PYTHONPATH"}
+    kept |= {"NUMBA_CACHE_DIR": str(session.parent / "kernels")}
+    return subprocess.run(command, cwd=session.parent, env=kept, capture_output=True, check=False, text=True)
+
+
+@pytest.mark.processes
+def test_the_python_of_the_readme_runs_next_to_foreign_packages(installed: Path, session: Path) -> None:
+    """Another distribution's ``stream`` and ``workers`` are in the same environment."""
+    done = outside(installed, session, [installed / "bin" / "python", session])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[0] == "a b 1.0"
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("checker", ["mypy", "basedpyright"])
+def test_the_python_of_the_readme_has_no_type_errors(installed: Path, session: Path, checker: str) -> None:
+    """Neither checker needs a plugin for the settings of ``Config``; a wrong setting is an error."""
+    python = installed / "bin" / "python"
+    options = {
+        "mypy": ["--strict", "--python-executable", python],
+        "basedpyright": ["--level", "error", "--pythonpath", python],
+    }
+    wrong = session.with_name("wrong.py")
+    wrong.write_text("from neardup import Config\n\nConfig(threshhold=0.8)\n")
+    for path, errors in ((session, 0), (wrong, 1)):
+        (path.parent / "pyrightconfig.json").write_text('{"typeCheckingMode": "standard"}')
+        done = outside(installed, session, [sys.executable, "-m", checker, *options[checker], path])
+        assert (done.returncode, done.stdout.count("error:")) == (errors, errors), done.stdout + done.stderr

@@ -1,0 +1,100 @@
+"""Kernels: what the decorators promise, and the guard of these tests against compiled code of an older edit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from kernel_cache import drop_stale_kernels
+from python_calls import from_python, inner_kernels, python_calls
+
+from neardup.stream.kernels import hashing
+from neardup.stream.kernels.compile import inlined, inner, kernel, raw_inner, raw_kernel
+from neardup.stream.signatures import banding, bit_sampling, hyperplanes, p_stable
+from neardup.stream.texts import normalize, shingles
+
+
+def squares(values, out):  # type: ignore[no-untyped-def]
+    """Of each value."""
+    for i in range(len(values)):
+        out[i] = values[i] * values[i]
+
+
+@pytest.mark.parametrize("decorator", [kernel, raw_kernel, inner, raw_inner, inlined])
+def test_a_kernel_is_the_loop_it_was_written_as(decorator) -> None:  # type: ignore[no-untyped-def]
+    """A kernel computes what Python computes, releases the interpreter lock, and is stored on disk."""
+    compiled = decorator(squares)
+    out = np.empty(4, np.uint64)
+    from_python(compiled)(np.arange(4, dtype=np.uint64), out)
+    assert out.tolist() == [0, 1, 4, 9]
+    assert compiled.targetoptions["nogil"]
+    assert Path(compiled.stats.cache_path).is_dir()
+
+
+@pytest.mark.processes
+def test_a_stored_kernel_is_loaded_without_the_compiler() -> None:
+    """A process that compiles nothing does not prepare the compiler, and its kernels allocate and release arrays."""
+    code = """
+import sys
+from neardup.stream import Config, Deduplicator, Document
+texts = ["The quick brown fox jumps over the lazy dog, and back", "The quick brown fox jumps over the lazy dog: back"]
+pairs = Deduplicator(Config(threshold=0.5, recall=0.8)).process([Document(text, text) for text in texts])
+print(len(pairs), "numba.cpython.unicode" in sys.modules)
+"""
+    run = [subprocess.run([sys.executable, "-c", code], capture_output=True, check=True) for _ in range(2)]
+    assert run[1].stdout == b"1 False\n"
+
+
+@pytest.mark.long
+def test_no_python_code_calls_a_kernel_that_only_kernels_can_call():
+    """Python cannot call such a kernel: it would end the process."""
+    assert ("neardup.stream.kernels.hashing", "mix64") in inner_kernels()
+    assert list(python_calls()) == []
+
+
+@pytest.mark.parametrize("module", [banding, hashing, normalize, shingles, hyperplanes, p_stable, bit_sampling])
+def test_no_kernel_of_the_library_needs_the_interpreter_lock(module) -> None:  # type: ignore[no-untyped-def]
+    """So threads sign at the same time."""
+    compiled = [value for value in vars(module).values() if hasattr(value, "targetoptions")]
+    assert compiled
+    assert all(value.targetoptions["nogil"] for value in compiled)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """Two modules written at second 100, a kernel of each cached at 200 and 300."""
+    cache = tmp_path / "part" / "__pycache__"
+    cache.mkdir(parents=True)
+    times = {"inner.py": 100, "part/outer.py": 100}
+    times |= {f"part/__pycache__/{name}.{end}": second for name, second in (("a", 200), ("b", 300)) for end in ENDS}
+    for name, second in times.items():
+        (tmp_path / name).touch()
+        os.utime(tmp_path / name, (second, second))
+    return tmp_path
+
+
+ENDS = ("nbi", "1.nbc")
+
+
+def test_kernels_newer_than_every_module_stay(package: Path) -> None:
+    """No kernel is compiled again without need."""
+    assert drop_stale_kernels(package) == 0
+    assert len(list(package.rglob("*.nb?"))) == 4
+
+
+def test_an_edit_of_any_module_drops_the_kernels_of_all(package: Path) -> None:
+    """Also kernels of unchanged files and newer kernels: it is unknown which kernel inlines which."""
+    os.utime(package / "inner.py", (250, 250))
+    assert drop_stale_kernels(package) == 4
+    assert list(package.rglob("*.nb?")) == []
+    assert len(list(package.rglob("*.py"))) == 2
+
+
+def test_a_package_without_kernels_has_none_to_drop(tmp_path: Path) -> None:
+    """A fresh clone has none."""
+    (tmp_path / "module.py").touch()
+    assert drop_stale_kernels(tmp_path) == 0

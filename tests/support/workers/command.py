@@ -1,0 +1,62 @@
+"""The real command in its own process."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+# A process may compile kernels first, while every core is busy.
+PROCESS_SECONDS_MAX = 180.0
+COMMAND = [sys.executable, "-m", "neardup"]
+WORDS = "the quick brown fox jumps over the lazy dog while seven wizards boil their jugs of liquid in a quiet corner"
+
+
+def clean_environment(**extra):
+    """The environment without the user's settings, wide enough that help does not wrap names."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+    return {**kept, "COLUMNS": "200", "PYTHONPATH": str(ROOT), **extra}
+
+
+@pytest.fixture
+def neardup(tmp_path):
+    """Run ``neardup`` with arguments in a folder of the test; returns the finished process."""
+
+    def run(*args, stdin=b"", environment=None, **options):
+        return subprocess.run(
+            [*COMMAND, *map(str, args)],
+            input=stdin,
+            capture_output="stdout" not in options,
+            cwd=tmp_path,
+            env=clean_environment(**(environment or {})),
+            timeout=PROCESS_SECONDS_MAX,
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Start ``neardup`` with pipes on all sides; the end of the test ends it."""
+    started = []
+
+    def run(*args):
+        process = subprocess.Popen(
+            [*COMMAND, *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env=clean_environment(),
+        )
+        started.append(process)
+        return process
+
+    yield run
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,26 @@
+"""The outputs of ``neardup dedup``, by name."""
+
+import json
+import sys
+from pathlib import Path
+
+from neardup.workers.commands.dedup.command import DedupOptions, run
+from neardup.workers.settings.load import load
+
+OUTPUTS = ("kept", "removed", "rejects", "verdicts", "clusters")
+
+
+def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_from=None, keep=None, **settings):
+    """The outputs of a run by name, in a folder."""
+    interval = sys.getswitchinterval()
+    names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
+    options = DedupOptions(
+        [str(path) for path in paths], True, names["rejects"], names["summary"], names["removed"], names["verdicts"],
+        names["clusters"], annotate, follow, names["kept"], window_from, keep,
+    )  # fmt: skip
+    try:
+        ended = run(options, load(settings, None))
+    finally:
+        sys.setswitchinterval(interval)
+    out = {name: Path(path).read_bytes() for name, path in names.items()}
+    return out | {"ended": ended, "statuses": [json.loads(line)["status"] for line in out["verdicts"].splitlines()]}

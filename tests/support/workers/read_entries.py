@@ -1,0 +1,12 @@
+"""What a reader finds in a file."""
+
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.reader import Reader
+
+
+def found(path, content, fields=Fields(), **options):  # noqa: B008 - immutable
+    path.write_bytes(content)
+    reader = Reader(Options(**options), fields, Stop(), lambda part: None)
+    return [entry.found for entry in reader.read([str(path)]) if entry is not None]

@@ -1,0 +1,139 @@
+"""The real command ``serve`` in a process of its own, killed at random; run it to kill it many times.
+
+    python tests/support/workers/service_process.py --kills 200 --documents 100000
+
+Every document that was answered before a kill must be there after it, with the same verdict, and none twice.
+"""
+
+import argparse
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import httpx
+
+ROOT = Path(__file__).resolve().parents[3]
+WORDS = [f"{stem}{ending}" for stem in ("rain", "tree", "coast", "ferry") for ending in range(60)]
+ANSWERED = ("status", "duplicate_of", "cluster", "place")
+
+
+class Serving:
+    """A running service; ``url`` is its address."""
+
+    def __init__(self, folder, *arguments, **environment):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("NEARDUP_")}
+        command = [sys.executable, "-m", "neardup", "serve", "--state", str(folder), "--port", "0"]
+        self.process = subprocess.Popen(
+            [*command, "--threshold", "0.7", *arguments], cwd=folder, stderr=subprocess.PIPE, text=True,
+            env={**kept, "PYTHONPATH": str(ROOT), **environment},
+        )  # fmt: skip
+        line = self.process.stderr.readline()
+        assert "serving on" in line, line + self.process.stderr.read()
+        self.url = line.split()[-1]
+
+    def kill(self):
+        """Kill the process without warning; return its code."""
+        self.process.kill()
+        return self._ended()
+
+    def stop(self):
+        """End the process by SIGTERM; return its code."""
+        self.process.send_signal(signal.SIGTERM)
+        return self._ended()
+
+    def _ended(self):
+        self.log = self.process.stderr.read()
+        self.process.stderr.close()
+        return self.process.wait()
+
+
+def some_document(number):
+    """A document that depends on its number only; every third document is an edit of an earlier one."""
+    rng = random.Random(-number - 1)
+    base = random.Random(number - rng.randrange(1, 30) if number % 3 == 0 else number)
+    words = [base.choice(WORDS) for _ in range(60)]
+    if number % 3 == 0:
+        words[rng.randrange(60)] = "edited"
+    return {"id": f"d{number}", "text": " ".join(words), "timestamp": 1_700_000_000.0 + number}
+
+
+def kill_at_random(folder, documents, kills, seed=1, clients=4):
+    """Check documents over several connections while the test kills the service; return the answers by id.
+
+    Raises ``AssertionError`` if an answered document is missing, has another verdict, or has two rows without a
+    repetition.
+    """
+    rng = random.Random(seed)
+    answered, waiting = {}, list(range(documents))[::-1]
+    lock = threading.Lock()
+    for round_ in range(kills + 1):
+        serving = Serving(folder)
+        verify(serving.url, {id_: answered[id_] for id_ in rng.sample(sorted(answered), min(len(answered), 40))})
+        ended = threading.Event()
+
+        def send(url=serving.url, ended=ended):
+            with httpx.Client(base_url=url, timeout=120) as client:
+                while not ended.is_set():
+                    with lock:
+                        if not waiting:
+                            return
+                        number = waiting.pop()
+                    document = some_document(number)
+                    try:
+                        response = client.post("/v1/check", json=document)
+                        response.raise_for_status()
+                        with lock:
+                            answered[document["id"]] = response.json()
+                    except httpx.HTTPError:
+                        with lock:
+                            waiting.append(number)
+                        return
+
+        threads = [threading.Thread(target=send) for _ in range(clients)]
+        [thread.start() for thread in threads]
+        if round_ < kills:
+            goal = len(answered) + rng.randrange(1, max(2, 2 * documents // (kills + 1)))
+            while len(answered) < goal and any(thread.is_alive() for thread in threads):
+                time.sleep(0.001)
+            serving.kill()
+            ended.set()
+        [thread.join() for thread in threads]
+    verify(serving.url, answered)
+    serving.stop()
+    return answered
+
+
+def verify(url, answered):
+    """The stored verdicts equal the answered ones; a second row belongs to a request without an answer."""
+    with httpx.Client(base_url=url, timeout=120) as client:
+        for id_, answer in answered.items():
+            stored = client.get(f"/v1/documents/{id_}").raise_for_status().json()
+            assert [stored[name] for name in ANSWERED] == [answer[name] for name in ANSWERED], (stored, answer)
+            assert len(stored["versions"]) == 1 or answer["repeated"], stored
+
+
+def main():
+    """Kill the service as often as the options require."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--documents", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        answered = kill_at_random(folder, options.documents, options.kills, options.seed)
+    statuses = [answer["status"] for answer in answered.values()]
+    repeated = sum(answer["repeated"] for answer in answered.values())
+    sys.stdout.write(
+        f"{options.kills} kills, {len(answered):,} documents answered, {statuses.count('original'):,} originals, "
+        f"{repeated} retries that had been added: all there, all as answered\n"
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,148 @@
+"""The command line: help, exit codes, and one sentence for each impossible request."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+import typer
+from command import ROOT, clean_environment
+
+from neardup.stream.config import Config
+from neardup.workers.cli import options, setting_rows
+from neardup.workers.cli.app import app
+from neardup.workers.process.exits import MEANINGS, Exit
+from neardup.workers.settings import option_name
+from neardup.workers.settings.files import Options
+
+GROUP = typer.main.get_command(app)
+COMMANDS = dict(GROUP.commands)
+
+
+def params(name):
+    command = COMMANDS[name]
+    return command.get_params(command.make_context(name, [], resilient_parsing=True))
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_and_every_option_has_its_help(name):
+    """A sentence for the command, a description for each option."""
+    assert COMMANDS[name].help
+    assert [param.name for param in params(name) if not getattr(param, "help", None)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "models"), [("run", (Config, Options)), ("probe", (Config, Options)), ("tune", (Config,))]
+)
+def test_every_field_is_an_option_of_the_same_name(name, models):
+    """The option shows the field's own description; a switch also has a negative form."""
+    options = {option: param for param in params(name) for option in param.opts}
+    for model in models:
+        for field, info in model.model_fields.items():
+            assert info.description
+            assert options[option_name(field)].help.startswith(info.description)
+            if info.annotation is bool:
+                assert options[option_name(field)].secondary_opts == ["--no-" + option_name(field)[2:]]
+
+
+def test_the_command_line_has_the_rows_of_the_models():
+    """Run ``python -m neardup.workers.cli.setting_rows`` after a change of settings."""
+    written = (ROOT / "workers" / "cli" / "setting_rows.json").read_text(encoding="utf-8")
+    assert written == setting_rows.written(setting_rows.made_rows())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_80_columns_and_cuts_no_name(name):
+    """By default help shows at most some thirty options, and the number of the other options."""
+    command, names = COMMANDS[name], []
+    for meta in ({}, {"neardup.help_all": True}):
+        context = command.make_context(name, [], resilient_parsing=True, terminal_width=80)
+        context.meta.update(meta)
+        shown = command.get_help(context)
+        assert max(map(len, shown.splitlines())) <= 80
+        assert "<bool>" not in shown
+        names.append(
+            [o for p in params(name) for o in p.opts if o.startswith("--") and re.search(rf"{o}\b(?!-)", shown)]
+        )
+    assert len(names[0]) <= 45
+    assert set(names[1]) >= {o for p in params(name) for o in p.opts if o.startswith("--")}
+
+
+def test_the_default_help_of_run_shows_twenty_settings():
+    """Help shows the settings of ``COMMON`` that run has, the scheme first."""
+    shown = [param.name for param in params("run") if param.name in options.COMMON]
+    assert len(shown) == 20
+    assert shown[0] == "scheme"
+    assert {row.name for model in options.WorkerCommand.models for row in setting_rows.setting_rows(model)} >= set(
+        shown
+    )
+
+
+def test_no_option_is_repeated():
+    """Options of commands and settings do not collide."""
+    for name in COMMANDS:
+        options = [option for param in params(name) for option in (*param.opts, *param.secondary_opts)]
+        assert len(options) == len(set(options))
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "-h"], ["run", "--help-all"], ["up", "--help"]])
+def test_help_loads_neither_compiler_nor_library(arguments):
+    """Help does not wait for a compiler."""
+    code = (
+        "import sys; from neardup.workers.cli.app import main\n"
+        "main(); sys.stderr.write(str('numba' in sys.modules or 'neardup.stream' in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        check=True,
+        env=clean_environment(),
+        cwd=ROOT,
+        text=True,
+    )
+    assert done.stderr == "False"
+
+
+def test_the_help_shows_commands_and_exit_codes(neardup):
+    """The help lists all commands and all exit codes."""
+    shown = " ".join(neardup("--help").stdout.decode().split())
+    for name in COMMANDS:
+        assert name in shown
+    for exit_code, meaning in MEANINGS.items():
+        assert f"{exit_code.value} {exit_code.name.lower()}: {meaning}" in shown
+
+
+def test_every_exit_code_has_a_meaning():
+    """The list contains no other code."""
+    assert list(MEANINGS) == list(Exit)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (["run", "missing"], Exit.INPUT, "cannot read missing: No such file or directory"),
+        (["probe", "--index", "missing", "."], Exit.INPUT, "cannot read missing: No such file or directory"),
+        (["run", ".", "--rejects", "no/where"], Exit.OUTPUT, "cannot write the rejects to no/where: No such file"),
+        (["run", "--treshold", "1"], Exit.USAGE, "No such option: --treshold"),
+        (["run", "--threshold", "7", "."], Exit.USAGE, "threshold=7.0: "),
+        (["run", "--shingles", "chers", "."], Exit.USAGE, "did you mean 'chars'?"),
+        (["run", "--follow", "."], Exit.USAGE, "--follow continues with the last path, but . is no plain file"),
+        (["probe", "."], Exit.USAGE, "Missing option '--index'"),
+        (["walk"], Exit.USAGE, "No such command 'walk'"),
+        (["tune", "--plot", "x.gif"], Exit.USAGE, "--plot x.gif ends in .gif, but must end in .svg or .png"),
+        (["tune", "--plot", "no/x.svg"], Exit.OUTPUT, "cannot write the picture to no/x.svg: No such file"),
+    ],
+)
+def test_an_impossible_request_ends_at_once_with_one_sentence(neardup, arguments, code, sentence):
+    """The command reads and writes nothing."""
+    done = neardup(*arguments)
+    assert (done.returncode, done.stdout) == (code, b"")
+    assert done.stderr.startswith(b"neardup: ")
+    assert sentence in done.stderr.decode()
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_the_version_is_the_version_of_the_distribution(neardup):
+    """The package has the same version number."""
+    assert neardup("--version").stdout.startswith(b"neardup 0.")

@@ -1,0 +1,400 @@
+"""The commands on Kafka: settings, secrets, topics, load and tail."""
+
+import io
+import itertools
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import pytest
+from command import COMMAND, PROCESS_SECONDS_MAX, ROOT, clean_environment
+from shell_harness import TEXT, Bench, settings_of
+from typer.main import get_command
+
+from neardup.stream.errors import ConfigError
+from neardup.workers.cli.app import app
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.commands.tail import follow
+from neardup.workers.commands.topics import describe
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings import option_name
+from neardup.workers.settings.kafka import ConnectionOptions, StreamOptions, StreamSettings, TopicOptions
+from neardup.workers.settings.load import load_stream
+from neardup.workers.topics.rules import bands_milliseconds_min, judge, judge_wanted, topic_plans
+from neardup.workers.transport.kafka.admin import TopicDescription
+from neardup.workers.transport.kafka.connect import kafka_settings
+from neardup.workers.transport.memory.transport import MemoryTransport
+
+GROUP = get_command(app)
+NUMBERS = itertools.count()
+WORKERS = ("sign", "match", "link", "filter", "up")
+# Runs the program with half a second for the first connection.
+IMPATIENT = """
+import functools
+from neardup.workers.transport.kafka import connect
+connect.KafkaSettings = functools.partial(connect.KafkaSettings, connect_timeout_seconds=0.5)
+from neardup.workers.main import main
+main()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch, tmp_path):
+    """Remove the settings of the environment."""
+    for name in [name for name in os.environ if name.upper().startswith("NEARDUP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def options_of(*names):
+    """The options of a command, as a user types them."""
+    command = GROUP
+    for name in names:
+        command = command.commands[name]
+    params = command.get_params(command.make_context(names[-1], [], resilient_parsing=True))
+    return {option: param for param in params for option in (*param.opts, *param.secondary_opts)}
+
+
+@pytest.mark.parametrize(
+    ("names", "models"),
+    [
+        *((((name,), (ConnectionOptions, StreamOptions))) for name in WORKERS),
+        (("topics", "create"), (ConnectionOptions, StreamOptions, TopicOptions)),
+        (("topics", "describe"), (ConnectionOptions, StreamOptions, TopicOptions)),
+        (("load",), (ConnectionOptions,)),
+        (("tail",), (ConnectionOptions,)),
+    ],
+)
+def test_every_setting_is_an_option_with_its_help(names, models):
+    """The option shows the field's description."""
+    options = options_of(*names)
+    assert all(getattr(param, "help", None) for param in options.values() if param.param_type_name == "option")
+    for model in models:
+        for field, info in model.model_fields.items():
+            assert options[option_name(field)].help.startswith(info.description)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("command", WORKERS)
+def test_a_worker_that_is_stopped_before_it_is_loaded_ends_as_asked(command, number, tmp_path):
+    """The command installs its signal handlers before it imports slow modules."""
+    (tmp_path / "typer.py").write_text("import time\nprint('loading', flush=True)\ntime.sleep(600)\n")
+    environment = clean_environment(PYTHONPATH=f"{tmp_path}{os.pathsep}{ROOT}")
+    with subprocess.Popen([*COMMAND, command], env=environment, stdout=subprocess.PIPE, cwd=tmp_path) as process:
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(number)
+        assert process.wait(PROCESS_SECONDS_MAX) == Exit.SUCCESS
+
+
+def test_no_secret_is_an_option():
+    """Other users of the machine can read command lines."""
+    for name in WORKERS:
+        assert not {"--sasl-password", "--ssl-password"} & options_of(name).keys()
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_the_help_of_workers_says_their_names(name):
+    """Two workers must not share a name."""
+    assert "{topic-prefix}{group}-" in GROUP.commands[name].help
+
+
+@pytest.mark.parametrize("arguments", [*([name] for name in WORKERS), ["topics", "create"], ["topics", "describe"]])
+def test_workers_need_a_window(neardup, arguments):
+    """A command prints one sentence before it connects; a long-running worker logs the sentence as a line."""
+    done = neardup(*arguments)
+    before = "neardup:" if "topics" in arguments else r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} CRITICAL"
+    assert done.returncode == Exit.USAGE
+    assert re.match(f"{before} window_seconds is not set", done.stderr.decode())
+    assert done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.processes
+def test_a_command_that_does_not_wait_says_that_no_broker_answers():
+    """It exits with the code for brokers. The test waits a twentieth of the usual time for a connection."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPATIENT, "tail", "--bootstrap-servers", "127.0.0.1:1"],
+        env=clean_environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == Exit.BROKER
+    assert b"see whether the broker is up" in done.stderr
+
+
+def test_shared_places_may_have_settings_of_other_commands(monkeypatch, tmp_path):
+    """All commands share one file; a setting of no command is refused."""
+    from neardup.workers.settings.load import load
+
+    (tmp_path / "neardup.toml").write_text('window_seconds = 9\ngroup = "eu"\n')
+    monkeypatch.setenv("NEARDUP_HEALTH_PORT", "7")
+    assert load({}).window_seconds == 9
+    settings = load_stream({"instance": "2"})
+    assert (settings.group, settings.health_port, settings.instance) == ("eu", 7, "2")
+    monkeypatch.setenv("NEARDUP_HELTH_PORT", "7")
+    with pytest.raises(ConfigError, match="did you mean NEARDUP_HEALTH_PORT"):
+        load({})
+
+
+def test_secrets_come_from_the_environment_or_a_file_and_are_not_shown(monkeypatch, tmp_path):
+    """Neither the settings' nor the transport's text shows them."""
+    (tmp_path / "password").write_text("from the file\n")
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hunter2")
+    settings = load_stream({"window_seconds": 9.0, "ssl_password_file": "password", "sasl_username": "me"})
+    client = kafka_settings(settings)
+    assert client.client["sasl_plain_password"] == "hunter2"
+    assert client.client["ssl_password"] == "from the file"
+    assert client.client["sasl_plain_username"] == "me"
+    assert "hunter2" not in f"{settings!r} {settings} {client!r} {settings.model_dump()}"
+
+
+def test_secrets_are_refused_in_the_settings_file_and_in_two_places(monkeypatch, tmp_path):
+    """The message names the right place."""
+    (tmp_path / "neardup.toml").write_text('sasl_password = "hunter2"\n')
+    with pytest.raises(ConfigError, match="NEARDUP_SASL_PASSWORD in the environment, or name a file") as error:
+        load_stream({"window_seconds": 9.0})
+    assert "hunter2" not in str(error.value)
+    (tmp_path / "neardup.toml").unlink()
+    monkeypatch.setenv("NEARDUP_SASL_PASSWORD", "hunter2")
+    with pytest.raises(ConfigError, match="leave out one") as error:
+        kafka_settings(load_stream({"window_seconds": 9.0, "sasl_password_file": "x"}))
+    monkeypatch.delenv("NEARDUP_SASL_PASSWORD")
+    with pytest.raises(Failure, match="cannot read sasl_password_file x: No such file"):
+        kafka_settings(load_stream({"window_seconds": 9.0, "sasl_password_file": "x"}))
+
+
+@pytest.mark.parametrize("seconds", [3.0, 15.0, 900.0])
+@pytest.mark.parametrize("session", [1.0, 10.0, 300.0])
+def test_every_timeout_that_is_allowed_can_work(seconds, session):
+    """Longer waits enclose shorter ones; the transport refuses other settings."""
+    found = kafka_settings(settings_of(transaction_timeout_seconds=seconds, session_timeout_seconds=session))
+    assert found.transaction_timeout_seconds == seconds
+    assert found.flush_timeout_seconds < seconds
+
+
+def test_the_start_of_a_group_is_one_of_two_words():
+    """Any other word is refused."""
+    with pytest.raises(ConfigError, match="start='beginning': must be one of earliest, latest"):
+        StreamSettings(start="beginning")
+
+
+def test_new_topics_have_safe_settings():
+    """New topics pass the check of their settings."""
+    settings = settings_of(bands_retention_seconds=10**9 - 1, window_seconds=100.0)
+    assert judge_wanted(settings) == []
+    assert judge_wanted(settings_of()) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("retention.ms", "60000", "younger records are live"),
+        ("retention.bytes", "1000000", "would drop records of the window"),
+        ("cleanup.policy", "compact", "compaction removes records"),
+        ("cleanup.policy", "compact,delete", "compaction removes records"),
+        ("message.timestamp.type", "CreateTime", "late documents would let retention delete fresh data"),
+        ("max.message.bytes", "1000", "may be refused"),
+        ("unclean.leader.election.enable", "true", "would truncate what is committed"),
+    ],
+)
+def test_settings_that_lose_live_state_are_found(key, value, problem):
+    """The message names their effect."""
+    plan = topic_plans(settings_of())[2]
+    findings = judge(plan, plan.partitions, {**plan.configs, key: value})
+    assert [finding.key for finding in findings if finding.problem] == [key]
+    assert problem in next(finding.problem for finding in findings if finding.problem)
+
+
+def test_bands_must_be_kept_for_window_lateness_and_margin():
+    """The limit is exact to the millisecond."""
+    settings = settings_of(window_seconds=100.0, lateness_seconds=20.0, retention_margin_seconds=3)
+    assert bands_milliseconds_min(settings) == 123_000
+    plan = topic_plans(settings)[2]
+    for value, is_safe in (("122999", False), ("123000", True), ("-1", True)):
+        problems = [finding for finding in judge(plan, 2, {"retention.ms": value}) if finding.problem]
+        assert bool(problems) != is_safe
+
+
+def test_a_number_of_partitions_that_is_part_of_the_name_must_be_kept():
+    """The rule applies to bands; other topics may have any number."""
+    documents, _, bands, _ = topic_plans(settings_of())
+    assert judge(bands, 3, {})[0].problem
+    assert not judge(documents, 3, {})[0].problem
+
+
+def test_settings_that_may_not_be_seen_are_not_called_safe(monkeypatch, capsys):
+    """Each relevant hidden setting is reported as unknown and causes no refusal."""
+
+    class Admin:
+        def nodes(self):
+            return 1
+
+        def describe(self, name):
+            return TopicDescription(name, 2, 1, {})
+
+    transport = SimpleNamespace(admin=Admin(), close=lambda: None)
+    monkeypatch.setattr("neardup.workers.commands.topics.connect", lambda settings: transport)
+    describe(settings_of(bands_partitions=2))
+    rows = [line for line in capsys.readouterr().out.splitlines() if "retention.ms" in line]
+    assert rows
+    assert all("unknown" in row and "safe" not in row for row in rows), rows
+
+
+def test_retention_that_is_shorter_than_the_window_is_refused_before_anything_is_made(neardup):
+    """The command asks no broker."""
+    done = neardup("topics", "create", "--window-seconds", "1e6", "--bands-retention-seconds", "3600")
+    assert done.returncode == Exit.USAGE
+    assert b"retention.ms=3600000 must be -1, or at least" in done.stderr
+
+
+class Wakeful(Stop):
+    """A stop signal whose naps take no time."""
+
+    def sleep(self, seconds):
+        pass
+
+
+def loader_of(bench, **changes):
+    """A loader on the bench's cluster, with its reports."""
+    settings = bench.settings.model_copy(update=changes)
+    session = Session(settings, SessionOptions([], quiet=True), stop=Wakeful())
+    return Loader(MemoryTransport(bench.cluster), settings, session), session.report
+
+
+def test_load_sends_lines_as_they_are_and_files_as_objects_keyed_by_id(tmp_path):
+    """Signers read both forms."""
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT, "x": 1}) + "\n\nnot json\n")
+    (tmp_path / "file.txt").write_text(TEXT)
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl", "file.txt"])
+    loader.close()
+    found = {record.key: json.loads(record.value) for record in bench.cluster.records(bench.names.topics.documents)}
+    assert found == {b"a": {"id": "a", "text": TEXT, "x": 1}, b"file.txt": {"id": "file.txt", "text": TEXT}}
+    assert (report.documents, dict(report.refused)) == (2, {"not_json": 1})
+    bench.sign(2)
+    bench.match(1)
+    assert bench.pairs() == [("a", "file.txt")]
+
+
+def test_a_loaded_document_has_its_own_time_or_now(tmp_path):
+    """Signers align an archive by this time; load refuses documents that Kafka would delete before they are read."""
+    now, week = time.time(), 7 * 86_400
+    seconds = {"archived": now - week + 3_600, "gone": now - week - 3_600, "ahead": now + 9e6, "none": None}
+    lines = [{"id": name, "text": TEXT, **({} if at is None else {"timestamp": at})} for name, at in seconds.items()]
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl"])
+    found = {record.key: record.timestamp_ms for record in bench.cluster.records(bench.names.topics.documents)}
+    assert found.pop(b"archived") == int(seconds["archived"] * 1000)
+    assert all(now * 1000 - 1 <= found.pop(name) <= time.time() * 1000 for name in (b"ahead", b"none"))
+    assert (found, dict(report.refused)) == ({}, {"past_retention": 1})
+
+
+def test_several_partitions_of_documents_need_a_lateness_that_aligns_them():
+    """One partition needs no lateness; for more, the refusal gives reason and remedy."""
+    for lateness, partitions, is_safe in ((0.0, 1, True), (59.0, 2, False), (60.0, 2, True)):
+        plan = topic_plans(settings_of(lateness_seconds=lateness))[0]
+        problem = judge(plan, partitions, {})[0].problem
+        assert (problem == "") == is_safe
+        assert is_safe or "set lateness_seconds to 60 or more" in problem
+
+
+def test_documents_keep_the_times_of_their_producers():
+    """With the broker's times, all documents of a loaded backlog would have one time."""
+    plan = topic_plans(settings_of())[0]
+    findings = judge(plan, 2, {**plan.configs, "message.timestamp.type": "LogAppendTime"})
+    assert ["align partitions" in finding.problem for finding in findings if finding.problem] == [True]
+
+
+def test_load_refuses_what_no_message_can_hold(tmp_path):
+    """Load sends the other documents."""
+    lines = [{"id": "big", "text": "x" * 1_100_000}, {"id": "\ud800", "text": "y"}, {"id": "small", "text": "z"}]
+    (tmp_path / "lines.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    loader.load(["lines.jsonl"])
+    assert report.documents == 1
+    assert report.refused["message_too_large"] == 1
+    assert sum(report.refused.values()) == 2
+
+
+def test_load_sends_again_what_is_known_to_have_failed_and_ends_when_the_outcome_is_unknown(tmp_path):
+    """No document is sent twice, and none is skipped silently."""
+    (tmp_path / "lines.jsonl").write_text(json.dumps({"id": "a", "text": TEXT}))
+    bench = Bench()
+    loader, report = loader_of(bench)
+    bench.cluster.fail_next("send", times=2)
+    loader.load(["lines.jsonl"])
+    assert (report.documents, len(bench.cluster.records(bench.names.topics.documents))) == (1, 1)
+    bench.cluster.fail_next("commit_after")
+    with pytest.raises(Failure, match="1 documents are loaded, then a transaction was not confirmed") as failure:
+        loader.load(["lines.jsonl"])
+    assert failure.value.code == Exit.BROKER
+
+
+def tailed_lines(bench, start, **options):
+    """The lines that tail prints until it is idle."""
+    transport, output = MemoryTransport(bench.cluster), io.BytesIO()
+    looks = iter([False] * 20 + [True])
+    topic = bench.names.topics.candidates
+    consumer = transport.consumer(topic, f"tail-{next(NUMBERS)}", "")
+    follow(transport, consumer, topic, start, output, lambda: next(looks), **options)
+    return output.getvalue().splitlines()
+
+
+def tailed(bench, start, **options):
+    """The printed lines, parsed."""
+    return [json.loads(line) for line in tailed_lines(bench, start, **options)]
+
+
+def test_tail_prints_what_is_committed_from_the_requested_start():
+    """From the beginning, or from now on; at most the requested number."""
+    bench = Bench()
+    bench.add(("a", TEXT), ("b", TEXT), ("c", TEXT))
+    bench.sign(3)
+    bench.match(2)
+    assert sorted((line["older"], line["newer"]) for line in tailed(bench, "earliest")) == bench.pairs()
+    assert len(tailed(bench, "earliest", lines_max=1)) == 1
+    assert tailed(bench, "latest") == []
+
+
+def test_tail_prints_removals_only_when_asked_to():
+    """A removal notice is not a pair."""
+    bench = Bench()
+    bench.add(("a", TEXT), ("b", TEXT))
+    bench.sign(2)
+    bench.match(1)
+    bench.cluster.append(bench.names.topics.documents, 0, None, b"a")
+    bench.run("sign", lambda: bench.metrics["sign"].value("removals") == 1)
+    bench.run("match", lambda: bench.metrics["match"].value("removals") == 1)
+    assert len(tailed(bench, "earliest")) == 1
+    shown = tailed(bench, "earliest", removals=True)
+    assert [line["removed"] for line in shown if "removed" in line] == ["a"]
+
+
+def test_tail_prints_nothing_that_a_terminal_obeys():
+    """An id may contain anything. Tail escapes controls and direction marks; parsers read the same id back."""
+    bench = Bench()
+    id_ = "\x9b2J\u202egpj.exe\x7f"
+    bench.add((id_, TEXT), ("b", TEXT))
+    bench.sign(2)
+    bench.match(1)
+    [line] = tailed_lines(bench, "earliest")
+    assert {json.loads(line)["older"], json.loads(line)["newer"]} == {id_, "b"}
+    assert line.decode().isprintable()
+
+
+def test_the_command_under_test_is_the_one_that_up_starts():
+    """Both use the same interpreter."""
+    from neardup.workers.service.supervisor import child_specs
+
+    assert child_specs({"sign": 1}, {}, None, 1)[0].command[:3] == COMMAND

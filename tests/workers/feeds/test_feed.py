@@ -1,0 +1,133 @@
+"""``neardup feed``: from a server on the loopback to standard output and to the topic of documents."""
+
+import json
+import signal
+import sys
+import time
+from email.utils import formatdate
+
+import pytest
+from shell_harness import Bench
+
+from neardup.workers.commands.feed import command
+from neardup.workers.commands.feed.command import FEEDS_MAX, FeedCommandOptions
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.feed import FeedSettings
+from neardup.workers.transport.memory.transport import MemoryTransport
+
+TEXT = "The harbour was closed on Monday after a storm damaged the northern breakwater."
+DATE = "Tue, 14 Nov 2023 22:13:20 GMT"
+
+
+def rss(*names, text=TEXT, date=DATE):
+    items = "".join(
+        f"<item><guid>urn:{name}</guid><title>{name}</title><pubDate>{date}</pubDate><description>{text}</description></item>"
+        for name in names
+    )
+    return f'<rss version="2.0"><channel><title>News</title>{items}</channel></rss>'.encode()
+
+
+def test_the_items_of_feeds_are_lines_of_json_for_every_command(web, neardup):
+    """``run`` finds the story that two feeds have; a feed that fails is reported, and the others are written."""
+    web.give("/a", rss("a"), Content_Type="application/rss+xml")
+    web.give("/b", rss("b"))
+    web.give("/c", b"", status=500)
+    done = neardup("feed", "--allow-private", *(web.url(path) for path in ("/a", "/b", "/c")))
+    assert done.returncode == Exit.SUCCESS
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert sorted(line["id"] for line in lines) == ["urn:a", "urn:b"]
+    assert {line["text"] for line in lines} == {TEXT}
+    assert {line["timestamp"] for line in lines} == {"2023-11-14T22:13:20+00:00"}
+    report = done.stderr.decode().splitlines()
+    assert report == [f"{web.url('/c')}: the server answered with an error", "2 items of 3 feeds, 1 refused"]
+    assert json.loads(neardup("run", "-q", stdin=done.stdout).stdout)["similarity"] == 1.0
+
+
+def test_no_feed_of_this_machine_is_fetched_without_permission(web, neardup):
+    """The exit code says that nothing could be used; the rejects name the feed."""
+    web.give("/a", rss("a"))
+    done = neardup("feed", "--rejects", "rejects.jsonl", web.url("/a"))
+    assert (done.returncode, done.stdout, web.requests) == (Exit.UNUSABLE, b"", [])
+    assert b"--allow-private" in done.stderr
+
+
+def test_followed_feeds_are_asked_again_until_a_signal(web, start):
+    """The second request carries the ETag of the first; what is new is written; the exit code is that of the signal."""
+
+    def answer(handler):
+        tag = handler.headers.get("If-None-Match")
+        body = {None: rss("a"), '"1"': rss("b", "a")}.get(tag)
+        handler.send_response(200 if body else 304)
+        handler.send_header("ETag", '"2"' if tag else '"1"')
+        handler.send_header("Content-Length", str(len(body or b"")))
+        handler.end_headers()
+        handler.wfile.write(body or b"")
+
+    web.answers["/a"] = answer
+    process = start("feed", "--follow", "--allow-private", "--interval-seconds", "1", web.url("/a"))
+    lines = [json.loads(process.stdout.readline())["id"] for _ in range(2)]
+    process.send_signal(signal.SIGINT)
+    rest, report = process.communicate()
+    assert (lines, rest, process.returncode) == (["urn:a", "urn:b"], b"", Exit.INTERRUPTED)
+    assert report.decode().splitlines()[-1] == "2 items of 1 feeds, 0 refused"
+
+
+ARTICLE = (
+    "<p>" + (TEXT + " Ships waited outside until the wind eased in the evening, and no crew was hurt.") * 4 + "</p>"
+)
+
+
+def test_pages_are_fetched_and_their_articles_extracted(web, neardup):
+    """The menu of the page is not in the text; a page that is missing, or no page, refuses its item."""
+    html = (
+        f"<html><head><title>T</title></head><body><nav><a href='/'>Home</a></nav><article>{ARTICLE}</article></body>"
+    )
+    web.give("/urn:a", html.encode(), Content_Type="text/html; charset=utf-8")
+    web.give("/urn:b", b"", status=404)
+    web.give("/urn:c", b"%PDF-", Content_Type="application/pdf")
+    links = b"".join(
+        b"<item><guid>urn:%b</guid><link>/urn:%b</link></item>" % (name, name) for name in (b"a", b"b", b"c")
+    )
+    web.give("/feed", b"<rss version='2.0'><channel>" + links + b"</channel></rss>")
+    done = neardup("feed", "--pages", "--allow-private", "--html-processes", "1", web.url("/feed"))
+    (line,) = [json.loads(line) for line in done.stdout.splitlines()]
+    assert line["id"] == "urn:a"
+    assert line["text"].startswith(TEXT)
+    assert "Home" not in line["text"]
+    assert done.stderr.decode().splitlines() == [
+        f"{web.url('/feed')}:3: the page is neither HTML nor plain text",
+        f"{web.url('/feed')}:2: the server answered with an error",
+        "1 items of 1 feeds, 2 refused",
+    ]
+
+
+@pytest.mark.processes
+def test_items_go_to_the_topic_of_documents(web, monkeypatch):
+    """Keyed by id, with the names of fields that the signers read, and the time of the item as that of the message."""
+    bench = Bench()
+    monkeypatch.setattr(command, "connect", lambda settings: MemoryTransport(bench.cluster))
+    settings = FeedSettings(**{**bench.settings.model_dump(exclude_unset=True), "allow_private": True})
+    now = int(time.time())
+    web.give("/a", rss("a", "b", date=formatdate(now - 3600)))
+    options = FeedCommandOptions([web.url("/a")], to_kafka=True, quiet=True)
+    assert command.run(options, settings) == Exit.SUCCESS
+    records = bench.cluster.records(bench.names.topics.documents)
+    assert {record.key for record in records} == {b"urn:a", b"urn:b"}
+    assert {json.loads(record.value)["text"] for record in records} == {TEXT}
+    assert {record.timestamp_ms for record in records} == {(now - 3600) * 1000}
+
+
+def test_the_number_of_feeds_has_a_limit():
+    """Each has a thread."""
+    with pytest.raises(Failure, match="500 at most"):
+        command.run(FeedCommandOptions(["http://a.example/"] * (FEEDS_MAX + 1)), FeedSettings())
+
+
+def test_a_missing_extra_is_named(monkeypatch, neardup):
+    """With the command that installs it."""
+    from neardup.workers.cli.app import main
+
+    monkeypatch.setitem(sys.modules, "feedparser", None)
+    monkeypatch.setattr(sys, "argv", ["neardup", "feed", "http://a.example/"])
+    monkeypatch.setattr("neardup.workers.cli.feed.find_spec", lambda name: None if name == "feedparser" else name)
+    assert main() == Exit.USAGE

@@ -1,0 +1,128 @@
+"""Feeds as items: RSS, Atom and RDF, as they are in the wild and as an enemy would write them."""
+
+import pytest
+
+from neardup.workers.feeds.items import Item, items_of, parse
+
+URL = "http://feeds.example/news"
+RSS = """<rss version="2.0"><channel><title>News</title>{}</channel></rss>"""
+ATOM = """<feed xmlns="http://www.w3.org/2005/Atom"><title>News</title>{}</feed>"""
+TIME = "2023-11-14T22:13:20+00:00"
+DATE = "<pubDate>Tue, 14 Nov 2023 22:13:20 GMT</pubDate>"
+
+
+def item_of(inner, form=RSS, tag="item"):
+    found = parse(form.format(f"<{tag}>{inner}</{tag}>").encode(), URL, "text/xml; charset=utf-8")
+    assert isinstance(found, list)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_an_item_of_rss_has_id_time_title_address_and_text():
+    """Markup becomes text; addresses become absolute."""
+    inner = f"<guid isPermaLink='false'>tag:a,1</guid><link>/a</link><title>A &amp;amp; B</title>{DATE}"
+    inner += "<description>&lt;p&gt;caf&amp;eacute; &lt;b&gt;open&lt;/b&gt;ed&lt;/p&gt;</description>"
+    assert item_of(inner) == Item("tag:a,1", TIME, "A & B", "http://feeds.example/a", "café opened")
+
+
+def test_an_entry_of_atom_is_read_alike():
+    """Published goes before updated, content before summary; a plain text is no markup."""
+    inner = "<id>urn:1</id><title>T</title><link href='b'/><published>2023-11-14T22:13:20Z</published>"
+    inner += (
+        "<updated>2024-01-01T00:00:00Z</updated><summary>short</summary><content type='html'>&lt;i&gt;long&lt;/i&gt;"
+    )
+    assert item_of(inner + "</content>", ATOM, "entry") == Item("urn:1", TIME, "T", "http://feeds.example/b", "long")
+    assert item_of("<updated>2023-11-14T22:13:20Z</updated>", ATOM, "entry").time == TIME
+    assert item_of("<summary type='text'>1 &lt; 2 &amp;amp;</summary>", ATOM, "entry").text
+
+
+def test_rdf_is_read():
+    """RSS 1.0 and its Dublin Core."""
+    rdf = (
+        '<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#" xmlns="http://purl.org/rss/1.0/" '
+        'xmlns:dc="http://purl.org/dc/elements/1.1/"><item rdf:about="http://a.example/1"><title>T</title>'
+        "<link>http://a.example/1</link><dc:date>2023-11-14T22:13:20Z</dc:date></item></rdf:RDF>"
+    )
+    assert parse(rdf.encode(), URL, "") == [Item("http://a.example/1", TIME, "T", "http://a.example/1", "T")]
+
+
+@pytest.mark.parametrize(
+    ("inner", "id_"),
+    [
+        ("<guid isPermaLink='false'>7</guid><link>http://a.example/7</link>", f"{URL}#7"),
+        ("<guid isPermaLink='false'>urn:x:7</guid>", "urn:x:7"),
+        ("<guid>http://a.example/7</guid>", "http://a.example/7"),
+        ("<link>http://a.example/7</link>", "http://a.example/7"),
+        ("<title>T</title>", None),
+    ],
+)
+def test_the_id_is_the_guid_or_else_the_link(inner, id_):
+    """A guid that is no URI is unique in its feed only, so the address of the feed goes before it."""
+    assert item_of(inner).id == id_
+
+
+@pytest.mark.parametrize(
+    ("date", "time"),
+    [
+        ("Tue, 14 Nov 0102 22:13:20 GMT", "0102-11-14T22:13:20+00:00"),
+        ("0102-11-14T22:13:20Z", None),
+        ("Tue, 14 Nov 99999 22:13:20 GMT", None),
+        ("yesterday", None),
+        ("", None),
+        ("9" * 10_000, None),
+        ("2023-99-99", None),
+    ],
+)
+def test_a_date_beyond_the_calendar_is_none(date, time):
+    """A date of the year 0102, which feeds have, ends nothing."""
+    found = item_of(f"<guid>a:1</guid><pubDate>{date}</pubDate>").time
+    assert found == time or (found is not None and found.startswith(("0102-", "2002-", "2023-", "9999-")))
+
+
+BOMBS = {
+    "entities": '<!DOCTYPE z [<!ENTITY a "lol">'
+    + "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 10}">' for n in range(9))
+    + "]>"
+    + RSS.format("<item><guid>a:1</guid><title>&j;</title></item>"),
+    "quadratic": f'<!DOCTYPE z [<!ENTITY a "{"x" * 50_000}">]>'
+    + RSS.format(f"<item><title>{'&a;' * 20_000}</title></item>"),
+    "file": '<!DOCTYPE z [<!ENTITY a SYSTEM "file:///etc/passwd">]>' + RSS.format("<item><title>&a;</title></item>"),
+    "parameter": '<!DOCTYPE z [<!ENTITY % a SYSTEM "http://127.0.0.1:1/x"> %a;]>' + RSS.format("<item/>"),
+}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_of_entities_writes_and_fetches_nothing(name):
+    """An entity that names others, a file or an address is not followed; the output stays smaller than the input."""
+    found = items_of(BOMBS[name].encode(), URL, "text/xml", 60.0)
+    if isinstance(found, list):
+        assert sum(len(item.title) + len(item.text) for item in found) <= 2 * len(BOMBS[name])
+        assert not any("root:" in item.title for item in found)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"<html><body>no feed</body></html>", b"nothing", b"\x00\x01\x02", b"{}", b"<rss", b"<?xml version='1.0'?>"],
+)
+def test_what_is_no_feed_is_refused(content):
+    """Also a web page, which many servers give in place of a feed that has moved."""
+    found = items_of(content, URL, "text/html", 60.0)
+    assert found in ("feed_format", [])
+
+
+@pytest.mark.processes
+def test_a_damaged_feed_is_read_as_far_as_it_can_be():
+    """As most readers of feeds do: unclosed elements, unknown entities, a wrong charset."""
+    items = b"<item><guid>a:1</guid><title>One &bogus; caf\xe9</title></item><item><guid>a:2</guid></item>"
+    content = b"<rss version='2.0'><channel>" + items
+    found = items_of(content, URL, "text/xml; charset=utf-8", 60.0)
+    assert [item.id for item in found] == ["a:1", "a:2"]
+
+
+@pytest.mark.processes
+def test_a_feed_that_takes_too_long_is_given_up():
+    """The process that reads it is ended."""
+    content = b"<rss><channel>" + b"<item>" * 1_000_000
+    assert items_of(content, URL, "text/xml", 0.3) == "feed_slow"

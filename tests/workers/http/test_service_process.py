@@ -1,0 +1,156 @@
+"""The real ``neardup serve``: copies that race over sockets, kills, and how it ends."""
+
+import asyncio
+import socket
+import ssl
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+
+import httpx
+import pytest
+import trustme
+from service_process import Serving, kill_at_random
+from service_world import TEXT
+
+from neardup.workers.http.server import bound
+from neardup.workers.process.exits import Exit, Failure
+
+TOKEN = "a-token-of-enough-characters"
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    """One process for the tests that do not stop it; ``stop`` is the last test."""
+    serving = Serving(tmp_path_factory.mktemp("state"), "--durability", "normal", NEARDUP_TOKEN=TOKEN)
+    yield serving
+    if serving.process.poll() is None:
+        serving.kill()
+
+
+@pytest.mark.processes
+def test_of_1000_copies_over_50_connections_one_is_the_original(serving):
+    """The other 999 are duplicates of it."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+
+    def send(first):
+        with httpx.Client(base_url=serving.url, headers=headers, timeout=60) as client:
+            documents = ({"id": f"d{n}", "text": TEXT} for n in range(first, 1000, 50))
+            return [client.post("/v1/check", json=document).json() for document in documents]
+
+    with ThreadPoolExecutor(50) as pool:
+        answers = [answer for part in pool.map(send, range(50)) for answer in part]
+    [original] = [answer["id"] for answer in answers if answer["status"] == "original"]
+    assert [answer["duplicate_of"] for answer in answers if answer["status"] == "duplicate"] == [original] * 999
+    [cluster] = httpx.get(f"{serving.url}/v1/clusters", headers=headers, timeout=60).json()["clusters"]
+    assert cluster["size"] == 1000
+
+
+def test_a_flood_of_idle_connections_and_heads_does_not_keep_clients_out(serving):
+    """The connections that have waited longest are closed; a head without an end is refused."""
+    host, port = serving.url.removeprefix("http://").split(":")
+    flood = [socket.create_connection((host, int(port))) for _ in range(700)]
+    try:
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+        for head in (b"GET /" + b"a" * 200_000, b"GET / HTTP/1.1\r\n" + b"A: b\r\n" * 50_000):
+            with socket.create_connection((host, int(port))) as connection:
+                connection.settimeout(60)
+                with suppress(ConnectionError):  # the answer may come before all is sent
+                    connection.sendall(head)
+                with suppress(ConnectionError):
+                    assert connection.recv(1000).startswith(b"HTTP/1.1 400")
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+    finally:
+        for connection in flood:
+            connection.close()
+
+
+@pytest.mark.processes
+def test_a_body_that_does_not_arrive_is_refused_after_a_time(tmp_path):
+    """The answer is 408, and the connection is closed."""
+    serving = Serving(tmp_path, "--durability", "normal", "--body-seconds-max", "0.2")
+    try:
+        host, port = serving.url.removeprefix("http://").split(":")
+        head = (
+            b"POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n"
+        )
+        with socket.create_connection((host, int(port)), timeout=60) as connection:
+            connection.sendall(head + b"{")
+            answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'"reason":"body_slow"' in answer
+        assert httpx.get(f"{serving.url}/healthz", timeout=60).status_code == 200
+    finally:
+        serving.kill()
+
+
+@pytest.mark.processes
+def test_with_a_certificate_the_service_accepts_only_tls(tmp_path):
+    """A client that trusts the authority is answered, a request without TLS is not."""
+    authority = trustme.CA()
+    certificate = authority.issue_cert("127.0.0.1")
+    certificate.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "certificate.pem"))
+    files = ("--tls-certfile", "certificate.pem", "--tls-keyfile", "certificate.pem")
+    serving = Serving(tmp_path, "--durability", "normal", *files)
+    try:
+        assert serving.url.startswith("https://127.0.0.1:")
+        context = ssl.create_default_context()
+        authority.configure_trust(context)
+        assert httpx.get(f"{serving.url}/healthz", verify=context, timeout=60).status_code == 200
+        with pytest.raises(httpx.ConnectError, match="certificate"):
+            httpx.get(f"{serving.url}/healthz", timeout=60)
+        with pytest.raises(httpx.TransportError):
+            httpx.get(serving.url.replace("https", "http") + "/healthz", timeout=60)
+    finally:
+        serving.kill()
+
+
+def test_sigterm_ends_it_with_its_code_and_no_word_of_the_token(serving):
+    """No line of the log contains the token."""
+    assert httpx.get(f"{serving.url}/v1/clusters", timeout=60).status_code == 401
+    assert serving.stop() == Exit.TERMINATED
+    assert TOKEN not in serving.log
+
+
+def test_responses_are_sent_without_delay():
+    """A connection of the event loop has ``TCP_NODELAY``; with another kind of socket each answer takes 40 ms."""
+
+    async def connected():
+        delays = []
+
+        async def answer(reader, writer):
+            delays.append(writer.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        listening = bound("127.0.0.1", 0)
+        async with await asyncio.start_server(answer, sock=listening):
+            reader, writer = await asyncio.open_connection(*listening.getsockname())
+            await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        return delays
+
+    assert asyncio.run(connected()) == [1]
+
+
+def test_an_address_that_is_taken_is_named():
+    """The message also names the option to change."""
+    with bound("127.0.0.1", 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another"):
+            bound("127.0.0.1", port)
+
+
+def test_settings_of_a_deployment_need_from_kafka(neardup):
+    """Neither they nor a missing folder are accepted in silence."""
+    done = neardup("serve", "--state", "window", "--bootstrap-servers", "localhost:9")
+    assert (done.returncode, b"add --from-kafka" in done.stderr) == (Exit.USAGE, True)
+    done = neardup("serve")
+    assert (done.returncode, b"no --state is given" in done.stderr) == (Exit.USAGE, True)
+
+
+@pytest.mark.processes
+def test_what_was_answered_before_a_kill_is_there_after_it(tmp_path):
+    """Each document has the answered verdict, once; the test retries unanswered requests."""
+    answered = kill_at_random(tmp_path, documents=150, kills=2)
+    assert len(answered) == 150
+    assert {answer["status"] for answer in answered.values()} == {"original", "duplicate"}

@@ -1,0 +1,114 @@
+"""The messages of a first run during compilation, and the second process that compiles half of the program."""
+
+import subprocess
+import sys
+
+import pytest
+from command import PROCESS_SECONDS_MAX, clean_environment
+
+from neardup.workers.process import table_compiler
+from neardup.workers.process.compiling import Compiling
+from neardup.workers.process.table_compiler import TableCompiler
+
+
+def test_the_first_function_is_announced_and_the_time_of_nested_ones_counts_once():
+    """The compiler may nest functions; later functions are only counted."""
+    lines, clock = [], iter([10.0, 15.0, 20.0, 21.0])
+    watch = Compiling(lines.append, lambda: next(clock))
+    watch.on_start(None)
+    watch.on_start(None)
+    watch.on_end(None)
+    watch.on_end(None)
+    watch.on_start(None)
+    watch.on_end(None)
+    assert (watch.functions, watch.seconds) == (3, 6.0)
+    assert [line.startswith("compiling for this machine, once") for line in lines] == [True]
+
+
+def test_the_compiler_reports_to_it():
+    """The compiler's own events report a function that it compiles now."""
+    import numba
+
+    lines = []
+    with Compiling(lines.append) as watch:
+        numba.njit(lambda x: x + 1)(1)
+        assert watch.functions == 1
+    numba.njit(lambda x: x + 2)(1)
+    assert watch.functions == 1
+    assert watch.seconds > 0
+
+
+def test_a_wait_for_the_other_process_and_a_function_at_the_same_time_count_once():
+    """One thread may compile for signing while another waits for the table."""
+    clock = iter([1.0, 5.0])
+    watch = Compiling(lambda line: None, lambda: next(clock))
+    with watch.waiting():
+        watch.on_start(None)
+        watch.on_end(None)
+    assert (watch.functions, watch.seconds) == (1, 4.0)
+
+
+@pytest.mark.processes
+def test_the_second_process_compiles_what_every_scheme_calls():
+    """The kernels of the table, of pairs and of verdicts have one signature, so nothing compiles them again."""
+    code = """
+from neardup.stream import Config, Deduplicator, Document
+from neardup.stream.batches import _fill_keys
+from neardup.stream.scheme_interface import _gather
+from neardup.stream.signatures.banding import _agreement, _keys
+from neardup.stream.table.step import run
+from neardup.stream.verdicts.rule import decide
+from neardup.workers.process.table_compiler import compile_pairs, compile_table, compile_verdicts
+compile_table()
+documents = [Document("a", "a text"), Document("b", "another")]
+dedup = Deduplicator(Config())
+compile_pairs(dedup.config, dedup.signer.sign(documents).batch)
+compile_verdicts(dedup.config)
+dedup.decide(documents)
+for scheme in ("one_permutation", "prefix", "identical"):
+    Deduplicator(Config(scheme=scheme)).process(documents)
+print([len(kernel.signatures) for kernel in (run, _fill_keys, _keys, _gather, _agreement, decide)])
+"""
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, capture_output=True, check=True, env=clean_environment(), timeout=PROCESS_SECONDS_MAX
+    )
+    assert done.stdout == b"[1, 1, 1, 1, 1, 1]\n"
+
+
+@pytest.mark.processes
+def test_this_process_compiles_the_rest_only_while_the_other_works(monkeypatch):
+    """The rest is compiled once, before the wait ends; without a second process, each kernel compiles at its use."""
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    done = []
+    for kept in (False, True):
+        monkeypatch.setattr(table_compiler, "is_kept", lambda kernel, kept=kept: kept)
+        with TableCompiler(Compiling(lambda line: None)) as compiler:
+            compiler.wait(lambda: done.append("pairs"), lambda: done.append("verdicts"))
+            compiler.wait(lambda: done.append("again"))
+    assert done == ["pairs", "verdicts"]
+
+
+@pytest.mark.processes
+def test_a_second_process_that_fails_holds_up_nothing(monkeypatch):
+    """The first process then compiles everything; the wait counts as compilation."""
+    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: False)
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: {0, 1})
+    monkeypatch.setattr(sys, "executable", "/bin/false")
+    clock = iter([1.0, 3.0])
+    watch = Compiling(lambda line: None, lambda: next(clock))
+    with TableCompiler(watch) as compiler:
+        compiler.wait()
+        compiler.wait()
+    assert watch.seconds == 2.0
+
+
+@pytest.mark.parametrize(("kept", "cores"), [(True, {0, 1}), (None, {0, 1}), (False, {0})])
+def test_no_second_process_starts_where_it_gains_nothing(monkeypatch, kept, cores):
+    """No second process starts with a full cache, without a cache, or on one core."""
+    monkeypatch.setattr(table_compiler, "is_kept", lambda kernel: kept)
+    monkeypatch.setattr(table_compiler.os, "sched_getaffinity", lambda pid: cores)
+    monkeypatch.setattr(table_compiler.subprocess, "Popen", None)
+    with TableCompiler(Compiling(lambda line: None)) as compiler:
+        compiler.wait()

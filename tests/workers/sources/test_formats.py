@@ -1,0 +1,184 @@
+"""Formats of content: how the program recognises each, and that a new format needs one row of the table."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+from command import WORDS, clean_environment
+from read_entries import found
+from shell_harness import Bench
+
+from neardup.stream.documents import REASONS, Document
+from neardup.stream.json_lines import KINDS, Fields
+from neardup.workers.commands.load import Loader
+from neardup.workers.commands.session import Session, SessionOptions
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.entries import FILE_REASONS
+from neardup.workers.sources.formats import FORMATS, UNSUPPORTED, Format, choose
+from neardup.workers.sources.lines import Line, split_lines
+from neardup.workers.sources.reader import Reader
+from neardup.workers.transport.memory.transport import MemoryTransport
+
+TEXT = f"{WORDS}; " * 5
+OBJECTS = [{"id": "a", "text": "t"}, {"id": "b", "text": "u"}]
+DOCUMENTS = [Document("a", "t"), Document("b", "u")]
+LINES = b"".join(json.dumps(one).encode() + b"\n" for one in OBJECTS)
+# A format that only this test knows: "id|text" on each line.
+BARS = """
+import json
+from neardup.workers.sources.formats import FORMATS, Format
+from neardup.workers.sources.lines import split_lines
+
+def read(blocks, fields, bytes_max):
+    for line in split_lines(blocks, bytes_max):
+        id_, _, text = line.raw.decode().partition("|")
+        yield line._replace(raw=json.dumps({fields.id: id_, fields.text: text}).encode())
+
+FORMATS["bars"] = Format((".bars",), read, ("text",), lambda head, needed, in_folder: head.startswith(b"#bars"))
+"""
+
+
+@pytest.fixture
+def with_bars(tmp_path):
+    """Run the command line in a process where the table has one more row."""
+
+    def run(*arguments):
+        code = f"{BARS}\nfrom neardup.workers.cli.app import main\nraise SystemExit(main())"
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=False)
+
+    return run
+
+
+@pytest.mark.processes
+def test_a_new_row_of_the_table_is_read_by_every_command(with_bars, tmp_path):
+    """Its ending, its content and ``--input-format`` select the format; only the row is new."""
+    (tmp_path / "in.bars").write_text(f"a|{TEXT}\nb|{TEXT}\n")
+    pair = {"older": "a", "newer": "b", "similarity": 1.0}
+    for command in ("run", "batch"):
+        done = with_bars(command, "in.bars", "--quiet")
+        assert [json.loads(line).items() >= pair.items() for line in done.stdout.splitlines()] == [True], done.stderr
+    assert json.loads(with_bars("probe", "--index", "in.bars", "in.bars", "-q").stdout.splitlines()[0])
+    assert b"2 documents, 0 refused" in with_bars("learn-order", "in.bars", "--output", "order.npy").stderr
+    assert b"documents" in with_bars("tune", "--sample", "in.bars").stdout
+    refused = with_bars("run", "--input-format", "bar").stderr
+    assert f"must be one of auto, {', '.join(FORMATS)}, bars" in refused.decode()
+
+
+def test_a_new_row_of_the_table_is_loaded_to_kafka(monkeypatch, tmp_path):
+    """Load sends the objects that the lines become."""
+
+    def read(blocks, fields, bytes_max):
+        for line in split_lines(blocks, bytes_max):
+            yield line._replace(raw=b'{"id":"%d","text":"%s"}' % (line.number, line.raw))
+
+    monkeypatch.setitem(FORMATS, "plain", Format((), read, ("text",), lambda head, needed, in_folder: head[:1] == b"#"))
+    (tmp_path / "in").write_bytes(b"#one\n#two\n")
+    bench = Bench()
+    session = Session(bench.settings, SessionOptions([], quiet=True))
+    Loader(MemoryTransport(bench.cluster), bench.settings, session).load([str(tmp_path / "in")])
+    assert sorted(record.value for record in bench.cluster.records(bench.names.topics.documents)) == [
+        b'{"id":"1","text":"#one"}', b'{"id":"2","text":"#two"}',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["news.json", "news.jsonl.1", "news", "news.txt", "news.jsonl"])
+@pytest.mark.parametrize("content", [LINES, json.dumps(OBJECTS).encode(), json.dumps(OBJECTS, indent=1).encode()])
+def test_json_lines_and_arrays_are_documents_for_any_name(tmp_path, name, content):
+    """Both for a named file and in a folder."""
+    assert found(tmp_path / name, content) == DOCUMENTS
+    reader = Reader(Options(), Fields(), Stop(), lambda part: None)
+    assert [entry.found for entry in reader.read([str(tmp_path)])] == DOCUMENTS
+
+
+def test_a_folder_of_json_files_without_the_field_stays_a_folder_of_files(tmp_path):
+    """For example package.json. A named file with an array or lines of objects is read; its refusals give reasons."""
+    contents = {
+        "package.json": b'{\n "name": "x",\n "text": "y"\n}\n',
+        "array.json": b'[{"name": "x"}]',
+        "lines.json": b'{"name": "x"}\n{"name": "y"}\n',
+        "numbers.json": b"[1, 2]",
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_bytes(content)
+    reader = Reader(Options(), Fields(), Stop(), lambda part: None)
+    files = [entry.found for entry in reader.read([str(tmp_path)])]
+    assert files == [Document(str(tmp_path / name), contents[name].decode()) for name in sorted(contents)]
+    assert found(tmp_path / "array.json", contents["array.json"]) == ["no_text"]
+    assert found(tmp_path / "lines.json", contents["lines.json"]) == ["no_text"] * 2
+    assert [type(one) for one in found(tmp_path / "package.json", contents["package.json"])] == [Document]
+
+
+def test_a_first_line_longer_than_a_block_is_recognised_all_the_same(tmp_path):
+    """The name of the field in its first block identifies it."""
+    long = {"id": "a", "text": "x" * 1_000_000}
+    assert found(tmp_path / "a.json", json.dumps(long).encode()) == [Document("a", long["text"])]
+    assert found(tmp_path / "b.json", json.dumps([long, long]).encode()) == [Document("a", long["text"])] * 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "table", "documents"),
+    [
+        (Fields(), b"id,text\na,t\nb,u\n", DOCUMENTS),
+        (Fields(text="body", id="key"), b"key\tbody\na\tt\nb\tu\n", DOCUMENTS),
+        (Fields(kind="tokens"), b'id,tokens\na,"[""x"", 2]"\n', [Document("a", tokens=["x", 2])]),
+        (Fields(kind="vector"), b'id,vector\na,"[1, 0.5]"\n', [Document("a", vector=[1, 0.5])]),
+        (Fields(kind="record"), b"id,name\na,Ann\n", [Document("a", fields={"name": "Ann"})]),
+    ],
+)
+def test_a_table_is_read_for_every_scheme(tmp_path, fields, table, documents):
+    """A cell holds tokens or a vector as JSON."""
+    name = "in.tsv" if b"\t" in table else "in.csv"
+    assert found(tmp_path / name, table, fields) == documents
+
+
+@pytest.mark.parametrize("name", UNSUPPORTED)
+def test_a_format_that_is_not_supported_is_refused_by_name_with_the_remedy(tmp_path, name):
+    """Its ending or content identifies it; ``--input-format documents`` still reads it as a text."""
+    row = UNSUPPORTED[name]
+    assert found(tmp_path / f"in{row.endings[0]}", b"something") == [f"format_{name}"]
+    sentence = FILE_REASONS[f"format_{name}"]
+    assert name.upper() in sentence
+    assert row.remedy in sentence
+    begins = {"arc": b"filedesc://crawl.arc 0.0.0.0", "pdf": b"%PDF-1.7",
+              "zip": b"PK\x03\x04", "bzip2": b"BZh9", "xz": b"\xfd7zXZ\0"}[name]  # fmt: skip
+    assert found(tmp_path / "in.dat", begins) == [f"format_{name}"]
+    if b"\0" not in begins:
+        assert found(tmp_path / "in.dat", begins, input_format="documents") == [
+            Document(str(tmp_path / "in.dat"), begins.decode())
+        ]
+
+
+def test_a_stream_is_lines_unless_it_begins_as_something_else():
+    """Standard input has no name that could decide."""
+    chosen = {content: choose("-", content, Fields(), is_stream=True) for content in (b"", b"text", b'[{"id":1}]')}
+    assert list(chosen.values()) == [FORMATS["lines"], FORMATS["lines"], FORMATS["array"]]
+    begins = {"html": b"<!-- x -->\n<!DOCTYPE html>", "warc": b"WARC/1.0\r\n"}
+    assert {name: choose("-", head, Fields(), is_stream=True) for name, head in begins.items()} == {
+        name: FORMATS[name] for name in begins
+    }
+    assert choose("-", b"%PDF-1.7", Fields(), is_stream=True) == "format_pdf"
+
+
+def test_every_row_names_known_kinds_and_every_reason_has_a_sentence():
+    """The reasons of files differ from the reasons of the library."""
+    for row in FORMATS.values():
+        assert set(row.kinds) <= KINDS.keys()
+    assert not REASONS.keys() & FILE_REASONS.keys()
+
+
+def test_a_line_without_an_id_is_named_by_its_place(tmp_path):
+    """The line's own id has priority; a whole number becomes its digits; --no-line-ids refuses the line."""
+    content = b'{"text":"t"}\n{"id":null,"text":"t"}\n{"id":7,"text":"t"}\n{"id":"x","text":"t"}\n'
+    path = tmp_path / "in.jsonl"
+    ids = [document.id for document in found(path, content)]
+    assert ids == [f"{path}:1", f"{path}:2", "7", "x"]
+    assert found(path, content, line_ids=False)[:2] == ["no_id", "no_id"]
+
+
+def test_a_line_keeps_what_is_known_of_it():
+    """A line of an array has the bytes of its element, so that a rejected line can be read again."""
+    lines = list(FORMATS["array"].read([b'[ {"id":1}\n, {"id":2} ]'], Fields(), 99))
+    assert lines == [Line(1, b'{"id":1}'), Line(2, b'{"id":2}')]

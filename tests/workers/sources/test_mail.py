@@ -1,0 +1,275 @@
+"""Mail: messages and mboxes as documents; what is refused, and that hostile messages cost no more than their size."""
+
+import json
+import mailbox
+import re
+import subprocess
+import sys
+from email.message import EmailMessage
+from email.parser import BytesParser
+from email.policy import default
+
+import pytest
+from command import clean_environment
+from read_entries import found
+
+from neardup.stream.documents import Document
+from neardup.stream.json_lines import Fields
+from neardup.workers.process.stop import Stop
+from neardup.workers.settings.files import Options
+from neardup.workers.sources.formats import FORMATS
+from neardup.workers.sources.mail.limits import HEADER_BYTES_MAX, LEVELS_MAX, PARTS_MAX
+from neardup.workers.sources.mail.mbox import mbox_lines
+from neardup.workers.sources.mail.message import read_mail
+from neardup.workers.sources.markup import text_of_markup
+from neardup.workers.sources.reader import Reader
+
+STORY = "The harbour was closed on Monday after a storm damaged the northern breakwater, the port authority said."
+TIME = 1_700_000_000.0
+DATE = "Tue, 14 Nov 2023 22:13:20 +0000"
+
+
+def message(text=STORY, name="1@news.example", **headers):
+    made = EmailMessage()
+    made["Message-ID"] = f"<{name}>"
+    made["Date"] = DATE
+    for header, value in headers.items():
+        made[header] = value
+    made.set_content(text)
+    return made
+
+
+def mbox(*messages):
+    return b"".join(b"From a@b.example Tue Nov 14 22:13:20 2023\n" + bytes(one) + b"\n" for one in messages)
+
+
+def raw(body, **headers):
+    """A message with these headers, given with underscores for hyphens."""
+    lines = {"Message_ID": "<1@news.example>", "Date": DATE, **headers}
+    return "".join(f"{name.replace('_', '-')}: {value}\n" for name, value in lines.items()).encode() + b"\n" + body
+
+
+def test_a_message_is_a_document(tmp_path):
+    """Its id is the Message-ID, its timestamp the Date, its text the plain text of the body, not the attachments."""
+    made = message(STORY + " Grüße, €", Subject="Storm")
+    made.add_alternative("<p>other</p>", subtype="html")
+    made.add_attachment(b"attached", maintype="application", subtype="pdf", filename="a.pdf")
+    made.add_attachment("attached text", filename="a.txt")
+    document = Document("1@news.example", STORY + " Grüße, €\n", TIME)
+    for name in ("a.eml", "b.EML"):
+        assert found(tmp_path / name, bytes(made)) == [document]
+
+
+def test_the_text_equals_that_of_the_standard_library():
+    """For messages of ordinary forms, ``get_body`` finds the same part."""
+    mixed = message()
+    mixed.add_attachment(b"x", maintype="image", subtype="png")
+    related = EmailMessage()
+    related["Message-ID"] = "<r@x>"
+    related.set_content("<b>only markup</b>", subtype="html")
+    related.add_related(b"x", maintype="image", subtype="png", cid="<i@x>")
+    for one in (message(), mixed, message("naïve " * 400), message("x" * 2000 + "\nFrom here\n.\n")):
+        body = BytesParser(policy=default).parsebytes(bytes(one)).get_body(("plain", "html"))
+        assert read_mail(bytes(one)).text == body.get_content()
+    assert read_mail(bytes(related)).text == "only markup"
+
+
+def test_a_blank_plain_text_gives_way_to_the_markup():
+    """As many newsletters have it."""
+    made = message(" \n")
+    made.add_alternative("<style>p{}</style><h1>Storm</h1><p>caf&eacute; <b>open</b>ed<br>again", subtype="html")
+    assert read_mail(bytes(made)).text == "Storm\ncafé opened\nagain"
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 8, 13, 1 << 18])
+@pytest.mark.parametrize("newline", [b"\n", b"\r\n"])
+def test_an_mbox_is_divided_at_its_from_lines_for_any_end_of_blocks(size, newline):
+    """Messages come in order with their numbers and bytes; joined again, they are the content."""
+    texts = ["one\n", ">From the start\n\nFrom, quoted not\n", "three\n"]
+    content = mbox(*(raw(text.encode(), Message_ID=f"<{n}>") for n, text in enumerate(texts)))
+    content = content.replace(b"\n", newline)
+    lines = list(mbox_lines([content[at : at + size] for at in range(0, len(content), size)], Fields(), 9999))
+    assert [line.number for line in lines] == [1, 2, 3]
+    assert b"".join(line.row + line.end for line in lines) == content
+    values = [json.loads(line.raw) for line in lines]
+    assert [value["id"] for value in values] == ["0", "1", "2"]
+    assert [value["text"].replace("\r", "") for value in values] == [text.replace(">", "") for text in texts]
+
+
+def test_the_mbox_of_the_standard_library_is_read(tmp_path):
+    """Ids, texts and times are those that it holds; an mbox needs no ending in its name."""
+    box = mailbox.mbox(tmp_path / "inbox", create=True)
+    for n in range(3):
+        box.add(message(f"From us: {STORY} {n}\n", f"{n}@x"))
+    box.flush()
+    box.close()
+    content = (tmp_path / "inbox").read_bytes()
+    documents = found(tmp_path / "copy", content)
+    assert documents == [Document(f"{n}@x", f"From us: {STORY} {n}\n", TIME) for n in range(3)]
+
+
+def test_a_folder_of_delivered_mail_is_read(tmp_path):
+    """A Maildir has names without endings; the first field of a delivered message identifies it."""
+    for n, field in enumerate(("Return-Path: <a@b>\n", "Delivered-To: a@b\n", "Received: from a by b; now\n")):
+        (tmp_path / f"{n}.M1P2.host:2,S").write_bytes(field.encode() + bytes(message(name=f"{n}@x")))
+    (tmp_path / "notes").write_text("From: me\nReturn-Path: is a header of mail\n")
+    reader = Reader(Options(), Fields(), Stop(), lambda part: None)
+    ids = [entry.found.id for entry in reader.read([str(tmp_path)])]
+    assert ids == ["0@x", "1@x", "2@x", str(tmp_path / "notes")]
+
+
+@pytest.mark.processes
+def test_a_kept_mbox_is_an_mbox_again(tmp_path):
+    """``dedup`` writes kept messages byte for byte with their lines From; a message without Message-ID has a place."""
+    one, two = message(STORY + " It opens on Friday."), message("Another story. " * 9, "2@x")
+    copy = raw((STORY + " It opens on Friday.\n").encode())
+    copy = copy.partition(b"\n")[2]  # without its Message-ID
+    (tmp_path / "in.mbox").write_bytes(mbox(one, copy, two))
+    command = [sys.executable, "-m", "neardup", "dedup", "in.mbox", "-q", "--removed", "removed.jsonl"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=True)
+    assert done.stdout == mbox(one, two)
+    removed = json.loads((tmp_path / "removed.jsonl").read_bytes())
+    assert removed["neardup"].items() >= {"id": "in.mbox:2", "duplicate_of": "1@news.example"}.items()
+
+
+@pytest.mark.processes
+def test_files_of_mail_are_named_by_their_paths(tmp_path):
+    """``dedup`` writes the paths of the kept messages, as for all files that are one document."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.eml").write_bytes(bytes(message(name=name)))
+    command = [sys.executable, "-m", "neardup", "dedup", "a.eml", "b.eml", "-q"]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env=clean_environment(), check=True)
+    assert done.stdout == b"a.eml\n"
+
+
+def test_the_last_message_of_an_mbox_gets_its_empty_line():
+    """So that the messages of another mbox may follow."""
+    for ending in (b"", b"\n", b"\n\n"):
+        content = b"From a 2023\nMessage-ID: <1>\n\nHello" + ending
+        (line,) = mbox_lines([content], Fields(), 999)
+        assert (line.row + line.end, line.reason) == (content.rstrip(b"\n") + b"\n\n", "")
+
+
+def test_a_message_that_is_too_long_is_one_refusal_and_the_next_is_read(tmp_path):
+    """In memory of the bound; its bytes go to the rejects in parts."""
+    content = mbox(raw(b"x\n" * 3_000, Message_ID="<0>"), raw(b"short\n", Message_ID="<1>"))
+    kinds = [
+        (line.number, line.is_part, line.ended, line.reason)
+        for size in (100, 1 << 20)
+        for line in mbox_lines([content[at : at + size] for at in range(0, len(content), size)], Fields(), 1_000)
+        if line.ended
+    ]
+    assert kinds == [(1, True, True, ""), (2, False, True, "")] * 2
+    results = found(tmp_path / "in.mbox", content, line_bytes_max=1_000)
+    assert [one if isinstance(one, str) else one.id for one in results] == ["line_too_long", "1"]
+    assert found(tmp_path / "in.eml", raw(b"x" * 2_000), line_bytes_max=1_000) == ["file_too_large"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "text"),
+    [
+        ({"Content_Type": "text/plain; charset=iso-8859-1"}, b"caf\xe9 \x93x\x94", "café “x”"),
+        ({"Content_Type": "text/plain; charset=utf-8"}, b"caf\xe9", "caf\N{REPLACEMENT CHARACTER}"),
+        ({"Content_Type": "text/plain; charset=us-ascii"}, "café".encode(), "cafÃ©"),
+        ({"Content_Type": "text/plain; charset=gb2312"}, "镕".encode("gb18030"), "镕"),
+        ({"Content_Type": "text/plain; charset=x-unknown"}, "café".encode(), "café"),
+        ({"Content_Type": "text/plain; charset=punycode"}, b"abc", "abc"),
+        ({"Content_Type": "text/plain; charset=utf-7"}, b"a+2AA-b", "a?b"),
+        ({"Content_Type": 'text/plain; charset="ut\0f-8"'}, b"abc", "abc"),
+        ({"Content_Transfer_Encoding": "base64"}, b"SGVsbG8gd29ybGQ", "Hello wor"),
+        ({"Content_Transfer_Encoding": "base64"}, b"SGVs\r\nbG8=\r\n", "Hello"),
+        ({"Content_Transfer_Encoding": "Quoted-Printable"}, b"a=\nb=3D", "ab="),
+        ({"Content_Transfer_Encoding": "7bit"}, b"abc", "abc"),
+        ({"Content_Type": "nonsense"}, b"abc", "abc"),
+    ],
+)
+def test_a_body_is_decoded_as_far_as_it_can_be(headers, body, text):
+    """Charsets are read as browsers read them; what does not fit is replaced."""
+    assert read_mail(raw(body, **headers)).text == text
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "mail_no_header"),
+        (b"\n\nHello", "mail_no_header"),
+        (b"not a header\n\nHello", "mail_no_header"),
+        (raw(b"x", Content_Type="application/pdf"), "mail_no_text"),
+        (raw(b"x", Content_Type="text/plain", Content_Disposition="attachment; filename=x"), "mail_no_text"),
+        (raw(b"x", Content_Type="multipart/mixed"), "mail_no_text"),
+        (raw(b"\xff", Content_Type="text/plain; charset=x-unknown"), "mail_charset"),
+        (raw(b"x", X_Long="y" * HEADER_BYTES_MAX), "mail_header_too_long"),
+        (raw(b"x", Content_Type="text/plain" + ';"' * 400_000), "mail_header_too_long"),
+    ],
+)
+def test_a_message_that_cannot_be_read_is_refused_with_its_reason(tmp_path, content, reason):
+    """From a file as from an mbox; the message after it is read."""
+    assert found(tmp_path / "in.eml", content) == [reason]
+    content = b"From a 2023\n" + content + b"\n\n" + mbox(message())
+    if not content.startswith(b"From a 2023\n\n"):
+        found_in_mbox = found(tmp_path / "in.mbox", content)
+        assert [type(one) for one in found_in_mbox] == [str, Document]
+        assert found_in_mbox[0] == reason
+
+
+@pytest.mark.parametrize(
+    ("date", "timestamp"),
+    [
+        ("Tue, 14 Nov 2023 22:13:20 GMT", TIME),
+        ("14 Nov 23 22:13:20 -0000 (comment)", TIME),
+        ("Tue, 14 Nov 0102 22:13:20 +0000", -58_920_918_400.0),
+        ("", None),
+    ],
+)
+def test_dates_are_read_as_mail_writes_them(tmp_path, date, timestamp):
+    """The unit of timestamps in JSON does not matter."""
+    assert found(tmp_path / "in.eml", raw(b"x", Date=date))[0].timestamp == timestamp
+    in_milliseconds = Fields(timestamp_unit="ms")
+    assert found(tmp_path / "in.mbox", mbox(raw(b"x", Date=date)), in_milliseconds)[0].timestamp == timestamp
+
+
+@pytest.mark.parametrize("date", ["yesterday", "Tue, 99 Nov 2023 22:13:20 +0000", "1 Jan 2023 00:00:00 +999999999999"])
+def test_a_date_that_no_rule_reads_is_refused(tmp_path, date):
+    """As in JSON Lines."""
+    assert found(tmp_path / "in.eml", raw(b"x", Date=date)) == ["timestamp_type"]
+
+
+def nested(levels):
+    begin = b"".join(
+        b'Content-Type: multipart/mixed; boundary="b%d"\n\n--b%d\n' % (level, level) for level in range(levels)
+    )
+    return b"Message-ID: <1>\n" + begin + b"\ndeep\n"
+
+
+def test_parts_in_parts_have_a_limit():
+    """A message of as many levels as are allowed is read; one of more, and one of too many parts, is refused."""
+    assert read_mail(nested(LEVELS_MAX - 1)).text == "deep\n"
+    assert read_mail(nested(LEVELS_MAX)) == "mail_nested"
+    assert read_mail(nested(20_000)) == "mail_nested"
+    many = raw(b"--b\nContent-Type: image/png\n\n" * (PARTS_MAX + 1), Content_Type="multipart/mixed; boundary=b")
+    assert read_mail(many) == "mail_nested"
+
+
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("<", "<"), ("<a ", ""), ("<!--", ""), ("<script>", ""), ('<a ">" ', None), ("<a '>", None), ("&#1", None),
+        ("&", "&"), ("<p>", ""), ("</script", ""), (" \n", ""),
+    ],
+)  # fmt: skip
+def test_markup_that_never_ends_costs_no_more_than_its_size(unit, text):
+    """Each step of the scan goes on from where the last one ended: a megabyte of it ends."""
+    result = text_of_markup(unit * (1_000_000 // len(unit)))
+    if text is not None:
+        assert set(result) == set(text)
+
+
+def test_numbers_of_characters_beyond_unicode_are_replaced():
+    """The standard library refuses numbers of more than 4,300 digits."""
+    assert re.sub(r"\W", "_", text_of_markup(f"a&#{'9' * 5_000};b&#x41;")) == "a_bA"
+
+
+def test_mail_is_one_text_for_schemes_of_texts(tmp_path):
+    """A scheme that compares records, tokens or vectors refuses it."""
+    assert FORMATS["mbox"].kinds == FORMATS["mail"].kinds == ("text",)
+    assert found(tmp_path / "in.mbox", mbox(message()), Fields(kind="tokens")) == ["file_not_lines"]

@@ -1,0 +1,164 @@
+"""The private names of kafka-python: where the program uses them, and how it refuses a client without them."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib.metadata
+import socket
+import tomllib
+import weakref
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from kafka import errors as client_errors
+from kafka.future import Future
+from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
+from kafka.producer.transaction_manager import TransactionManager
+
+from neardup.stream.errors import ConfigError
+from neardup.workers.transport.kafka.client_internals import TESTED_VERSION, check_client, connections
+from neardup.workers.transport.kafka.client_internals.check import NEEDED
+
+ROOT = Path(__file__).parents[3]
+INTERNALS = ROOT / "workers" / "transport" / "kafka" / "client_internals"
+USERS = [path for folder in ("workers", "benchmarks", "deploy") for path in sorted((ROOT / folder).rglob("*.py"))]
+PUBLIC_MODULES = {"kafka", "kafka.errors", "kafka.admin"}
+NAMED_TUPLE_METHODS = {"_replace", "_asdict", "_fields", "_make"}
+
+
+def private(name: str) -> bool:
+    return name.startswith("_") and not name.startswith("__") and name not in NAMED_TUPLE_METHODS
+
+
+def client_modules(module: ast.Module) -> set[str]:
+    """The imported modules of the client."""
+    found: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+    return {name for name in found if name.partition(".")[0] == "kafka"}
+
+
+def foreign_attributes(module: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of private attributes of objects other than ``self``, and of inherited private attributes."""
+    own = {
+        node.attr for node in ast.walk(module) if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    } | {node.name for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute) and private(node.attr):
+            is_self = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            if not is_self or node.attr not in own:
+                yield node.lineno, node.attr
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id.endswith("attr"):
+            names = [one.value for one in node.args if isinstance(one, ast.Constant) and isinstance(one.value, str)]
+            yield from ((node.lineno, name) for name in names if private(name))
+
+
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("path", [path for path in USERS if INTERNALS not in path.parents], ids=lambda path: path.name)
+def test_only_one_package_looks_inside_the_client(path: Path) -> None:
+    """No other module imports a private module of the client, or uses a private attribute of its objects."""
+    module = parsed(path)
+    modules = client_modules(module)
+    assert modules <= PUBLIC_MODULES, f"{path}: ask neardup.workers.transport.kafka.client_internals for it"
+    if modules:
+        assert list(foreign_attributes(module)) == [], f"{path}: give it a name in client_internals"
+
+
+def test_the_check_lists_every_private_name_that_is_used() -> None:
+    """The list has no other name; check each name before an upgrade of the client."""
+    used = {name for path in INTERNALS.glob("*.py") for _, name in foreign_attributes(parsed(path))}
+    listed = {row.partition("(")[0] for rows in NEEDED.values() for row in rows}
+    # A subclass overrides these names, or sets them for the client: they are listed and defined, not used.
+    overridden = {"_build_transport", "_next_inline_exception", "_unpack_records"}
+    assert used | overridden == {name for name in listed if private(name)}
+
+
+def test_every_function_of_the_package_says_where_the_client_does_it() -> None:
+    """Each public function that touches the client links a source line of the tested version."""
+    link = f"https://github.com/dpkp/kafka-python/blob/{TESTED_VERSION}/kafka/"
+    for path in sorted(INTERNALS.glob("*.py")):
+        for node in parsed(path).body:
+            if isinstance(node, ast.FunctionDef) and list(foreign_attributes(ast.Module([node], []))):
+                assert link in (ast.get_docstring(node) or ""), f"{path.name}: {node.name}"
+
+
+def test_the_installed_client_is_the_tested_one() -> None:
+    """Pinned, tested and installed version are equal, and all listed names exist."""
+    dependencies = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert f"kafka-python=={TESTED_VERSION}" in dependencies
+    assert importlib.metadata.version("kafka-python") == TESTED_VERSION
+    check_client()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda patch: patch.delattr(TransactionManager, "begin_commit"), "has no TransactionManager.begin_commit,"),
+        (
+            lambda patch: patch.setattr(TransactionManager, "begin_commit", lambda self, group: None),
+            "has another TransactionManager.begin_commit than begin_commit(),",
+        ),
+        (
+            lambda patch: patch.setattr(KafkaTCPTransport, "__init__", lambda self: None),
+            "has no KafkaTCPTransport._sock,",
+        ),
+    ],
+    ids=["a name is missing", "a call needs more", "an attribute is not set"],
+)
+def test_another_client_is_refused_in_one_sentence(change, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sentence names the difference and the version to install."""
+    change(monkeypatch)
+    with pytest.raises(ConfigError) as refused:
+        check_client()
+    assert f"kafka-python {TESTED_VERSION} {said} which neardup relies on" in str(refused.value)
+    assert f"install kafka-python=={TESTED_VERSION}" in str(refused.value)
+
+
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_one_connection_reads_otherwise_and_its_class_does_not(is_fast: bool) -> None:
+    """Other users of the client in the same process are unaffected."""
+    of_classes = [kind.__dict__["_sock_recv"] for kind in (KafkaTCPTransport, KafkaSSLTransport)]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        host, port = server.getsockname()
+        client = connections.connections(is_fast)(bootstrap_servers=f"{host}:{port}")
+        node = SimpleNamespace(host=host, port=port)
+        connection = client._net.run(client._manager._build_transport, node)
+        reads = connections.receive if is_fast else connections.receive_before_end
+        assert connection._sock_recv.func is reads
+        connection.abort()
+        client.close()
+    assert [kind.__dict__["_sock_recv"] for kind in (KafkaTCPTransport, KafkaSSLTransport)] == of_classes
+
+
+def test_a_wait_that_timed_out_holds_nothing_of_its_callers() -> None:
+    """No reference cycle is left: the callers' objects are freed on return, without a run of the collector."""
+
+    class Held:
+        pass
+
+    def wait() -> weakref.ref[Held]:
+        held, pending = Held(), Future()
+        with pytest.raises(client_errors.KafkaTimeoutError, match="Timed out after 1 ms"):
+            client._net.run(client._manager.wait_for, pending, 1)
+        return weakref.ref(held)
+
+    client = connections.connections(True)(bootstrap_servers="127.0.0.1:9")
+    client._net.start()
+    gc.collect()
+    gc.disable()
+    try:
+        assert [wait()() for _ in range(20)] == [None] * 20
+        assert gc.collect() < 20
+    finally:
+        gc.enable()
+        client._net.stop()
+        client.close()
