@@ -186,8 +186,8 @@ MUTANTS = (
     ),
     Mutant(
         "futures are not checked after the flush", "broker", PRODUCER,
-        "                if not future.succeeded():\n",
-        "                if False:\n",
+        "            if failed:\n",
+        "            if False:\n",
         (GUARDS,),
     ),
     Mutant(

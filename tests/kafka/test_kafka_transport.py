@@ -177,6 +177,21 @@ def test_the_largest_record_fits_and_one_byte_more_is_refused(harnesses: MakeHar
     harness.wait_until(lambda: [len(v or b"") for v in visible(transport, topic)] == [size - 3], "it is there")
 
 
+def test_a_record_that_the_topic_refuses_is_reported_with_topic_answer_and_remedy(harnesses: MakeHarness) -> None:
+    """The limit of a topic was lowered: the error says which topic, what the broker answered, and what to raise."""
+    harness = harnesses(compression=None)
+    transport, small, other = harness.transport(), harness.name("small"), harness.make_topic(1)
+    transport.admin.create_topics([TopicSpec(small, 1, 1, {"max.message.bytes": "1000"})])
+    producer = transport.producer(harness.name("writer"))
+    producer.begin()
+    producer.send(other, 0, b"short")
+    producer.send(small, 0, b"x" * 5_000)
+    with pytest.raises(AbortedError, match=rf"send to {small}-0, .*max\.message\.bytes"):
+        producer.flush()
+    assert "MessageSizeTooLarge" in producer.last_error
+    producer.abort()
+
+
 def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
     """Existing topics stay unchanged; a setting that the broker refuses is a ``ConfigError``."""
     harness = harnesses()

@@ -43,6 +43,7 @@ from neardup.workers.transport.protocol import (
     FencedError,
     OffsetGoneError,
     OutcomeUnknownError,
+    Producer,
     Transport,
     TransportError,
     UnknownTopicError,
@@ -169,7 +170,7 @@ class Shell:
                 made.inherit(self._tables)
                 self._tables = {}
             try:
-                self._turns(made, self._chores(made, transport, consumer))
+                self._turns(made, producer, self._chores(made, transport, consumer))
             except tuple(CAUSES):
                 self._tables = made.hand_over()
                 raise
@@ -180,7 +181,7 @@ class Shell:
             with suppress(TransportError):
                 transport.leave(self.names.group(self.role.name), self.name)
 
-    def _turns(self, made: Made, chores: list[_Chore]) -> None:
+    def _turns(self, made: Made, producer: Producer, chores: list[_Chore]) -> None:
         outside, settings = self.outside, self.settings
         records_max, wait = self.role.records_max(settings), wait_seconds(self.role, settings)
         due = [outside.now()] * len(chores)
@@ -197,13 +198,13 @@ class Shell:
                             due[i] = outside.now() + chore.every_seconds
                 except UnreachableError as error:
                     self._away(error)
-            self._beat(made)
+            self._beat(made, producer)
             if outside.now() - began > STEADY_SECONDS and not self._is_away:
                 self._failures = self._fenced = 0
             if self._is_away or made.worker.aborted_in_row:
                 self._nap(max(1, made.worker.aborted_in_row))
 
-    def _beat(self, made: Made) -> None:
+    def _beat(self, made: Made, producer: Producer) -> None:
         """Report the state of the worker to the probes, and to the log if it has changed."""
         worker, restoring = made.worker, made.restoring()
         owned = sorted(worker.running | worker.waiting | set(restoring))
@@ -218,8 +219,9 @@ class Shell:
             answer = Answer(False, f"{listed}; waiting: {sorted(worker.waiting)}, restoring: {restoring}{waits}")
             self._log_change(("restoring", owned, late), f"{self.name}: restoring; {answer.text}", bad=bool(late))
         elif worker.aborted_in_row > 1:
-            answer = Answer(True, f"{listed}; transactions are aborted")
-            self._log_change("aborting", f"{self.name}: transactions are aborted; waiting longer each time", bad=True)
+            answer = Answer(True, f"{listed}; transactions are aborted: {producer.last_error}")
+            text = f"{self.name}: transactions are aborted; waiting longer each time: {producer.last_error}"
+            self._log_change(("aborting", producer.last_error), text, bad=True)
         else:
             answer = Answer(True, listed)
             if not worker.aborted_in_row:

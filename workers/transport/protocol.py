@@ -238,7 +238,11 @@ class Producer(Protocol):
     One thread uses it. Every call may raise ``FencedError`` (make a new producer) and, where it says so,
     ``AbortedError`` (call ``abort``) and ``OutcomeUnknownError`` (make a new producer, read the committed offsets). A
     call that the state does not allow raises ``AssertionError``.
+
+    ``last_error`` is the last error as a sentence: topic, reason of the broker, remedy; empty if there was none.
     """
+
+    last_error: str
 
     def begin(self) -> None:
         """Open a transaction; raises ``AbortedError`` if the broker is away and the client must be replaced."""

@@ -66,6 +66,9 @@ from neardup.workers.transport.protocol import (
 _STEP_ROWS_MAX = 50_000
 # Maximum time of a turn for restoring: the group waits for the next poll.
 _RESTORE_SECONDS = 0.5
+# All offsets are committed again after this time. Kafka drops an offset after ``offsets.retention.minutes`` (a week)
+# unless the group subscribes to the topic, which is ``arrivals`` alone.
+_OFFSETS_SECONDS_MAX = 12 * 3600.0
 # Maximum time from the commit to the trim. No session is shorter, so no other member can take over before the trim.
 _TRIM_SECONDS_MAX = 1.0
 
@@ -97,6 +100,7 @@ class LinkWorker:
         self._largest = 0  # members of the largest cluster since the last report
         self._committed: dict[str, dict[int, Committed]] = {}
         self._trimmed: dict[str, dict[int, int]] = {}
+        self._renewed_at: float | None = None  # when all offsets were committed
 
     @property
     def ready(self) -> bool:
@@ -205,7 +209,7 @@ class LinkWorker:
         decided = {s: decode_verdicts_place(committed).marked for s, committed in verdicts.items()}
         self._marks = Marks(Mark(0, place.first, {**ends, **marks}, decided))
         self._committed = {topics.arrivals: {PARTITION: arrivals}, topics.verdicts: verdicts, topics.links: links}
-        self._trimmed = {}
+        self._trimmed, self._renewed_at = {}, None
         starts = {partition: links[partition].offset if partition in links else at for partition, at in firsts.items()}
         self._check_gaps(starts, firsts)
         self._intake.follow(
@@ -269,7 +273,7 @@ class LinkWorker:
         self._report(taken, decision, changed)
 
     def _commit(self, messages: list[Message], membership: Membership, outcome: str = COMMITTED) -> None:
-        """Publish with the offsets that have changed. Raises the errors of ``transact``."""
+        """Publish with the offsets that have changed, at times with all. Raises the errors of ``transact``."""
         topics, state = self.plan.topics, self.state
         offset, row, arrivals = state.committed_place(self._intake.position)
         mark = self._marks.oldest(state.decisions.first)
@@ -283,8 +287,10 @@ class LinkWorker:
                 for s, decided in state.decided_offsets().items()
             },
         }
+        at_seconds = self.clock()
+        renews = self._renewed_at is None or not 0 <= at_seconds - self._renewed_at < _OFFSETS_SECONDS_MAX
         new = {
-            topic: {p: at for p, at in places.items() if self._committed[topic].get(p) != at}
+            topic: {p: at for p, at in places.items() if renews or self._committed[topic].get(p) != at}
             for topic, places in now.items()
         }
         more = {topic: places for topic, places in new.items() if places and topic != topics.arrivals}
@@ -292,6 +298,8 @@ class LinkWorker:
             self.producer, messages, topics.arrivals, now[topics.arrivals], membership, self.observer, outcome, more
         )
         self._committed = now
+        if renews:
+            self._renewed_at = at_seconds
 
     def _report(self, taken: Taken, decision: Decision, changed: Changed) -> None:
         """Report a committed step."""

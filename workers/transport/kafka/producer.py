@@ -65,6 +65,16 @@ _log = logging.getLogger(__name__)
 # The client sleeps this long once in each transaction, while the broker ends the previous transaction. With its default
 # of 100 ms, a transaction takes 112 ms instead of 10.
 _RETRY_BACKOFF_MILLISECONDS = 4
+# Errors that the broker answered.
+_ANSWERS = client_errors.BrokerResponseError
+# Answer of the broker that stays the same until somebody acts -> the remedy.
+_REMEDIES: dict[type[Exception], str] = {
+    client_errors.MessageSizeTooLargeError: "raise max.message.bytes of the topic",
+    client_errors.RecordListTooLargeError: "raise segment.bytes of the topic",
+    client_errors.TopicAuthorizationFailedError: "allow this user to write to the topic (ACL Write)",
+    client_errors.TransactionalIdAuthorizationFailedError: "allow this user to use the transactional id (ACL Write)",
+    client_errors.GroupAuthorizationFailedError: "allow this user to read in the group (ACL Read)",
+}
 # The broker refuses 4,097 characters, and then the whole transaction.
 METADATA_CHARACTERS_MAX = 4000
 
@@ -81,10 +91,11 @@ class KafkaTransactionalProducer:
         self._partitions = partitions
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
+        self.last_error = ""
         self._stale = False  # make a new client at the next begin
         self._is_abandoned = False  # the client gets no more requests
         self._counts: dict[str, int] = {}  # topics that the client knows -> number of partitions
-        self._futures: list[Any] = []
+        self._futures: list[tuple[str, Any]] = []  # of each record: topic and partition, future
         self.message_bytes_max = settings.message_bytes_max
         try:
             self._client = self._connect()
@@ -134,11 +145,10 @@ class KafkaTransactionalProducer:
             if not 0 <= partition < count:
                 self._check_added(topic, partition)
                 return
-            self._futures.append(
-                self._client.send(
-                    topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
-                )
+            future = self._client.send(
+                topic, value, key=key, headers=list(headers), partition=partition, timestamp_ms=timestamp_ms
             )
+            self._futures.append((f"{topic}-{partition}", future))
         except (client_errors.KafkaError, UnreachableError) as error:
             self._fail(f"send to {topic}-{partition}", error)
 
@@ -152,10 +162,13 @@ class KafkaTransactionalProducer:
         futures, self._futures = self._futures, []
         try:
             self._client.flush(timeout=self._settings.flush_timeout_seconds)
-            for future in futures:
-                if not future.succeeded():
-                    raise future.exception or client_errors.KafkaTimeoutError("a record was not acknowledged")
-            return [future.value.offset for future in futures]
+            failed = [(place, future.exception) for place, future in futures if not future.succeeded()]
+            if failed:
+                # The answer of the broker is the cause; records that are dropped after it have errors of the client.
+                place, error = next((one for one in failed if isinstance(one[1], _ANSWERS)), failed[0])
+                error = error or client_errors.KafkaTimeoutError("a record was not acknowledged")
+                raise self._fail(f"send to {place}", error) from error
+            return [future.value.offset for _, future in futures]
         except client_errors.KafkaError as error:
             raise self._fail("flush", error) from error
 
@@ -300,7 +313,9 @@ class KafkaTransactionalProducer:
         else:
             self._state = "failed"
         kind: type[TransportError] = FencedError if self._state == "lost" or is_fenced(error) else AbortedError
-        self._failure = kind(f"{call}, producer {self._id!r}: {error}; nothing of the step was committed")
+        remedy = next((f"; {text}" for cause, text in _REMEDIES.items() if isinstance(error, cause)), "")
+        self._failure = kind(f"{call}, producer {self._id!r}: {error}{remedy}; nothing of the step was committed")
+        self.last_error = str(self._failure)
         return self._failure
 
     def _is_fenced(self, error: BaseException) -> bool:

@@ -39,6 +39,7 @@ class MemoryProducer:
             self._key = (transactional_id, cluster.init_producer(transactional_id))
         self._state: Literal["ready", "open", "failed", "lost"] = "ready"
         self._failure: TransportError | None = None
+        self.last_error = ""
         self._unflushed: list[int] = []  # offsets
 
     def begin(self) -> None:
@@ -139,6 +140,7 @@ class MemoryProducer:
     def _fail(self, error: TransportError) -> None:
         self._state = "failed"
         self._failure = self._failure or error
+        self.last_error = str(self._failure)
 
     def _raise_failure(self) -> None:
         if self._failure is not None:

@@ -1,0 +1,59 @@
+"""Workers on topics over days, and what their log says when a broker refuses."""
+
+from __future__ import annotations
+
+from program import Program
+
+# The tests of each version bring topics in memory, and workers that a test drives.
+_TESTS = """
+import sys
+for folder in ("simulation", "processes"):
+    sys.path.insert(0, sys.argv[1] + "/tests/" + folder)
+"""
+_IDLE_WEEK = """
+from sim_links import LinkWorld
+world = LinkWorld()
+cluster, committed = world.cluster, {}
+cluster.session_seconds = 1e9
+write = cluster.write_offsets
+def noted(producer, topic, offsets, membership):
+    committed.update({(topic.partition("-")[0], partition): cluster.now_seconds for partition in offsets})
+    write(producer, topic, offsets, membership)
+cluster.write_offsets = noted
+world.arrive(("a", "a", 0), ("b", "b", 1))
+world.link([], (0, 2))
+world.turns()
+world.linker.trim()
+for hour in range(8 * 24):
+    cluster.advance(3600.0)
+    world.turns(1)
+    world.linker.trim()
+for (topic, partition), at in sorted(committed.items()):
+    print(topic, partition, cluster.now_seconds - at < 86_400)
+"""
+
+
+def test_offsets_of_an_idle_linker_are_committed_each_day(program: Program) -> None:
+    """Kafka drops offsets of topics that a group does not subscribe to after a week, although the group lives."""
+    done = program.code(_TESTS + _IDLE_WEEK, program.tree)
+    expected = ["arrivals 0 True", "links 0 True", "verdicts 0 True"]
+    assert done.stdout.decode().splitlines() == expected, done.stderr.decode()
+
+
+_REFUSED = """
+import logging
+from shell_harness import Bench
+logging.basicConfig(stream=sys.stdout, format="%(message)s", level=logging.WARNING)
+bench = Bench()
+bench.add(("a", "some text that is long enough to be signed"))
+bench.cluster.record_bytes_max = 100
+bench.run("sign", lambda: bench.metrics["sign"].value("transactions", "aborted") >= 3)
+"""
+
+
+def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(program: Program) -> None:
+    """The limit of a topic was lowered: "transactions are aborted" says which topic, and why."""
+    done = program.code(_TESTS + _REFUSED, program.tree)
+    (line,) = [line for line in done.stdout.decode().splitlines() if "transactions are aborted" in line]
+    assert "for neardup-bands-" in line
+    assert "over the limit of 100" in line
