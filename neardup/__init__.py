@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,8 +51,15 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """The public names, though they are loaded when the first one is asked for."""
+    return sorted([*__all__, "__version__"])
+
+
 def __getattr__(name: str) -> object:
     """A public name of the library, which is loaded when the first one is asked for: the command's help needs none."""
+    if name == "__version__":
+        return version("neardup")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from neardup.workers.process.kernel_cache import ensure_kernel_cache

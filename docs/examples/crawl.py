@@ -47,7 +47,11 @@ class NeardupPipeline:
             f"{self.service}/v1/check", method="POST", headers=self.headers, body=body,
             dont_filter=True, meta={"dont_obey_robotstxt": True},
         )  # fmt: skip
-        response = await self.crawler.engine.download_async(request)
+        try:
+            response = await self.crawler.engine.download_async(request)
+        except Exception as error:  # the service is away: an item that cannot be checked is kept
+            logging.getLogger(__name__).warning("no verdict about %s: %r", item["url"], error)
+            return item
         if response.status != 200:
             logging.getLogger(__name__).warning("no verdict about %s: %r", item["url"], response.body[:1000])
             return item
