@@ -18,6 +18,7 @@ Triggers keep one row for each cluster: its size, and the times of its first and
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import secrets
 import sqlite3
@@ -103,7 +104,8 @@ class Log:
 
     Args:
         folder: created for this user alone if it does not exist.
-        fingerprints: of the configuration of signing and verdicts; a folder with other fingerprints is refused.
+        fingerprints: of the configuration; a folder with other ones is refused, except for ``matching``: stored
+            verdicts stay as they are, and later documents are decided by the new settings.
         durability: a key of ``DURABILITIES``.
 
     Raises:
@@ -141,6 +143,13 @@ class Log:
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
         stored = self.meta()
+        if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
+            logging.getLogger(__name__).warning(
+                "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
+                "and later documents are decided by the settings of now", self.path,
+            )  # fmt: skip
+            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
+            stored = self.meta()
         for name, value in {**fingerprints, "version": _VERSION}.items():
             if stored.get(name) != value:
                 raise Failure(

@@ -42,8 +42,8 @@ def opened(folder, settings):
 class World:
     """A service that tests can query; ``broken`` lists why its writer ended."""
 
-    def __init__(self, folder, events=None, **settings):
-        self.settings = ServeSettings(threshold=0.7, **settings)
+    def __init__(self, folder, events=None, threshold=0.7, **settings):
+        self.settings = ServeSettings(threshold=threshold, **settings)
         self.keeper = opened(folder, self.settings)
         self.broken = []
         self.observer = Metrics(SERVE)
