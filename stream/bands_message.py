@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from crc32c import crc32c
 
 from neardup.stream.batches import Batch, id_columns, make_batch
 from neardup.stream.errors import NeardupError
@@ -29,7 +32,9 @@ from neardup.stream.table import NO_TIME
 _MAGIC, _VERSION, _VERSION_BEFORE = b"NDUP", 3, 2
 # The place of a document that was signed under version 2, or that comes from no topic.
 NO_PLACE = -1
-_WINDOW_MAGIC, _WINDOW_HEADER, _LENGTH = b"NDUPWIN1", struct.Struct("<8sq"), struct.Struct("<I")
+_WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE, _BLOCK_MAGIC = b"NDUPWIN2", b"NDUPWIN1", b"NDBK"
+_TIME, _LENGTH, _BLOCK, _NUMBER_AND_LENGTH = (struct.Struct(form) for form in ("<q", "<I", "<4sIII", "<II"))
+_READ_BYTES = 1 << 24
 # What every part of the decisions of a window begins with (``neardup.stream.verdicts.saved``).
 DECISIONS_MAGIC = b"NDUPDEC1"
 _HEADER = struct.Struct("<4sBB2x16sIIIIII")
@@ -127,33 +132,97 @@ def encode_window(
 ) -> Iterator[bytes]:
     """A window as parts of bytes: the signed documents that a stream still holds, to begin another one with.
 
-    A magic number and the stream time just before the first document (i64, microseconds, ``NO_TIME`` for none), then
-    what was decided about the documents, if anything, and messages in order of arrival, each after its length (u32).
+    A magic number, then blocks: the stream time just before the first document (i64, microseconds, ``NO_TIME`` for
+    none), what was decided about the documents, if anything, messages in order of arrival, and an empty block at the
+    end. A block begins with four bytes, its number (u32), its length (u32) and the CRC-32C of number, length and data.
     """
-    yield _WINDOW_HEADER.pack(_WINDOW_MAGIC, stream_time)
-    for data in decisions:
-        yield _LENGTH.pack(len(data)) + data
-    for message in messages:
-        data = encode(message, fingerprint)
-        yield _LENGTH.pack(len(data)) + data
+    yield _WINDOW_MAGIC
+    data = chain([_TIME.pack(stream_time)], decisions, (encode(message, fingerprint) for message in messages), [b""])
+    for number, block in enumerate(data):
+        yield _BLOCK.pack(_BLOCK_MAGIC, number, len(block), _checksum(number, block)) + block
 
 
-def decode_window(read: Callable[[int], bytes], fingerprint: str) -> Iterator[BandMessage | bytes | int]:
+def decode_window(
+    read: Callable[[int], bytes], fingerprint: str, *, salvage: bool = False
+) -> Iterator[BandMessage | bytes | int]:
     """What ``encode_window`` wrote: the stream time, then the decisions as they are, then every message.
 
-    ``read`` returns the next bytes, as many as asked for except at the end. Raises ``WireError`` for what is no window,
-    is truncated or was signed otherwise.
+    Args:
+        read: returns the next bytes, as many as asked for except at the end.
+        fingerprint: of the configuration that signed the documents.
+        salvage: leave out damaged blocks. The decisions name documents by their order, so they are left out then, too.
+
+    Raises:
+        WireError: it is no window, is damaged or truncated, or was signed otherwise.
     """
-    header = read(_WINDOW_HEADER.size)
-    if len(header) < _WINDOW_HEADER.size or not header.startswith(_WINDOW_MAGIC):
+    magic = read(len(_WINDOW_MAGIC))
+    if magic not in (_WINDOW_MAGIC, _WINDOW_MAGIC_BEFORE):
         raise WireError("it holds no window")
-    yield int(_WINDOW_HEADER.unpack(header)[1])
+    if magic == _WINDOW_MAGIC_BEFORE:
+        blocks = _blocks_before(read, salvage)
+    else:
+        blocks = _sound(read) if salvage else _blocks(read)
+    for number, block in enumerate(blocks):
+        if number == 0:
+            yield int(_TIME.unpack(block)[0])
+        else:
+            yield block if block.startswith(DECISIONS_MAGIC) else decode(block, fingerprint)
+
+
+def _checksum(number: int, block: bytes) -> int:
+    return int(crc32c(block, crc32c(_NUMBER_AND_LENGTH.pack(number, len(block)))))
+
+
+def _blocks(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """The data of the blocks of a window. Raises ``WireError`` if one is damaged or the last one is missing."""
+    at = len(_WINDOW_MAGIC)
+    for expected in count():
+        header = read(_BLOCK.size)
+        if len(header) < _BLOCK.size:
+            raise WireError(f"it is truncated at byte {at:,}: use another copy, or --salvage for what is there")
+        magic, number, length, checksum = _BLOCK.unpack(header)
+        known = magic == _BLOCK_MAGIC and number == expected
+        block = read(length) if known else b""
+        if not known or _checksum(number, block) != checksum:
+            raise WireError(f"its block at byte {at:,} is damaged: use another copy, or --salvage for the other blocks")
+        if not length:
+            return
+        yield block
+        at += _BLOCK.size + length
+
+
+def _sound(read: Callable[[int], bytes]) -> Iterator[bytes]:
+    """The data of the sound blocks of a window, without decisions if a block is damaged or missing."""
+    data = b"".join(iter(partial(read, _READ_BYTES), b""))
+    found: dict[int, bytes] = {}
+    at, ended = data.find(_BLOCK_MAGIC), False
+    while 0 <= at <= len(data) - _BLOCK.size:
+        _, number, length, checksum = _BLOCK.unpack_from(data, at)
+        block = data[at + _BLOCK.size : at + _BLOCK.size + length]
+        sound = len(block) == length and _checksum(number, block) == checksum
+        if sound:
+            found[number] = block
+            ended = not length
+        at = data.find(_BLOCK_MAGIC, at + (_BLOCK.size + length if sound else 1))
+    whole = ended and list(found) == list(range(len(found)))
+    yield found.pop(0, _TIME.pack(NO_TIME))
+    yield from (block for block in found.values() if block and (whole or not block.startswith(DECISIONS_MAGIC)))
+
+
+def _blocks_before(read: Callable[[int], bytes], salvage: bool) -> Iterator[bytes]:
+    """The data of the blocks of a window of 0.1.0, which have no checksums and no end."""
+    time = read(_TIME.size)
+    if len(time) < _TIME.size:
+        raise WireError("it is truncated in its first bytes: use another copy")
+    yield time
     while length := read(_LENGTH.size):
         size = _LENGTH.unpack(length)[0] if len(length) == _LENGTH.size else -1
-        message = read(size) if size >= 0 else b""
-        if len(message) != size:
-            raise WireError("it is truncated")
-        yield message if message.startswith(DECISIONS_MAGIC) else decode(message, fingerprint)
+        block = read(size) if size >= 0 else b""
+        if len(block) != size:
+            if salvage:
+                return
+            raise WireError("it is truncated: use another copy, or --salvage for what is there")
+        yield block
 
 
 class _Columns:

@@ -261,11 +261,15 @@ class Deduplicator:
             fingerprint = self.config.signing_fingerprint
             return b"".join(encode_window(messages, time, fingerprint, self._decider.save()))
 
-    def load(self, data: bytes) -> None:
+    def load(self, data: bytes, *, salvage: bool = False) -> None:
         """Hold the window that ``save`` wrote, as if its documents had been processed, or decided, here.
 
+        Args:
+            data: the window.
+            salvage: of a damaged window, hold the documents of its sound parts, and decide them again.
+
         Raises:
-            WireError: the bytes are no window, are truncated, or were signed under another configuration.
+            WireError: the bytes are no window, are damaged, or were signed under another configuration.
             ValueError: documents were processed before.
         """
         if self.counts()["items"]:
@@ -278,7 +282,7 @@ class Deduplicator:
                 at += size
                 return data[at - size : at]
 
-            fill(self.matcher, read, self._decider)
+            fill(self.matcher, read, self._decider, decide=salvage, salvage=salvage)
 
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
         return lambda _, signed: match_step(self.matcher, signed.batch, add=add).pairs()
@@ -350,15 +354,21 @@ def window_of(matcher: Matcher) -> tuple[int, Iterator[BandMessage]]:
 
 
 def fill(
-    matcher: Matcher, read: Callable[[int], bytes], decider: Decider | None = None, *, decide: bool = False
+    matcher: Matcher,
+    read: Callable[[int], bytes],
+    decider: Decider | None = None,
+    *,
+    decide: bool = False,
+    salvage: bool = False,
 ) -> None:
     """Add the documents of a window to an empty matcher, without looking for pairs among them.
 
     ``read`` returns the next bytes of what ``encode_window`` wrote. A decider continues from the decisions of the
-    window; with ``decide``, it decides the documents of a window that has none. Raises ``WireError``.
+    window; with ``decide``, it decides the documents of a window that has none. With ``salvage``, damaged parts of the
+    window are left out. Raises ``WireError``.
     """
     decisions: list[bytes] = []
-    for part in decode_window(read, matcher.config.signing_fingerprint):
+    for part in decode_window(read, matcher.config.signing_fingerprint, salvage=salvage):
         if isinstance(part, int):
             if part != NO_TIME:
                 matcher.table.set_stream_time(part)

@@ -21,6 +21,7 @@ from neardup.workers.cli.arguments import (
     Paths,
     Quiet,
     RejectsFile,
+    Salvage,
     SettingsFile,
     SummaryFile,
     Top,
@@ -76,6 +77,7 @@ def run_command(
     top: Top = None,
     follow: Follow = False,
     window_from: WindowFile = None,
+    salvage: Salvage = False,
     keep: KeepFile = None,
     output: Annotated[
         str | None,
@@ -93,7 +95,7 @@ def run_command(
     """Write the pairs of near-duplicates among documents, a line of JSON each, as soon as they are known."""
     _run(
         ctx, config, paths=or_stdin(paths), candidates=candidates, top=top, follow=follow, window_from=window_from,
-        keep=keep, output=output, overview=overview,
+        salvage=salvage, keep=keep, output=output, overview=overview,
         rejects=rejects, summary_json=summary_json, quiet=quiet,
     )  # fmt: skip
 

@@ -33,6 +33,7 @@ WindowFile = Annotated[
     str | None,
     typer.Option("--window-from", metavar="FILE", help="begin with the window that --keep wrote, as if read"),
 ]
+Salvage = Annotated[bool, typer.Option("--salvage", help="of a damaged window of --window-from, take the sound blocks")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="go on with the last file as it grows, until interrupted")]
 Candidates = Annotated[bool, typer.Option("--candidates", help="write candidates below the cut as well")]
 Top = Annotated[

@@ -12,6 +12,7 @@ from neardup.workers.cli.arguments import (
     Paths,
     Quiet,
     RejectsFile,
+    Salvage,
     SettingsFile,
     SummaryFile,
     WindowFile,
@@ -53,6 +54,7 @@ def dedup_command(
     ] = False,
     follow: Follow = False,
     window_from: WindowFile = None,
+    salvage: Salvage = False,
     keep: KeepFile = None,
     rejects: RejectsFile = None,
     summary_json: SummaryFile = None,
@@ -68,6 +70,6 @@ def dedup_command(
 
     options = DedupOptions(
         or_stdin(paths), quiet, rejects, summary_json, removed, verdicts, clusters, annotate, follow, output,
-        window_from, keep, warc_out, warc_drop,
+        window_from, salvage, keep, warc_out, warc_drop,
     )  # fmt: skip
     raise typer.Exit(run(options, load(given(ctx), config)))

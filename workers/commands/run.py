@@ -41,6 +41,7 @@ class RunOptions(SessionOptions):
     candidates: bool = False
     follow: bool = False
     window_from: str | None = None
+    salvage: bool = False
     keep: str | None = None
     output: str | None = None
     overview: bool = False
@@ -68,7 +69,7 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             from neardup.workers.commands.window_file import fill
 
             compiler.wait()
-            fill(matcher, options.window_from)
+            fill(matcher, options.window_from, salvage=options.salvage)
         for signed in session.signed(options.index, signer):
             compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):

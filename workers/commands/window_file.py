@@ -45,17 +45,20 @@ def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:
     write(path, messages, time, matcher.config.signing_fingerprint, decisions)
 
 
-def fill(matcher: Matcher, path: str, decider: Decider | None = None) -> None:
+def fill(matcher: Matcher, path: str, decider: Decider | None = None, *, salvage: bool = False) -> None:
     """Add the documents of a window to an empty matcher, without finding pairs among them.
 
     A decider continues from the decisions of the window, and decides the documents of a window without decisions.
-    Raises ``Failure`` for a file that cannot be read, is not a window, is truncated, or has another configuration.
+    With ``salvage``, damaged blocks are left out. Raises ``Failure`` for a file that cannot be read, is no window, is
+    damaged, or has another configuration.
     """
     try:
         with Path(path).open("rb") as file:
-            deduplicator.fill(matcher, file.read, decider, decide=decider is not None)
+            deduplicator.fill(matcher, file.read, decider, decide=decider is not None, salvage=salvage)
     except OSError as error:
         raise input_failure(f"the window in {path}", error) from None
     except WireError as error:
-        sentence = f"the window in {path} cannot be used: {error}; name a file that neardup wrote with --keep"
+        sentence = f"the window in {path} cannot be used: {error}"
+        if "damaged" not in sentence and "truncated" not in sentence:
+            sentence += "; name a file that neardup wrote with --keep"
         raise Failure(Exit.GENERATION if "signed under" in str(error) else Exit.INPUT, sentence) from None

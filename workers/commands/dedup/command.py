@@ -56,6 +56,7 @@ class DedupOptions(SessionOptions):
     follow: bool = False
     output: str | None = None
     window_from: str | None = None
+    salvage: bool = False
     keep: str | None = None
     warc_out: str | None = None
     warc_drop: bool = False
@@ -78,7 +79,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         compiler = stack.enter_context(TableCompiler(session.compiling))
         if options.window_from is not None:
             compiler.wait()
-            fill(matcher, options.window_from, decider)
+            fill(matcher, options.window_from, decider, salvage=options.salvage)
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
             outputs.add(chunk, signed, decider)
