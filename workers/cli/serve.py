@@ -25,6 +25,9 @@ def serve_command(
             help="show the verdicts of a deployment on Kafka; its settings come from the environment or --config",
         ),
     ] = False,
+    salvage: Annotated[
+        bool, typer.Option("--salvage", help="of a damaged window, keep the sound rows; the file before stays")
+    ] = False,
     config: SettingsFile = None,
 ) -> None:
     """Answer over HTTP whether a document is new or a near-duplicate, with a window that survives restarts.
@@ -39,6 +42,8 @@ def serve_command(
     from neardup.workers.settings.load import load
     from neardup.workers.settings.serve import ServeSettings, ViewSettings
 
+    if from_kafka and salvage:
+        raise Failure(Exit.USAGE, "--salvage is for a window: delete a damaged view, the topics fill it again")
     if from_kafka:
         from neardup.workers.http.view.server import serve_view
         from neardup.workers.transport.kafka.connect import connect
@@ -54,4 +59,4 @@ def serve_command(
         raise Failure(Exit.USAGE, f"{', '.join(others)} belong to a deployment: leave them out, or add --from-kafka")
     from neardup.workers.http.server import serve
 
-    raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state))
+    raise typer.Exit(serve(load(given(ctx), config, ServeSettings), state, salvage=salvage))

@@ -36,6 +36,7 @@ from neardup.workers.settings.serve import ServeSettings, is_loopback
 from neardup.workers.store.keeper import Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
+from neardup.workers.store.salvage import salvage as salvage_log
 from neardup.workers.telemetry.metrics import SERVE, Metrics
 
 _GRACE_SECONDS = 10
@@ -76,8 +77,10 @@ class Running(NamedTuple):
 Start = Callable[[Callable[[], None]], Running]
 
 
-def serve(settings: ServeSettings, state: str) -> Exit:
+def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit:
     """Serve the window in a folder until a signal. Raises ``Failure`` if folder, address or certificate cannot be used.
+
+    With ``salvage``, damaged rows of the window are left out.
 
     Returns:
         The exit code of the signal, or ``Exit.OUTPUT`` if the outcome of a step is unknown.
@@ -85,6 +88,9 @@ def serve(settings: ServeSettings, state: str) -> Exit:
     token = settings.access_token()
     address = bound(settings.host, settings.port)
     fingerprints = {"signing": settings.signing_fingerprint, "matching": settings.matching_fingerprint}
+    if salvage:
+        sound, damaged, kept = salvage_log(Path(state), settings.plan.width)
+        sys.stderr.write(f"neardup: {sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}\n")
     log = Log(Path(state), fingerprints, settings.durability)
     try:
         warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))

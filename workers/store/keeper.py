@@ -35,7 +35,8 @@ from neardup.stream.verdicts.decider import Decider
 from neardup.stream.verdicts.decisions import Arrivals
 from neardup.stream.verdicts.restoring import Decided as Restored
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL, STATUSES, UNCHANGED
-from neardup.workers.store.log import Log, Row, StoreFull, is_full
+from neardup.workers.store.log import Log, StoreFull, is_full
+from neardup.workers.store.rows import Row
 
 
 class Answer(NamedTuple):

@@ -20,29 +20,32 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
-import secrets
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.store.checkpoints import Checkpoints
+from neardup.workers.store.rows import FIELDS, Row, checksum, erased_name, is_sound
 
 DURABILITIES = {"full": "FULL", "normal": "NORMAL"}
 # Rows of the old end that one step looks at: more than a step adds.
 _EXPIRE_ROWS_MAX = 4096
 # No place is greater.
 PLACE_MAX = (1 << 63) - 1
-# Version of the tables; any other version is refused.
-_VERSION = 1
+# Version of the tables; any other version is refused, except the one of 0.1.0, which had no checksums.
+_VERSION, _VERSION_BEFORE = 2, 1
+# A file of this size is given up at the start, for SQLite needs room even to read.
+_RESERVE_BYTES = 256 << 10
 _SCHEMA = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE documents (
     place INTEGER PRIMARY KEY, id BLOB NOT NULL, time INTEGER NOT NULL, content BLOB NOT NULL, evidence BLOB NOT NULL,
     status INTEGER NOT NULL, said INTEGER NOT NULL, cluster INTEGER NOT NULL, original INTEGER, similarity REAL,
-    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0
+    related INTEGER, previous INTEGER, gone INTEGER NOT NULL DEFAULT 0,
+    checksum INTEGER
 );
 CREATE INDEX documents_id ON documents (id, place);
 CREATE INDEX documents_cluster ON documents (cluster, place);
@@ -69,32 +72,6 @@ END;
 """
 
 
-class Row(NamedTuple):
-    """One document as it is stored.
-
-    ``status`` is the verdict of the library and ``said`` the answered verdict, as numbers of ``STATUSES``; ``original``
-    is the place of the original, ``content`` has 16 bytes, ``evidence`` is the fixed part followed by the ragged part.
-    ``time`` is in microseconds.
-    """
-
-    place: int
-    id: bytes
-    time: int
-    content: bytes
-    evidence: bytes
-    status: int
-    said: int
-    cluster: int
-    original: int | None
-    similarity: float | None
-    related: int | None
-    previous: int | None
-    gone: int = 0
-
-
-_FIELDS = ", ".join(Row._fields)
-
-
 class StoreFull(Exception):
     """The disk has no room for a step; the step was undone, and nothing has changed."""
 
@@ -115,41 +92,51 @@ class Log:
     schema = _SCHEMA
 
     def __init__(self, folder: Path, fingerprints: dict[str, str], durability: str = "full") -> None:
-        self.path = folder / "window.sqlite"
+        self.path, self._owed = folder / "window.sqlite", False
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._lock = _locked(folder)
+            self._lock = locked(folder)
+            (folder / "reserve").unlink(missing_ok=True)
         except OSError as error:
-            raise _unusable(folder, error) from None
+            raise unusable(folder, error) from None
         self._writer = _connected(self.path, self._lock)
         try:
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute("PRAGMA wal_autocheckpoint = 0")  # see ``checkpoints``
             self._writer.execute(f"PRAGMA synchronous = {DURABILITIES[durability]}")
             self._writer.execute("PRAGMA secure_delete = ON")  # erased data is overwritten
+            self._writer.create_function("checksum", len(Row._fields), checksum, deterministic=True)
             self._prepare(fingerprints)
             self._checkpoints = Checkpoints(self.path)
+            _reserve(folder)
         except (sqlite3.Error, OSError, Failure) as error:
             self._writer.close()
             self._lock.close()
-            raise error if isinstance(error, Failure) else _unusable(folder, error) from None
+            raise error if isinstance(error, Failure) else unusable(folder, error) from None
 
     def _prepare(self, fingerprints: dict[str, str]) -> None:
         if not self._writer.execute("SELECT 1 FROM sqlite_master").fetchone():
             rows = {**fingerprints, "version": _VERSION, "places": 0, "stream_time": None}
             self._writer.execute("BEGIN")
-            for statement in _statements(self.schema):
+            for statement in statements(self.schema):
                 self._writer.execute(statement)
             self._writer.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             self._writer.execute("COMMIT")
         stored = self.meta()
+        if stored.get("version") == _VERSION_BEFORE:
+            self._writer.execute("BEGIN")
+            self._writer.execute("ALTER TABLE documents ADD COLUMN checksum INTEGER")
+            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'version'", (_VERSION,))
+            self._writer.execute("COMMIT")
+            stored = self.meta()
         if "matching" in fingerprints and stored.get("matching") != fingerprints["matching"]:
             logging.getLogger(__name__).warning(
                 "%s was made with other settings of matching, or by another version: its verdicts stay as they are, "
                 "and later documents are decided by the settings of now", self.path,
             )  # fmt: skip
-            self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
-            stored = self.meta()
+            with suppress(sqlite3.OperationalError):  # on a full disk, the next start says it again
+                self._writer.execute("UPDATE meta SET value = ? WHERE name = 'matching'", (fingerprints["matching"],))
+            stored["matching"] = fingerprints["matching"]
         for name, value in {**fingerprints, "version": _VERSION}.items():
             if stored.get(name) != value:
                 raise Failure(
@@ -178,8 +165,9 @@ class Log:
 
     def insert(self, rows: Iterable[Row]) -> None:
         """Add rows."""
-        marks = ", ".join("?" * len(Row._fields))
-        self._writer.executemany(f"INSERT INTO documents ({_FIELDS}) VALUES ({marks})", rows)
+        marks = ", ".join("?" * (len(Row._fields) + 1))
+        values = ((*row, checksum(*row)) for row in rows)
+        self._writer.executemany(f"INSERT INTO documents ({FIELDS}, checksum) VALUES ({marks})", values)
 
     def expire(self, oldest: int, kept_from: int | None) -> None:
         """Expire the rows with places below ``oldest``: the window begins there.
@@ -192,7 +180,9 @@ class Log:
             self.drop(oldest)
             return
         expired = (self._oldest(), oldest)
-        self._writer.execute("UPDATE documents SET evidence = x'' WHERE place >= ? AND place < ?", expired)
+        self._writer.execute(
+            "UPDATE documents SET evidence = x'', checksum = NULL WHERE place >= ? AND place < ?", expired
+        )
         self._writer.execute("INSERT OR REPLACE INTO meta VALUES ('oldest', ?)", (oldest,))
         self.drop(min(oldest, self.first_since(kept_from)))
 
@@ -214,10 +204,15 @@ class Log:
 
     def erase(self, id_: bytes, before: int = PLACE_MAX) -> int:
         """Remove id, text and answer from every row of an id with a place below ``before``; returns their number."""
-        name = b"\0" + secrets.token_hex(16).encode()
+        name = erased_name()
         rows = "SELECT place FROM documents WHERE id = ? AND place < ?"
         self._writer.execute(f"DELETE FROM texts WHERE place IN ({rows})", (id_, before))
-        query = "UPDATE documents SET gone = 1, id = ?, said = status WHERE id = ? AND place < ?"
+        erased = {"id": "?1", "said": "status", "gone": "1"}
+        values = ", ".join(erased.get(field, field) for field in Row._fields)
+        query = (
+            f"UPDATE documents SET gone = 1, id = ?1, said = status, checksum = checksum({values}) "
+            "WHERE id = ?2 AND place < ?3"
+        )
         return self._writer.execute(query, (name, id_, before)).rowcount
 
     def commit(self) -> None:
@@ -228,14 +223,25 @@ class Log:
             if not is_full(error):
                 raise
             raise StoreFull(str(error)) from error
-        if self._checkpoints.committed():
+        if self._owed:
+            self.checkpoint()
+        elif self._checkpoints.committed():
             with suppress(sqlite3.Error):  # the transaction is durable; the next checkpoint tries again
                 self._writer.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     def checkpoint(self) -> None:
-        """Move all changes to the database and empty the file of changes, which otherwise still holds erased data."""
+        """Move all changes to the database and empty the file of changes, which otherwise still holds erased data.
+
+        If that fails, as on a full disk, the next commit tries again.
+        """
         with self._checkpoints.paused():
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            try:
+                self._owed = bool(self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0])
+            except sqlite3.Error as error:
+                self._owed = True
+                logging.getLogger(__name__).warning(
+                    "erased data is still in the file of changes, the next commit tries again: %s", error
+                )
 
     def rollback(self) -> None:
         """Undo the transaction; after some errors SQLite has already done so."""
@@ -246,21 +252,28 @@ class Log:
 
     def row(self, place: int) -> Row | None:
         """Return the row at a place, including rows of the open transaction."""
-        found = self._writer.execute(f"SELECT {_FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
+        found = self._writer.execute(f"SELECT {FIELDS} FROM documents WHERE place = ?", (place,)).fetchone()
         return Row(*found) if found else None
 
     def latest(self, id_: bytes) -> tuple[Row, str | None] | None:
         """Return the latest row of an id, with its text if texts are stored."""
-        query = f"SELECT {_FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
+        query = f"SELECT {FIELDS}, (SELECT text FROM texts t WHERE t.place = d.place) FROM documents d WHERE id = ?"
         found = self._writer.execute(f"{query} ORDER BY place DESC LIMIT 1", (id_,)).fetchone()
         return (Row(*found[:-1]), found[-1]) if found else None
 
     def rows(self) -> Iterator[list[Row]]:
-        """Yield the rows of the window in order, some thousand at a time."""
-        query = f"SELECT {_FIELDS} FROM documents WHERE place >= ? ORDER BY place"
-        cursor = self._writer.execute(query, (self._oldest(),))
-        while found := cursor.fetchmany(4096):
-            yield [Row(*values) for values in found]
+        """Yield the rows of the window in order, some thousand at a time. Raises ``Failure`` if one is damaged."""
+        query = f"SELECT {FIELDS}, checksum FROM documents WHERE place >= ? ORDER BY place"
+        try:
+            cursor = self._writer.execute(query, (self._oldest(),))
+            while found := cursor.fetchmany(4096):
+                rows = [Row(*values[:-1]) for values in found]
+                for row, values in zip(rows, found, strict=True):
+                    if not is_sound(row, values[-1]):
+                        raise damaged(self.path, f"the row of place {row.place} has another checksum")
+                yield rows
+        except sqlite3.DatabaseError as error:
+            raise damaged(self.path, str(error)) from None
 
     def close(self) -> None:
         """Close the log; another process may open it."""
@@ -274,19 +287,36 @@ def is_full(error: sqlite3.Error) -> bool:
     return getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 
+def damaged(path: Path, what: str) -> Failure:
+    """The failure for a damaged log."""
+    return Failure(
+        Exit.INPUT,
+        f"{path} is damaged: {what}; restore a copy of the folder, or start with --salvage for the sound rows",
+    )
+
+
+def _reserve(folder: Path) -> None:
+    """Write the file that the next start gives up; without room there is none."""
+    with suppress(OSError), (folder / "reserve").open("wb") as file:
+        file.write(bytes(_RESERVE_BYTES))
+
+
 def _connected(path: Path, lock: IO[str]) -> sqlite3.Connection:
     try:
         return sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     except sqlite3.Error as error:
         lock.close()
-        raise _unusable(path.parent, error) from None
+        raise unusable(path.parent, error) from None
 
 
-def _unusable(folder: Path, error: Exception) -> Failure:
+def unusable(folder: Path, error: Exception) -> Failure:
+    """The failure for a folder that cannot be used."""
+    if isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError):
+        return damaged(folder / "window.sqlite", str(error))
     return Failure(Exit.OUTPUT, f"cannot use {folder} as --state: {error}; name a folder on a disk with room")
 
 
-def _statements(script: str) -> Iterator[str]:
+def statements(script: str) -> Iterator[str]:
     """Yield the statements of a script one by one: ``executescript`` would commit each."""
     statement = ""
     for line in script.splitlines(keepends=True):
@@ -296,7 +326,7 @@ def _statements(script: str) -> Iterator[str]:
             statement = ""
 
 
-def _locked(folder: Path) -> IO[str]:
+def locked(folder: Path) -> IO[str]:
     """Lock a folder. The system releases the lock whenever the process ends."""
     file = (folder / "lock").open("a+")
     try:
@@ -306,7 +336,7 @@ def _locked(folder: Path) -> IO[str]:
         raise Failure(
             Exit.USAGE, f"another process uses {folder}: end it, or name another --state for this one"
         ) from None
-    file.truncate(0)
-    file.write(f"{os.getpid()}\n")
-    file.flush()
+    with suppress(OSError):  # for people only; the disk may be full
+        file.truncate(0)
+        os.write(file.fileno(), f"{os.getpid()}\n".encode())
     return file

@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 from neardup.stream.documents import Pair
 from neardup.stream.verdicts.rule import REFUSED, REMOVED, UNCHANGED
-from neardup.workers.store.log import Log, Row
+from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
+from neardup.workers.store.rows import Row
 
 _TABLES = """
 CREATE TABLE numbers (document INTEGER PRIMARY KEY, place INTEGER NOT NULL);

@@ -34,7 +34,7 @@ import orjson
 from neardup.stream.batches import MICROSECONDS
 from neardup.stream.verdicts.rule import REFUSED, STATUSES, UNCHANGED
 from neardup.workers.store.keeper import Answer
-from neardup.workers.store.log import Row
+from neardup.workers.store.rows import Row
 from neardup.workers.store.view import PairRow, Verdict, View, ViewReader
 from neardup.workers.topics.names import Topics
 from neardup.workers.topics.places import parse_place, place_of

@@ -1,0 +1,122 @@
+"""A damaged store is refused in one sentence, and salvaged row by row."""
+
+import random
+import sqlite3
+
+import pytest
+from service_world import NOW, TEXT, opened
+
+from neardup.stream.documents import Document
+from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.settings.serve import ServeSettings
+from neardup.workers.store.log import Log
+from neardup.workers.store.reading import Reader
+from neardup.workers.store.salvage import salvage
+
+SETTINGS = ServeSettings(threshold=0.7, keep_texts=True)
+COUNT = 300
+
+
+def texts():
+    """Random texts, every tenth a copy of the one before."""
+    rng = random.Random(4)
+    made = [" ".join(f"w{rng.randrange(900)}" for _ in range(40)) for _ in range(COUNT)]
+    return [made[n - 1] if n % 10 == 9 else text for n, text in enumerate(made)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The folder of a stopped service with 300 documents, one of them removed."""
+    keeper = opened(tmp_path, SETTINGS)
+    keeper.check([Document(f"d{n}", text, NOW + n) for n, text in enumerate(texts())])
+    keeper.remove("d7")
+    keeper.log.close()
+    return tmp_path
+
+
+def change(folder, statement, *values):
+    """Change a row behind the service's back."""
+    with sqlite3.connect(folder / "window.sqlite") as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def read(folder):
+    """Read the window of the folder."""
+    log = Log(folder, {"signing": SETTINGS.signing_fingerprint}, "normal")
+    try:
+        return list(log.rows())
+    finally:
+        log.close()
+
+
+@pytest.mark.parametrize("column", ["id", "content", "evidence"])
+def test_a_flipped_bit_of_a_binary_value_is_refused(folder, column):
+    """The sentence names the place and the remedy."""
+    with sqlite3.connect(folder / "window.sqlite") as connection:
+        [value] = connection.execute(f"SELECT {column} FROM documents WHERE place = 42").fetchone()
+    connection.close()
+    change(folder, f"UPDATE documents SET {column} = ? WHERE place = 42", bytes([value[0] ^ 4]) + value[1:])
+    with pytest.raises(Failure, match=r"is damaged: the row of place 42 .*--salvage") as failure:
+        read(folder)
+    assert failure.value.code == Exit.INPUT
+
+
+def test_numbers_of_a_verdict_are_checked_too(folder):
+    """Another original gives other answers."""
+    change(folder, "UPDATE documents SET original = 3 WHERE place = 9")
+    with pytest.raises(Failure, match="the row of place 9 has another checksum"):
+        read(folder)
+
+
+def test_salvaged_rows_answer_as_before(folder):
+    """Damaged rows become anonymous, sound ones keep verdict, cluster and text; places stay."""
+    change(folder, "UPDATE documents SET evidence = zeroblob(length(evidence)) WHERE place IN (5, 20)")
+    change(folder, "DELETE FROM documents WHERE place = 30")
+    found = salvage(folder, SETTINGS.plan.width)
+    assert (found.sound, found.damaged) == (COUNT - 3, 3)
+    assert found.kept.exists()
+    keeper = opened(folder, SETTINGS)
+    reader = Reader(keeper.log.path)
+    try:
+        lost = {"d5", "d20", "d30", "d7"}
+        for n, text in enumerate(texts()):
+            versions = reader.document(f"d{n}".encode())
+            assert [one["place"] for one in versions] == ([] if f"d{n}" in lost else [n])
+            if versions:
+                original = f"d{n - 1}" if n % 10 == 9 else None
+                assert versions[0]["duplicate_of"] == original
+                assert reader.texts([f"d{n}".encode()]) == [text]
+                [pairs] = [answer.pairs for answer in keeper.probe([Document("x", text, NOW)])]
+                assert f"d{n}" in {pair.older for pair in pairs} or n % 10 == 8
+        assert len(reader.clusters("size", 100, 2)) == COUNT // 10
+        [answer] = keeper.check([Document("new", TEXT, NOW + COUNT)])
+        assert answer.place == COUNT
+    finally:
+        keeper.log.close()
+
+
+def test_a_page_of_zeros_is_refused_and_salvaged(folder):
+    """A page that the database cannot read loses its rows and no others."""
+    path = folder / "window.sqlite"
+    data = bytearray(path.read_bytes())
+    with sqlite3.connect(path) as connection:
+        [place] = connection.execute("SELECT min(place) + 100 FROM documents").fetchone()
+        [evidence] = connection.execute("SELECT evidence FROM documents WHERE place = ?", (place,)).fetchone()
+    connection.close()
+    page = data.index(evidence) // 4096
+    data[page * 4096 : (page + 1) * 4096] = bytes(4096)
+    path.write_bytes(data)
+    with pytest.raises(Failure, match=r"is damaged: .*--salvage"):
+        read(folder)
+    found = salvage(folder, SETTINGS.plan.width)
+    assert 0 < found.damaged < 40
+    keeper = opened(folder, SETTINGS)
+    assert keeper.matcher.table.documents == COUNT
+    keeper.log.close()
+
+
+def test_a_folder_without_a_window_has_nothing_to_salvage(tmp_path):
+    """A wrong folder is not made silently."""
+    with pytest.raises(Failure, match="nothing to salvage"):
+        salvage(tmp_path, SETTINGS.plan.width)
