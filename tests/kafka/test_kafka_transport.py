@@ -192,6 +192,20 @@ def test_a_record_that_the_topic_refuses_is_reported_with_topic_answer_and_remed
     producer.abort()
 
 
+def test_a_partition_with_records_all_the_time_is_known_to_be_read_to_its_end(harnesses: MakeHarness) -> None:
+    """The answer that brought a record also says that the log ends there: no second without records is needed."""
+    harness = harnesses()
+    transport, topic = harness.transport(), harness.make_topic(1)
+    consumer = transport.consumer(topic, harness.name("group"), "one")
+    known = 0
+    for i in range(12):
+        publish(transport, topic, [b"%d" % i])
+        poll_records(harness, consumer)
+        consumer.poll(0.0, 10)  # past the control record of the transaction
+        known += consumer.ends().get(0) == 2 * i + 2
+    assert known >= 6  # a machine that stands still for a second between two calls knows it later
+
+
 def test_topics_are_created_once_and_described(harnesses: MakeHarness) -> None:
     """Existing topics stay unchanged; a setting that the broker refuses is a ``ConfigError``."""
     harness = harnesses()

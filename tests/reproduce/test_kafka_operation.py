@@ -57,3 +57,28 @@ def test_a_topic_that_refuses_records_is_named_with_the_error_of_the_broker(prog
     (line,) = [line for line in done.stdout.decode().splitlines() if "transactions are aborted" in line]
     assert "for neardup-bands-" in line
     assert "over the limit of 100" in line
+
+
+_OLD_TIMES = """
+from neardup.workers.stages.alignment import Alignment
+from neardup.workers.transport.protocol import Committed, Record
+now_ms = 1_700_000_000_000
+alignment = Alignment(30_000, 60.0)
+alignment.partitions = frozenset((0, 1))
+for partition in (0, 1):
+    alignment.start(partition, Committed(0, ""), 0.0)
+alignment.add([Record(0, 0, now_ms, b"", b"x")], now_ms, 0.0)
+for second in range(1, 200):
+    alignment.add([Record(1, second, 1_000 + second, b"", b"x")], now_ms, float(second))
+    alignment.see({0: 1, 1: second + 1}, {0: 1, 1: 10_000}, float(second))
+    step = alignment.take(10_000, 1 << 30, now_ms, float(second))
+    if any(record.partition == 0 for record in step.records):
+        print("signed after", second)
+        break
+"""
+
+
+def test_a_partition_with_old_times_holds_back_the_others_for_the_longest_wait_only(program: Program) -> None:
+    """The slow partition advances each second and is never done: ``align_wait_seconds_max`` released nothing."""
+    done = program.code(_OLD_TIMES)
+    assert done.stdout.decode().split() == ["signed", "after", "62"], done.stderr.decode()

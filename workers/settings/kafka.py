@@ -167,8 +167,8 @@ class StreamOptions(BaseModel):
         default=None,
         ge=1,
         le=1e9,
-        description="how long records of a signer wait for a partition that another signer does not advance; then they "
-        "are signed without it, and counted as unaligned. By default they wait until it advances",
+        description="how long records of a signer wait for partitions that are behind; then they are signed without "
+        "them, and counted as unaligned. By default they wait until those have caught up",
     )
     turn_seconds_max: float = Field(
         default=120.0, ge=1, le=3600, description="how long a step may last before the process ends itself"

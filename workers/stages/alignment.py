@@ -54,8 +54,8 @@ from neardup.workers.transport.protocol import Committed, Record
 RENEW_SECONDS = 1.0
 # A claim counts for this long after a renewal was seen: some renewals may be slow.
 CLAIM_SECONDS = 5.0
-# A transaction becomes visible in all of its partitions within this.
-SETTLE_SECONDS = 1.0
+# A transaction becomes visible in all of its partitions within a second, and the client may have looked .75 s ago.
+SETTLE_SECONDS = 1.75
 # The fraction of lateness_seconds that alignment uses. The rest is for clocks and for the disorder of the producers.
 SPAN_FRACTION = 0.5
 # Ends of a log are recorded at this interval, and kept for this long: longer than a claim can be behind.
@@ -98,7 +98,6 @@ class _Lane:
 
     offset: int  # of the next record to sign
     clock_ms: int | None
-    moved_at: float
     tail_ms: int | None = None
     records: list[Record] = field(default_factory=list)
     times: list[int] = field(default_factory=list)
@@ -107,6 +106,7 @@ class _Lane:
     end: int | None = None
     marks: deque[tuple[float, int]] = field(default_factory=deque)  # (time, end of the log at that time)
     is_overdue: bool = False
+    held_since: float | None = None  # it has records, and none of them could be taken
 
     @property
     def is_read(self) -> bool:
@@ -147,7 +147,6 @@ class _Seen:
     change."""
 
     claim: Claim
-    moved_at: float
     changed_at: float = -math.inf
     floor_at: float = -math.inf
     empty_at: float = -math.inf  # the partition was empty at some moment after this
@@ -189,7 +188,8 @@ class Alignment:
 
     Times of records are milliseconds since the epoch, as is ``now_ms``, the wall clock. ``at`` is a clock that only
     advances, in seconds. ``span_ms``: how far a record may be ahead of the slowest partition. ``wait_seconds_max``:
-    after this time without progress, a partition is *overdue*, and holds back no records until it advances.
+    if a lane is held back for longer, the partitions that hold it back are *overdue*: they hold back no records until
+    they advance.
     """
 
     def __init__(self, span_ms: float, wait_seconds_max: float | None = None) -> None:
@@ -214,7 +214,7 @@ class Alignment:
     def start(self, partition: int, committed: Committed, at: float) -> None:
         """Open the lane of a partition at its committed offset, with the clock of the last owner's claim."""
         clock = decode_claim(committed.metadata).clock_ms
-        self.lanes[partition] = _Lane(committed.offset, clock, at, clock)
+        self.lanes[partition] = _Lane(committed.offset, clock, clock)
         self._others.pop(partition, None)
 
     def drop(self, partitions: Iterable[int]) -> None:
@@ -232,7 +232,7 @@ class Alignment:
             lane.times += islice(accumulate(known, max, initial=before), 1, None)
             lane.records += some
             lane.sizes += map(record_bytes, some)
-            lane.tail_ms, lane.moved_at, lane.is_overdue = lane.times[-1], at, False
+            lane.tail_ms, lane.is_overdue = lane.times[-1], False
 
     def see(self, positions: Mapping[int, int], ends: Mapping[int, int], at: float) -> None:
         """Update the position of the client and the end of the log of each own partition; call it after each poll."""
@@ -254,10 +254,10 @@ class Alignment:
             claim = Claim() if found is None else decode_claim(found.metadata)
             seen = self._others.get(partition)
             if seen is None:
-                self._others[partition] = _Seen(claim, at)
+                self._others[partition] = _Seen(claim)
             elif claim.stamp != seen.claim.stamp:
                 if claim[:2] != seen.claim[:2]:
-                    seen.moved_at, seen.is_overdue = at, False
+                    seen.is_overdue = False
                 seen.claim, seen.changed_at = claim, at
                 seen.empty_at, seen.floor_at = seen.floor_at, self.looked_at
         self.looked_at = at
@@ -291,6 +291,9 @@ class Alignment:
         offsets = {partition: self.lanes[partition].offset for partition in counts}
         for partition, count in counts.items():
             self.lanes[partition].drop(count)
+        for partition, lane in self.lanes.items():
+            is_held = bool(lane.records) and partition not in counts
+            lane.held_since = (at if lane.held_since is None else lane.held_since) if is_held else None
         if records or not self.is_holding:
             self.waiting_since = None
         elif self.waiting_since is None:
@@ -349,7 +352,7 @@ class Alignment:
         return found
 
     def _limits(self, at: float) -> _Limits:
-        limits = _Limits()
+        limits, overdue_ms = _Limits(), self._overdue_ms(at)
         if self.partitions is None:
             limits.hold(_BEFORE_ALL - 1, is_overdue=False)
             return limits
@@ -360,21 +363,23 @@ class Alignment:
             elif seen.claim.is_caught_up and at - seen.changed_at <= CLAIM_SECONDS:
                 limits.pass_empty(self._until(seen.claim.clock_ms), seen.empty_at)
             else:
-                seen.is_overdue = seen.is_overdue or self._is_overdue(seen.moved_at, at)
-                limits.hold(self._until(seen.claim.clock_ms), seen.is_overdue)
+                until_ms = self._until(seen.claim.clock_ms)
+                seen.is_overdue = seen.is_overdue or until_ms < overdue_ms
+                limits.hold(until_ms, seen.is_overdue)
         for lane in self.lanes.values():
             until_ms = self._until(lane.last_ms())  # later records are not before the last pending one
             if lane.is_read:
                 limits.pass_empty(until_ms, self._polled_at)
             else:
-                lane.is_overdue = lane.is_overdue or self._is_overdue(lane.moved_at, at)
+                lane.is_overdue = lane.is_overdue or until_ms < overdue_ms
                 limits.hold(until_ms, lane.is_overdue)
         return limits
 
     def _until(self, clock_ms: int | None) -> float:
         return _BEFORE_ALL - 1 if clock_ms is None else clock_ms + self.span_ms
 
-    def _is_overdue(self, moved_at: float, at: float) -> bool:
-        if self.wait_seconds_max is None or self.waiting_since is None:
-            return False
-        return at - max(moved_at, self.waiting_since) > self.wait_seconds_max
+    def _overdue_ms(self, at: float) -> float:
+        """Return the latest time of a record that was held back for too long, whatever the slower partitions did."""
+        longest = math.inf if self.wait_seconds_max is None else self.wait_seconds_max
+        held = [lane for lane in self.lanes.values() if lane.held_since is not None and at - lane.held_since > longest]
+        return max((lane.times[0] for lane in held if lane.times), default=-math.inf)

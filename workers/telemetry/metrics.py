@@ -107,7 +107,7 @@ _ROWS = (
     Row("unplaced", "counter", "pairs", _OTHER,
         "Pairs with a document that was signed before places travelled: no verdict uses them."),
     Row("unaligned", "counter", "records", _ONE,
-        "Records signed ahead of a partition that did not advance for align_wait_seconds_max: pairs may be missed."),
+        "Records signed after align_wait_seconds_max ahead of a partition that is behind: pairs may be missed."),
     # Counts of the tables, and reached limits.
     *(Row(name, "counter", row.unit, _OTHER, row.meaning) for name, row in COUNTERS.items() if row.meaning),
     # The tables.

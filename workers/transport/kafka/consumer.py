@@ -26,6 +26,7 @@ closes.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -68,6 +69,8 @@ _ENOUGH_BYTES = 16 << 20
 _FILLED_BYTES = 8 << 20
 # The broker answers a fetch that finds nothing after half a second, and the next one is under way by then.
 _FETCHED_SECONDS = 1.0
+# An answer that was requested this long ago says where the log ends now; ``SETTLE_SECONDS`` of alignment allows for it.
+_ANSWERED_SECONDS = 0.75
 # Without a coordinator for this long, the broker counts as away; a start or a rebalance takes less.
 _AWAY_SECONDS = 2.0
 
@@ -94,7 +97,7 @@ class KafkaGroupConsumer:
         self._silent_since: float | None = None
         self._away_since: float | None = None
         self._away = False
-        self._ends: dict[int, int] = {}  # end of committed records, by the last fetch
+        self._ends: dict[int, fetches.End] = {}  # of committed records, by the last fetch
         self._reached: dict[int, tuple[int, float]] = {}  # a position at its end, and since when it is fetched
         self._limits = kafka_records.Limits(batch_bytes_max=settings.batch_bytes_max)
         try:
@@ -222,8 +225,10 @@ class KafkaGroupConsumer:
     def ends(self) -> dict[int, int]:
         """Return the end of committed records of each placed partition, by its last fetch; sends no request.
 
-        The last fetch may be older than a pause. So a partition at its end is listed only after it has been fetched for
-        ``_FETCHED_SECONDS``. By then the broker has answered a fetch, if there was a record to read.
+        The last fetch may be older than a pause. So a partition at its end is listed if the answer with that end was
+        requested a moment ago, or after the partition has been fetched for ``_FETCHED_SECONDS``: by then the broker has
+        answered a fetch, if there was a record to read. The first rule also holds for a partition with records all the
+        time.
         """
         now = time.monotonic()
         found = {}
@@ -231,8 +236,10 @@ class KafkaGroupConsumer:
             end = self._ends.get(partition)
             if end is None:
                 continue
-            if position < end or now - self._reached.get(partition, (-1, now))[1] >= _FETCHED_SECONDS:
-                found[partition] = end
+            reached_at = self._reached.get(partition, (-1, math.inf))[1]
+            is_fresh = now - end.requested_at <= _ANSWERED_SECONDS and reached_at <= now
+            if position < end.offset or is_fresh or now - reached_at >= _FETCHED_SECONDS:
+                found[partition] = end.offset
         return found
 
     def close(self) -> None:
@@ -295,7 +302,7 @@ class KafkaGroupConsumer:
         now = time.monotonic()
         paused = {place.partition for place in self._client.paused()}
         for partition, position in self.positions().items():
-            if partition in paused or position < self._ends.get(partition, position + 1):
+            if partition in paused or partition not in self._ends or position < self._ends[partition].offset:
                 self._reached.pop(partition, None)
             elif self._reached.get(partition, (-1, now))[0] != position:
                 self._reached[partition] = (position, now)

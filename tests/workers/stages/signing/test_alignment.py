@@ -275,6 +275,21 @@ def test_after_the_longest_wait_the_others_go_on_and_that_is_counted() -> None:
     assert taken(alignment, 62) == []
 
 
+def test_old_times_delay_nothing_that_is_caught_up() -> None:
+    """A producer with a slow clock writes now and then: its partition has no backlog when its records are read."""
+    alignment = own(0, 1)
+    for i in range(20):
+        poll(
+            alignment,
+            i,
+            record(1, i, 1_000 + i),
+            record(0, i, NOW_MS + 1_000 * i),
+            ends={0: i + 1, 1: i + 1},
+            now_ms=NOW_MS + 1_000 * i,
+        )
+        assert taken(alignment, i, now_ms=NOW_MS + 1_000 * i) == [(1, i), (0, i)]
+
+
 def test_how_far_partitions_are_behind_is_reported_for_those_with_a_backlog() -> None:
     """The lag is in seconds, from the next record; caught-up partitions report none."""
     alignment = own(0, 1, 2)

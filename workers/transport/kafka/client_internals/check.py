@@ -45,6 +45,7 @@ NEEDED: dict[Any, tuple[str, ...]] = {
     KafkaConsumer: ("_manager", "_net", "_fetcher", "_coordinator", "_subscription"),
     Fetcher: (
         "PartitionRecords(fetch_offset, tp, records)",
+        "_handle_fetch_response(node_id, fetch_offsets, send_time, response)",
         "_append(drained, part, max_records, update_offsets)",
         "_next_partition_records",
         "_parse_fetched_data(completed_fetch)",

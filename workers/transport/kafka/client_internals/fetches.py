@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer
 from kafka import errors as client_errors
@@ -112,14 +112,28 @@ class _PartitionRecords(Fetcher.PartitionRecords):  # type: ignore[misc]
         return not batch.is_control_batch
 
 
-def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
-    """Update ``ends`` after each fetch: by partition, the offset at which a reader of committed records stops.
+class End(NamedTuple):
+    """Where a reader of committed records stops, and when the answer that says so was requested (monotonic seconds)."""
 
-    The client itself stores only the end of the log, which includes open transactions.
+    offset: int
+    requested_at: float
+
+
+def note_ends(client: KafkaConsumer, ends: dict[int, End]) -> None:
+    """Update ``ends`` when the records of an answer are read: by partition, the end that the same answer gives.
+
+    The client itself stores only the end of the log, which includes open transactions. An answer may wait for a while
+    before its records are read; a partition has one such answer at most.
+    https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1351
     https://github.com/dpkp/kafka-python/blob/3.0.12/kafka/consumer/fetcher.py#L1420
     """
     fetcher = client._fetcher
-    parse = fetcher._parse_fetched_data
+    handle, parse = fetcher._handle_fetch_response, fetcher._parse_fetched_data
+    requested: dict[Any, float] = {}
+
+    def handled(node_id: Any, fetch_offsets: Any, send_time: float, response: Any) -> Any:
+        requested.update(dict.fromkeys(fetch_offsets, send_time))
+        return handle(node_id, fetch_offsets, send_time, response)
 
     def parsed(completed_fetch: Any) -> Any:
         found = parse(completed_fetch)
@@ -127,10 +141,11 @@ def note_ends(client: KafkaConsumer, ends: dict[int, int]) -> None:
             data = completed_fetch.partition_data
             stable = data.last_stable_offset
             end = data.high_watermark if stable is None or stable < 0 else stable
-            ends[completed_fetch.topic_partition.partition] = end
+            place = completed_fetch.topic_partition
+            ends[place.partition] = End(end, requested[place])
         return found
 
-    fetcher._parse_fetched_data = parsed
+    fetcher._handle_fetch_response, fetcher._parse_fetched_data = handled, parsed
 
 
 def free_slot(client: KafkaConsumer) -> None:
