@@ -32,7 +32,7 @@ from neardup.stream.records import blocking, scoring
 from neardup.stream.records.blocking import SEPARATOR, Blocking, Values
 from neardup.stream.records.scoring import Field, Nicknames
 from neardup.stream.scheme_interface import NO_PAYLOADS, Common, Evidence, Keys, Reading, Scheme, ragged_evidence
-from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize
+from neardup.stream.texts.normalize import UNICODE_VERSION, NormalForm, encodable, normalize_any
 from neardup.stream.theory.tuning import Tuning, keyed
 
 
@@ -91,7 +91,7 @@ def _values(record: Mapping[str, str], plan: RecordPlan) -> Values | str:
     raw = [record.get(field.name, "") for field in plan.fields]
     if sum(map(len, raw)) > plan.text_characters_max:
         return "text_too_long"
-    values = tuple(normalize(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
+    values = tuple(normalize_any(value, plan.normal_form).replace(SEPARATOR, " ") for value in raw)
     if not all(encodable(value) for value in values):
         return "surrogate"
     keys = [*plan.blocking.exact, *((field,) for field in plan.blocking.shingled)]

@@ -24,6 +24,7 @@ import numpy.typing as npt
 from neardup.stream.kernels.compile import inner, kernel
 from neardup.stream.kernels.stored import stored
 from neardup.stream.kernels.strings import bytes_at, shorten_runs
+from neardup.stream.texts.canonical_order import in_canonical_order
 from neardup.stream.texts.fold_stretches import gather_stretches, splice
 from neardup.stream.texts.raw_texts import RawTexts, raw_texts
 from neardup.stream.texts.unicode_fold import NO_ROOM, STRETCH_COLUMNS, fold_scratch, fold_texts
@@ -44,6 +45,9 @@ _NO_WIDE = np.empty(0, np.uint32)
 # (U+FDFA becomes 18 code points). Short texts get a little more, because the kernel copies 64 code points at a time.
 _GROWTHS = (1.25, 19.0)
 _ROOM = 256
+# Longer stretches are sorted before Python normalises them: its time grows with the square of their length. The result
+# is the same, because NFKC begins with this order.
+_STRETCH_MAX = 256
 
 
 class CodePoints(NamedTuple):
@@ -124,7 +128,10 @@ def _fold_unicode(
         return out
     gathered = np.empty(int((stretches[:count, 2] - stretches[:count, 1] + 1).sum()), np.uint32)
     gather_stretches(texts, stretches, count, gathered)
-    results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text_of(gathered)))
+    text = text_of(gathered)
+    if int((stretches[:count, 2] - stretches[:count, 1]).max()) > _STRETCH_MAX:
+        text = in_canonical_order(text)
+    results = code_points_of(_UNICODE_STEPS[form.nfkc, form.fold_case](text))
     spliced = np.empty(int(lengths[is_wide].sum()) + len(results), np.uint32)
     splice(out, texts.widths, starts, lengths, stretches, count, results, table.entries, form.fold_space, spliced)
     return spliced
@@ -145,6 +152,13 @@ def normalize(text: str, form: NormalForm) -> str:
     """One text normalised by Python's own functions, as a string; the compiled paths give the same."""
     text = _UNICODE_STEPS[form.nfkc, form.fold_case](text)
     return " ".join(text.split()) if form.fold_space else text
+
+
+def normalize_any(text: str, form: NormalForm) -> str:
+    """The same for a text of any length, in time that hardly exceeds it."""
+    if form.nfkc and len(text) > _STRETCH_MAX and not text.isascii():
+        text = in_canonical_order(text)
+    return normalize(text, form)
 
 
 def encodable(text: str) -> bool:

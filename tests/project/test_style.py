@@ -52,7 +52,7 @@ LAYERS: list[set[str]] = [
     {"kernels.strings", "kernels.utf8", "kernels.escapes"},
     {"texts.raw_texts"},
     {"texts.unicode_fold", "kernels.json_scan"},
-    {"texts.fold_stretches"},
+    {"texts.canonical_order", "texts.fold_stretches"},
     {"texts.normalize"},
     {"texts.reading", "texts.words", "texts.kgrams", "theory.measures"},
     {"tokens.elements", "tokens.bags", "tokens.verify"},

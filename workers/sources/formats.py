@@ -86,7 +86,7 @@ class Unsupported(NamedTuple):
 
 
 def _read_lines(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:
-    return split_lines(blocks, bytes_max)
+    return split_lines(blocks, bytes_max, joins_blank=True)
 
 
 def _read_array(blocks: Blocks, fields: Fields, bytes_max: int) -> Iterator[Line]:

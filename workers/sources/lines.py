@@ -48,11 +48,13 @@ class Line(NamedTuple):
 IDLE = Line(0, b"")
 
 
-def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line]:
+def split_lines(blocks: Iterable[bytes | None], bytes_max: int, *, joins_blank: bool = False) -> Iterator[Line]:
     """Yield the lines of a content, numbered from 1. The last line may lack a line feed.
 
     An empty block becomes ``IDLE``. ``None`` marks the start of new content: the bytes before it are a line, and the
-    numbers restart. A line of more than ``bytes_max`` bytes comes in parts as it is read.
+    numbers restart. A line of more than ``bytes_max`` bytes comes in parts as it is read. With ``joins_blank``,
+    consecutive blank lines of a block are one line with line feeds in it: a small compressed file can hold a hundred
+    million of them.
     """
     number = 1
     parts: list[bytes] = []
@@ -76,12 +78,23 @@ def split_lines(blocks: Iterable[bytes | None], bytes_max: int) -> Iterator[Line
                 else:
                     yield from _too_long(number, parts)
                     number += 1
+                blank: list[bytes] = []
                 for raw in rest[:-1]:
+                    if joins_blank and (not raw or raw.isspace()) and len(raw) <= bytes_max:
+                        blank.append(raw)
+                        continue
+                    if blank:
+                        yield Line(number, b"\n".join(blank))
+                        number += len(blank)
+                        blank = []
                     if len(raw) <= bytes_max:
                         yield Line(number, raw)
                     else:
                         yield from _too_long(number, [raw])
                     number += 1
+                if blank:
+                    yield Line(number, b"\n".join(blank))
+                    number += len(blank)
                 parts, size, too_long = [rest[-1]], len(rest[-1]), False
             if size > bytes_max or too_long:
                 yield Line(number, b"".join(parts), True, False)

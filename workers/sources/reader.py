@@ -207,8 +207,8 @@ class Reader:
                     yield from self._lines(path, source, lines)
         except Interrupted:
             return
-        except Corrupt:
-            yield Entry(source, self._number + 1, None, "corrupt", walked)
+        except Corrupt as error:
+            yield Entry(source, self._number + 1, None, error.reason, walked)
         except Damaged:
             yield Entry(source, self._number + 1, None, "table_damaged", walked)
         except OSError:
@@ -252,7 +252,9 @@ class Reader:
             elif line.record is not None or line.page is not None:
                 yield from self._record(source, line)
             elif not line.reason and (not line.raw or line.raw.isspace()):
-                self.blank_lines += 1
+                further = line.raw.count(b"\n")
+                self.blank_lines += 1 + further
+                self._number += further
                 if self._every_line:
                     yield _entry(source, line, BLANK)
             elif line.reason != HEADER:
@@ -279,12 +281,12 @@ class Reader:
     def _with_text(self, pending: Pending[Entry], text: Extracted) -> Entry:
         """Return the entry with the text of its page, or with the reason why it has none."""
         entry, document = pending.item, pending.item.found
-        if isinstance(text, Refused) or isinstance(document, str):
-            return entry._replace(found=text.reason if isinstance(text, Refused) else document)
-        document = document._replace(text=text)
+        if isinstance(document, str):
+            return entry
+        document = document._replace(text="" if isinstance(text, Refused) else text)
         if entry.raw is None and entry.line:
             entry = entry._replace(raw=self._line_of(document))
-        return entry._replace(found=document)
+        return entry._replace(found=text.reason if isinstance(text, Refused) else document)
 
     def _line_of(self, document: Document) -> bytes:
         """Return a document as a line of JSON, as this reader reads it again."""

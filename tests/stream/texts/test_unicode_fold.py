@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import random
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from neardup.stream.texts.normalize import NormalForm, code_points, normalize
+from neardup.stream.texts.normalize import NormalForm, code_points, normalize, normalize_any
 
 FORMS = [NormalForm(*on) for on in itertools.product((False, True), repeat=3)]
 COMPOSING = [form for form in FORMS if form.nfkc and form.fold_space]
@@ -36,6 +37,8 @@ STARTERS = [
     and (c < "\u0250" or normalize(c, NormalForm()) != c or unicodedata.normalize("NFD", c) != c)
     and not ("\uac00" <= c <= "\ud7a3" and ord(c) % 97)
 ]
+# Of a few of these, long runs of marks are made.
+LONG_RUNS = "aé\u1fb3ệß\u0301\u0323\u0f73\u0f74\uff9e\u0345\u0344\u0f71\u3099\u0334\u037a"
 MIXED = st.text(
     st.sampled_from(
         "aeAEI êơưαιηω\u0130\u1fb3\u037a\u0345\u0344\u0301\u0308\u0323\u0302\u0327\u0334\u0651\u064e\u0650\u0654\u0653"
@@ -110,6 +113,22 @@ def test_the_four_forms_of_each_code_point_are_normalised_alike() -> None:
 def test_mixtures_are_normalised_as_unicodedata_does(form: NormalForm, texts: list[str]) -> None:
     """Marks at the start of a text and at the end of a block, long runs, expansions, several texts in a batch."""
     check(texts, form)
+
+
+@given(
+    st.sets(
+        st.sampled_from("aé\u1fb3ệß\u0301\u0323\u0f73\u0f74\uff9e\u0345\u0344\u0f71\u3099\u0334\u037a"), min_size=2
+    ),
+    st.randoms(use_true_random=False),
+    st.integers(250, 600),
+)
+@settings(max_examples=200)
+def test_long_runs_of_marks_are_sorted_as_unicodedata_does(chars: set[str], rng: random.Random, length: int) -> None:
+    """Among them code points of class 0 that decompose to marks, and one that becomes a letter when it is folded."""
+    texts = ["".join(rng.choices(sorted(chars), k=length)), "x\u0301"]
+    check(texts, NormalForm())
+    check(texts, NormalForm(fold_case=False))
+    assert [normalize_any(text, NormalForm()) for text in texts] == [normalize(text, NormalForm()) for text in texts]
 
 
 @given(st.lists(st.sampled_from(MARKS + SECONDS + STARTERS), max_size=300), st.integers(0, 260))
