@@ -33,7 +33,19 @@ _YEAR_5000_SECONDS = 95_617_584_000.0
 # ... up to nanoseconds in the year 2262, where their 64 bits end.
 _NANOSECONDS_MAX = 9.3e18
 _NUMBER = re.compile(r"\s*[+-]?\d+(\.\d*)?([eE][+-]?\d+)?\s*", re.ASCII)
-_DATE = re.compile(r"\d{8}", re.ASCII)
+_DATE = re.compile(r"\d{4}|\d{8}", re.ASCII)
+# A year, and perhaps a month of it.
+_YEAR = re.compile(r"(\d{4})(?:-(\d{2}))?", re.ASCII)
+# Times that ISO 8601 knows and Python does not: the end of a day, and a leap second, which is the second after :59 (as
+# in POSIX). What is written in place of the match, and the seconds to add.
+_ROLLED = (
+    (
+        re.compile(r"([-\d]{8,10}[Tt ])24(?=(?::?00){0,2}(?:[.,]0{1,9})?(?:[Zz]|[-+][\d:]{2,8})?\Z)"),
+        r"\g<1>00",
+        86_400.0,
+    ),
+    (re.compile(r"(.{8,26}[Tt ]\d{2}:?59:?)60"), r"\g<1>59", 1.0),
+)
 # The beginning of a date in mail and feeds: "Tue, 14 Nov 2023 22:13:20 GMT", the day of the week may be missing.
 _RFC_2822 = re.compile(r"\s*([A-Za-z]{3},\s*)?\d{1,2}\s+[A-Za-z]{3}\s+\d{4}\s", re.ASCII)
 # A JSON string, or what is left of one that does not end.
@@ -70,9 +82,9 @@ def decode_document(
 
     Of the values of a document, only the one of ``fields.kind`` is read. A timestamp is a number since the epoch in
     ``fields.timestamp_unit``, as a number or as digits in a string; or a time in ISO 8601 or RFC 2822, UTC unless it
-    names an offset (eight digits in a string are a date of ISO 8601); or null for no time. A number beyond the year
-    5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An id that is a
-    whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
+    names an offset (four or eight digits in a string are a year or a date of ISO 8601); or null for no time. A number
+    beyond the year 5000 in seconds that is a time of this age in a smaller unit is refused with ``timestamp_unit``. An
+    id that is a whole number of 64 bits becomes its decimal text; ``id_default`` is the id of a line without one.
 
     >>> decode_document(b'{"id": "a", "text": "hello", "timestamp": "1970-01-01T00:01:00Z"}')[:3]
     ('a', 'hello', 60.0)
@@ -284,9 +296,16 @@ def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 def _calendar_seconds(text: str) -> float | str:
     """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
+    rolled = 0.0
+    for pattern, replacement, seconds in _ROLLED:
+        if pattern.match(text):
+            text, rolled = pattern.sub(replacement, text, count=1), seconds
     try:
-        time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+        if (year := _YEAR.fullmatch(text)) is not None:
+            time = datetime(int(year[1]), int(year[2] or 1), 1, tzinfo=UTC)
+        else:
+            time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() + rolled
     except (ValueError, OverflowError):
         return "timestamp_type"
 

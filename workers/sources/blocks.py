@@ -17,6 +17,8 @@ from neardup.workers.process.stop import Stop
 from neardup.workers.sources.compression import BLOCK_BYTES
 
 STDIN = "-"
+# Bytes at the beginning of a followed file that are compared: one that was truncated and written again differs there.
+_HEAD_BYTES = 1024
 
 
 class Interrupted(Exception):
@@ -50,22 +52,28 @@ class Blocks:
         ``None`` means that the file was truncated or replaced: the next block is the beginning of the new content. Only
         ``Interrupted`` ends the blocks.
         """
-        opened = descriptor
+        opened, head = descriptor, b""
         try:
             while True:
                 block = self._read(opened)
+                if _is_rewritten(opened, head):  # tested after the read, so the block may be of the new content
+                    os.lseek(opened, 0, os.SEEK_SET)
+                    head = b""
+                    yield None
+                    continue
+                head += block[: _HEAD_BYTES - len(head)]
                 yield block
                 if block:
                     continue
                 self.stop.sleep(wait_seconds)
-                fresh = _reopened(path, opened)
+                fresh = _replacement(path, opened)
                 if fresh is not None:
                     while block := self._read(opened):  # written before the replacement, not read yet
                         yield block
                     yield None
                     if opened != descriptor:
                         os.close(opened)
-                    opened = fresh
+                    opened, head = fresh, b""
         finally:
             if opened != descriptor:
                 os.close(opened)
@@ -168,12 +176,17 @@ def _ready(descriptor: int) -> bool:
         return False
 
 
-def _reopened(path: str, descriptor: int) -> int | None:
-    """Return a new descriptor if a followed file was replaced or truncated; ``None`` if it is unchanged or missing."""
+def _is_rewritten(descriptor: int, head: bytes) -> bool:
+    """Whether a file was truncated since it was read: it is too short, or no longer begins as it did."""
+    position = os.lseek(descriptor, 0, os.SEEK_CUR)
+    return os.fstat(descriptor).st_size < position or os.pread(descriptor, len(head), 0) != head
+
+
+def _replacement(path: str, descriptor: int) -> int | None:
+    """Return a new descriptor if another file has the path of a followed one; ``None`` if not, or if it is missing."""
     try:
         now, before = os.stat(path), os.fstat(descriptor)
-        replaced = (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino)
-        if replaced or now.st_size < os.lseek(descriptor, 0, os.SEEK_CUR):
+        if (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino):
             return os.open(path, os.O_RDONLY)
     except FileNotFoundError:
         pass

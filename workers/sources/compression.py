@@ -18,24 +18,40 @@ import zstandard
 
 # The endings of compressed files.
 COMPRESSED_ENDINGS = (".gz", ".zst")
-# Maximum bytes of a block, except for Zstandard (below): small enough for the cache, large enough for few calls.
+# Maximum bytes of a block: small enough for the cache, large enough for few calls.
 BLOCK_BYTES = 1 << 18
 # Zstandard has no bound on its output: 4 bytes can say 128 KiB. So 1 KiB of input makes at most 32 MiB.
 _ZSTD_INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame in bytes: the default of the format's own tool (2^27).
 _ZSTD_WINDOW_BYTES_MAX = 1 << 27
+# What the library says about a larger window.
+_WINDOW_ERROR = "too much memory"
 # Maximum bytes of a dictionary. Archives have some hundred kilobytes; the format's own tool makes 110 kB by default.
 _DICTIONARY_BYTES_MAX = 1 << 24
 _ZSTD_MAGIC, _DICTIONARY_MAGIC = b"\x28\xb5\x2f\xfd", b"\x5d\x2a\x4d\x18"
 # The magic number of a skippable frame, and its size.
 _FRAME_HEAD_BYTES = 8
 _ZLIB_GZIP = 16 + zlib.MAX_WBITS
+# Compressed bytes that are expanded at a time to find the byte at which a member fails.
+_DAMAGED_STEPS = (1 << 10, 1)
 # Compressed bytes of a member in which the next one is searched, the last ones: far more than a damaged one goes on.
 _TAPE_BYTES = 1 << 20
 
 
 class Corrupt(Exception):
-    """The compressed data is damaged or cut off."""
+    """The compressed data cannot be read to its end; ``reason`` is a key of ``COMPRESSION_REASONS``."""
+
+    def __init__(self, reason: str = "corrupt") -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+# Reasons of contents that are not read to their end.
+COMPRESSION_REASONS: dict[str, str] = {
+    "corrupt": "the compressed data is damaged or cut off",
+    "zstd_window": f"the window of this Zstandard content is larger than {_ZSTD_WINDOW_BYTES_MAX >> 20} MiB: "
+    "decompress it first (zstd -d --long=31), or compress it with --long=27 or less",
+}
 
 
 class Tape:
@@ -108,7 +124,7 @@ def decompressed(blocks: Iterator[bytes], tape: Tape | None = None) -> Iterator[
             if not tape.resumes:
                 raise
         yield None
-        magic = magic if tape.dictionary is None else _ZSTD_MAGIC
+        magic = magic if CODECS[magic] is _gunzip else _ZSTD_MAGIC
         start = tape.next_member(magic, blocks)
 
 
@@ -124,9 +140,11 @@ def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
                     break
                 tape.begin(len(block))
                 member = zlib.decompressobj(_ZLIB_GZIP)
+            before = member.copy()
             try:
                 expanded = member.decompress(block, BLOCK_BYTES)
             except zlib.error as error:
+                yield from _before_damage(before, block)
                 raise Corrupt from error
             if expanded:
                 yield expanded
@@ -137,6 +155,21 @@ def _gunzip(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
         if not expanded:
             raise Corrupt
         yield expanded
+
+
+def _before_damage(member: zlib._Decompress, block: bytes) -> Iterator[bytes]:
+    """Yield the content up to the byte at which a member fails: for a wrong checksum, all of it."""
+    for step in _DAMAGED_STEPS:
+        at = 0
+        while at < len(block):
+            before = member.copy()
+            try:
+                yield member.decompress(block[at : at + step])
+            except zlib.error:
+                member = before
+                break
+            at += step
+        block = block[at : at + step]
 
 
 def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
@@ -154,20 +187,27 @@ def _unzstd(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
                 try:
                     parts.append(frame.decompress(piece))
                 except zstandard.ZstdError as error:
-                    yield b"".join(parts)
-                    raise Corrupt from error
+                    yield from _in_blocks(parts)
+                    raise Corrupt("zstd_window" if _WINDOW_ERROR in str(error) else "corrupt") from error
                 piece = frame.unused_data if frame.eof else b""
                 size += len(parts[-1])
             if size >= BLOCK_BYTES:
-                yield b"".join(parts)
+                yield from _in_blocks(parts)
                 parts, size = [], 0
         if not block:
-            yield b"".join(parts)
+            yield from _in_blocks(parts)
             yield block
             parts, size = [], 0
-    yield b"".join(parts)
+    yield from _in_blocks(parts)
     if not frame.eof:
         raise Corrupt
+
+
+def _in_blocks(parts: list[bytes]) -> Iterator[bytes]:
+    """Yield parts together, in blocks of ``BLOCK_BYTES`` at most."""
+    whole = b"".join(parts)
+    for at in range(0, len(whole), BLOCK_BYTES):
+        yield whole[at : at + BLOCK_BYTES]
 
 
 def _unzstd_by_dictionary(blocks: Iterable[bytes], tape: Tape) -> Iterator[bytes]:
@@ -206,6 +246,8 @@ def _dictionary(content: bytes) -> zstandard.ZstdCompressionDict:
 CODECS: dict[bytes, Callable[[Iterable[bytes], Tape], Iterator[bytes]]] = {
     b"\x1f\x8b": _gunzip,
     _ZSTD_MAGIC: _unzstd,
+    # The other skippable frames hold nothing of the content; pzstd begins with one.
+    **{bytes((first,)) + _DICTIONARY_MAGIC[1:]: _unzstd for first in range(0x50, 0x60)},
     _DICTIONARY_MAGIC: _unzstd_by_dictionary,
 }
 _MAGIC_BYTES = max(map(len, CODECS))

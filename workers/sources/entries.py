@@ -11,6 +11,7 @@ from neardup.stream.arrow.columns import Rows
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields
 from neardup.workers.sources.arrow.json_rows import json_rows
+from neardup.workers.sources.compression import COMPRESSION_REASONS
 from neardup.workers.sources.formats import FORMAT_REASONS
 from neardup.workers.sources.lines import HEADER, RECORD, Header
 from neardup.workers.web.extraction import HTML_REASONS
@@ -32,7 +33,7 @@ FILE_REASONS: dict[str, str] = {
     "link": "symbolic links inside a folder are not followed; name the target itself",
     "special": "it is neither a file nor a folder",
     "unreadable": "it cannot be read",
-    "corrupt": "the compressed data is damaged or cut off",
+    **COMPRESSION_REASONS,
     "message_too_large": "the document is larger than request_bytes_max",
     "past_retention": "the time of the document is further back than retention.ms of the topic, so Kafka would delete "
     "it unread: raise retention.ms with the tools of Kafka, then load it again",

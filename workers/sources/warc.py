@@ -27,6 +27,10 @@ from neardup.workers.web.pages import Page
 _HEADER_BYTES_MAX = 1 << 16
 _MAGIC = b"WARC/"
 _END = b"\r\n\r\n"
+_HEAD_END = re.compile(rb"\r?\n\r?\n")
+_STATUS = re.compile(r"HTTP/\d(?:\.\d)?[ \t]{1,8}(\d{3})\b", re.ASCII)
+# The size of a chunk in hexadecimal digits, and extensions, which say nothing about the content.
+_CHUNK = re.compile(rb"[ \t]{0,8}([0-9a-fA-F]{1,15})[ \t]{0,8}(?:;[^\n]{0,4096})?\r?\n")
 _LENGTH = re.compile(rb"^content-length:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 _HTML = frozenset(("text/html", "application/xhtml+xml"))
 _PLAIN = frozenset(("text/plain", "text/markdown", "text/x-markdown"))
@@ -135,11 +139,11 @@ class _Archive:
 
     def _end(self, at_end: bool) -> int:
         """Return where the present record ends, or one of the values below 0; a long record sets ``left``."""
-        head = self.held.find(_END, self.at, self.at + _HEADER_BYTES_MAX)
-        if head < 0:
+        found = _HEAD_END.search(self.held, self.at, self.at + _HEADER_BYTES_MAX)
+        if found is None:
             return _UNKNOWN if len(self.held) - self.at < _HEADER_BYTES_MAX and not at_end else _DAMAGED
-        begin = head + len(_END)
-        length = _LENGTH.search(self.held, self.at, head + 2)
+        head, begin = found.span()
+        length = _LENGTH.search(self.held, self.at, head + 1)
         is_cut = self.held.find(b"\n" + _MAGIC, self.at, head) >= 0  # the header of the next record follows
         if length is None or is_cut:
             return _DAMAGED
@@ -173,43 +177,52 @@ class _Archive:
             yield Line(self.number, b"", reason="warc_damaged")
 
 
+def split_head(data: bytes) -> tuple[bytes, bytes]:
+    """Return the lines of a head, each with CRLF, and what follows the blank line after it.
+
+    Some crawlers end lines with a line feed alone.
+    """
+    end = _HEAD_END.search(data, 0, _HEADER_BYTES_MAX)
+    head, rest = (data, b"") if end is None else (data[: end.start()], data[end.end() :])
+    return b"".join(line.removesuffix(b"\r") + b"\r\n" for line in head.split(b"\n")), rest
+
+
 def _line(number: int, raw: bytes, bytes_max: int) -> Line:
     """Return a record as a line with its page, or with the reason why it is no document."""
     from fastwarc.warc import WarcRecord
 
     line = Line(number, b"", record=raw)
+    head, block = split_head(raw)
     try:
-        record = WarcRecord.from_bytes(raw)
-        kind = _header(record, "WARC-Type").lower()
-        reason = _KINDS.get(kind, RECORD)
-        if not reason and _header(record, "WARC-Truncated"):
-            reason = "warc_truncated"
-        if reason:
-            return line._replace(reason=reason)
-        found = _page(record, kind, raw, bytes_max)
-    except OSError:  # FastWARC cannot parse the header of the record or of the response
+        record = WarcRecord.from_bytes(head + b"\r\n")
+    except OSError:  # FastWARC cannot parse the header of the record
         return line._replace(reason="warc_damaged", record=None)
+    kind = _header(record, "WARC-Type").lower()
+    reason = _KINDS.get(kind, RECORD)
+    if not reason and _header(record, "WARC-Truncated"):
+        reason = "warc_truncated"
+    if reason:
+        return line._replace(reason=reason)
+    found = _page(record, kind, block, bytes_max)
     return line._replace(reason=found) if isinstance(found, str) else line._replace(page=found)
 
 
-def _page(record: Any, kind: str, raw: bytes, bytes_max: int) -> Page | str:
+def _page(record: Any, kind: str, block: bytes, bytes_max: int) -> Page | str:
     """Return the page in a record, or the reason why it holds none."""
-    content_type, charset, payload = _header(record, "Content-Type"), None, b""
+    content_type, payload = _header(record, "Content-Type"), block
     if kind == "response" and content_type.partition(";")[0].strip().lower() != "application/http":
         return "warc_not_text"  # for example the answer of a name server
     if kind == "response":
-        answer = _answer(raw, record)
-        if answer.http_headers is None or answer.http_headers.status_code != _SUCCESS:
+        status, headers, payload = _answer(block)
+        if status != _SUCCESS:
             return "warc_status"
-        headers = answer.http_headers
-        content_type = _named(headers, "Content-Type") or _header(record, "WARC-Identified-Payload-Type")
-        packed = answer.reader.read()
-        unpacked = decoded_content(packed, _named(headers, "Content-Encoding"), bytes_max)
+        content_type = headers.get("content-type") or _header(record, "WARC-Identified-Payload-Type")
+        if "chunked" in headers.get("transfer-encoding", "").lower():
+            payload = _joined(payload)
+        unpacked = decoded_content(payload, headers.get("content-encoding", ""), bytes_max)
         if unpacked is None:
             return "warc_encoding"
         payload = unpacked
-    else:
-        payload = record.reader.read()
     media, _, parameters = content_type.partition(";")
     media = media.strip().lower()
     is_markup = media in _HTML or (not media and LOOKS_LIKE_HTML.match(payload) is not None)
@@ -223,22 +236,31 @@ def _page(record: Any, kind: str, raw: bytes, bytes_max: int) -> Page | str:
     return Page(id_, payload, record_id, date.timestamp() if date else None, charset, is_markup) if id_ else "no_id"
 
 
-def _answer(raw: bytes, record: Any) -> Any:
-    """Return the record with its HTTP header parsed; many crawlers store bodies that are not chunked any more."""
-    from fastwarc.warc import WarcRecord
+def _answer(block: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Return the status of an answer of HTTP (0 if it is none), its first field of each name, and its body."""
+    head, body = split_head(block)
+    line, *fields = head.decode("latin-1").split("\r\n")
+    status = _STATUS.match(line)
+    headers: dict[str, str] = {}
+    for field in fields:
+        name, _, value = field.partition(":")
+        headers.setdefault(name.strip().lower(), value.strip())
+    return int(status[1]) if status else 0, headers, body
 
-    try:
-        record.parse_http(auto_decode="transfer")
-        return record
-    except OSError:
-        again = WarcRecord.from_bytes(raw)
-        again.parse_http()
-        return again
+
+def _joined(body: bytes) -> bytes:
+    """Return the content of a chunked body; a body that is not chunked as it is, and of one that is cut off what is
+    there. Many crawlers store bodies that are not chunked any more, and keep the header."""
+    parts: list[bytes] = []
+    at = 0
+    while (size := _CHUNK.match(body, at)) is not None and int(size[1], 16):
+        parts.append(body[size.end() : size.end() + int(size[1], 16)])
+        at = size.end() + int(size[1], 16)
+        at += 2 if body.startswith(b"\r\n", at) else body.startswith(b"\n", at)
+    is_chunked = bool(parts) or _CHUNK.match(body) is not None
+    rest = body[at:] if size is None else b""
+    return b"".join(parts) + rest if is_chunked else body
 
 
 def _header(record: Any, name: str) -> str:
     return (record.headers.get(name) or "").strip()
-
-
-def _named(headers: Any, name: str) -> str:
-    return (headers.get(name) or "").strip()

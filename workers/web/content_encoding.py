@@ -17,6 +17,10 @@ _INPUT_BYTES = 1 << 10
 # Maximum window of a Zstandard frame in HTTP (RFC 9659).
 _ZSTD_WINDOW_BYTES_MAX = 8 << 20
 
+# Controls that no text has, among so many bytes at its beginning. Escape switches alphabets in ISO 2022.
+_CONTROLS = frozenset((*range(0x08), *range(0x0E, 0x1B), *range(0x1C, 0x20)))
+_TEXT_BYTES = 512
+
 
 class _Damaged(Exception):
     """The payload is not packed as its encoding says."""
@@ -26,13 +30,16 @@ def decoded_content(payload: bytes, encodings: str, bytes_max: int) -> bytes | N
     """Return the payload without its encodings, the last one first; ``None`` if that fails or exceeds ``bytes_max``.
 
     A payload that does not begin as its encoding does is returned as it is: many crawlers unpack and keep the header.
+    So is one that looks like text, if the name of its encoding is not known: some servers name a charset.
     """
     for name in reversed([one.strip().lower() for one in encodings.split(",")]):
         if name in ("", "identity"):
             continue
         row = _ENCODINGS.get(name)
         if row is None:
-            return None
+            if any(byte in _CONTROLS for byte in payload[:_TEXT_BYTES]):
+                return None
+            continue  # no encoding: "none", "UTF-8" or the like
         begins, unpack = row
         if not payload or not begins(payload):
             continue

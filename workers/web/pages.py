@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import NamedTuple
 
 # What is compared of a page. The first one is the default.
@@ -13,6 +14,10 @@ EXTRACTORS = ("trafilatura", "resiliparse")
 _DECLARATION_BYTES = 4096
 # The charset of a page that declares none and is not UTF-8, as in browsers.
 _DEFAULT_CHARSET = "cp1252"
+_COMMENT = re.compile(rb"<!--.*?(?:-->|\Z)", re.DOTALL)
+_META = re.compile(rb"<meta[\s/][^>]*+")
+_META_CHARSET = re.compile(rb"charset\s*+=\s*+[\"']?+\s*+([^\s\"'/>;]{1,40})")
+_XML_ENCODING = re.compile(rb"\sencoding\s*+=\s*+[\"']([^\s\"']{1,40})")
 
 
 class Page(NamedTuple):
@@ -37,7 +42,8 @@ def page_document(content: bytes, name: str) -> Page:
 def decoded(payload: bytes, charset: str | None = None) -> str:
     """Return the characters of a page, by its byte order mark, the named charset, its declaration, or its bytes.
 
-    Never raises: an unknown charset is ignored, and bytes that are invalid in the charset become U+FFFD.
+    Never raises: an unknown charset is ignored, and bytes that are invalid in the charset become U+FFFD. A page that is
+    UTF-8 is read so, whether it declares nothing, Windows-1252 or ISO-8859-1.
 
     >>> decoded(b"<meta charset=shift_jis>\\x93\\xfa")[-1]
     '日'
@@ -47,33 +53,40 @@ def decoded(payload: bytes, charset: str | None = None) -> str:
             return payload[len(mark) :].decode(name, "replace")
     known = _codec(charset) if charset else None
     if known is None:
-        try:
-            return _decoded_as_declared(payload)
-        except UnicodeDecodeError:
-            known = _detected(payload)
-    return payload.decode(known, "replace")
+        known = _declared(payload)
+        # Many sites moved to UTF-8 and kept the old declaration; a text in another charset is not UTF-8 by accident.
+        if known in (None, _DEFAULT_CHARSET) and _is_utf8(payload):
+            known = "utf-8"
+    return payload.decode(known or _detected(payload), "replace")
 
 
 _MARKS = {codecs.BOM_UTF8: "utf-8", codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-def _decoded_as_declared(payload: bytes) -> str:
-    """Decode by the declaration in the page, else as UTF-8. Raises ``UnicodeDecodeError`` if it is neither."""
-    head = payload[:_DECLARATION_BYTES].lower()
-    if b"charset" in head or b"encoding=" in head:
-        from resiliparse.parse.encoding import detect_encoding
-
-        named = detect_encoding(payload[:_DECLARATION_BYTES], from_html_meta=True)
-        known = _codec(named) if named else None
-        if known not in (None, "utf-8", "ascii", "cp1252"):
-            return payload.decode(known or "utf-8", "replace")
-    return payload.decode()
+def _declared(payload: bytes) -> str | None:
+    """Return the codec that a page declares, as the HTML standard searches it; ``None`` if it declares none."""
+    head = _COMMENT.sub(b"", payload[:_DECLARATION_BYTES].lower()).lstrip()
+    found = _XML_ENCODING.search(head[: head.find(b">")]) if head.startswith(b"<?xml") else None
+    for meta in _META.finditer(head):
+        if found is None and (b"http-equiv" in meta[0] or b"content" not in meta[0]):
+            found = _META_CHARSET.search(meta[0])
+    name = found and _codec(found[1].decode("ascii", "replace"))
+    # A declaration that can be read as ASCII is not in UTF-16.
+    return "utf-8" if name and name.startswith("utf-16") else name
 
 
 def _detected(payload: bytes) -> str:
     from resiliparse.parse.encoding import detect_encoding
 
     return _codec(detect_encoding(payload) or "") or _DEFAULT_CHARSET
+
+
+def _is_utf8(payload: bytes) -> bool:
+    try:
+        payload.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _codec(label: str) -> str | None:

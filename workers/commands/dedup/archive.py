@@ -6,7 +6,8 @@ Every record goes to the output as it is, byte for byte, in the order of the inp
   identical-payload-digest: it keeps its HTTP header, and refers to the record that holds the payload. Payloads are
   identical if their SHA-256 and their lengths are. The newest ``_PAYLOADS_MAX`` payloads are known.
 - A ``metadata`` record follows each near-duplicate and refers to it. It holds the verdict, as in ``--verdicts``. With
-  ``drops`` neither of the two is written.
+  ``drops`` neither of the two is written, nor are the records about it: its request, metadata of the crawler. They
+  refer to it or it refers to them (``WARC-Concurrent-To``, ``WARC-Refers-To``), and stand before or behind it.
 
 Each record is packed by itself, if the name of the output ends in ``.gz`` or ``.zst``. Damaged records are left out. A
 record that is too long to hold is written in parts; if its end is missing, the beginning is removed again. Records are
@@ -27,14 +28,20 @@ import zstandard
 
 from neardup.workers.process.exits import Exit, Failure, output_failure
 from neardup.workers.sources.lines import Line
+from neardup.workers.sources.warc import split_head
 
 # Payloads that a revisit can refer to: some 100 MB.
 _PAYLOADS_MAX = 1 << 18
+# Records that wait for the one they may belong to, and ids of dropped records that later ones may refer to.
+_WAITING_MAX = 16
+_DROPPED_MAX = 1 << 16
 _END = b"\r\n\r\n"
 _GZIP = 16 + zlib.MAX_WBITS
 _PROFILE = b"http://netpreserve.org/warc/%b/revisit/identical-payload-digest"
 # A header field, with the lines that continue it.
 _FIELD = re.compile(rb"^([!-9;-~]+):[ \t]*(.*(?:\r\n[ \t].*)*)\r\n", re.MULTILINE)
+# The fields that name a record of the same capture.
+_RELATIONS = frozenset((b"warc-concurrent-to", b"warc-refers-to"))
 # The fields of a response that its revisit does not take over.
 _REPLACED = frozenset((
     b"warc-type", b"content-length", b"warc-block-digest", b"warc-payload-digest", b"warc-identified-payload-type",
@@ -67,18 +74,25 @@ class _Payload(NamedTuple):
 
 
 class _Record(NamedTuple):
-    """The parts of a record. ``fields`` have names in lower case."""
+    """The parts of a record. ``fields`` have names in lower case; ``belongs_to`` are the ids that it refers to."""
 
     version: bytes
     fields: dict[bytes, bytes]
     block: bytes
+    belongs_to: frozenset[bytes]
 
     @classmethod
     def of(cls, raw: bytes) -> _Record:
-        head, _, block = raw.partition(_END)
+        head, block = split_head(raw)
         line, _, rest = head.partition(b"\r\n")
-        fields = {name.lower(): value.strip() for name, value in _FIELD.findall(rest + b"\r\n")}
-        return cls(line.removeprefix(b"WARC/").strip(), fields, block)
+        pairs = [(name.lower(), value.strip()) for name, value in _FIELD.findall(rest)]
+        belongs_to = frozenset(value for name, value in pairs if name in _RELATIONS)
+        return cls(line.removeprefix(b"WARC/").strip(), dict(pairs), block, belongs_to)
+
+    @property
+    def id(self) -> bytes:
+        """Its id, empty without one."""
+        return self.fields.get(b"warc-record-id", b"")
 
 
 class Archive:
@@ -89,6 +103,10 @@ class Archive:
         self._drops = drops
         self._file: IO[bytes] | None = None
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
+        self._waiting: list[
+            tuple[_Record, bytes]
+        ] = []  # requests and the like, with ``drops``: written if nothing drops them
+        self._dropped: OrderedDict[bytes, None] = OrderedDict()
         self._part: tuple[int, _Packer] | None = None  # a record that is written in parts, and where it begins
         self.revisits = self.near = 0
 
@@ -101,16 +119,20 @@ class Archive:
     def add(self, raw: bytes, verdict: bytes | None = None) -> None:
         """Write a record. ``verdict`` is the verdict about a duplicate, as JSON; ``None`` for any other record."""
         record = _Record.of(raw)
+        if verdict is None:
+            self._write_waiting()
         key = _payload_key(record)
         original = None if key is None else self._payloads.get(key)
         if key is not None and original is not None:
             self._payloads.move_to_end(key)
             self.revisits += 1
+            self._write_waiting()
             self._write(_revisit(record, original))
             return
         if verdict is not None:
             self.near += 1
             if self._drops:
+                self._drop(record)
                 return
         if key is not None:
             self._payloads[key] = _payload_of(record)
@@ -120,10 +142,41 @@ class Archive:
         if verdict is not None:
             self._write(_metadata(record, verdict))
 
+    def add_passed(self, raw: bytes) -> None:
+        """Write a record that says something about another one, unless that one is dropped."""
+        record = _Record.of(raw)
+        if not self._drops:
+            self._write(raw)
+        elif record.belongs_to.isdisjoint(self._dropped):
+            self._waiting.append((record, raw))
+            if len(self._waiting) > _WAITING_MAX:
+                self._write(self._waiting.pop(0)[1])
+
+    def end(self) -> None:
+        """Write what waits, after the last record."""
+        self._write_waiting()
+
+    def _drop(self, record: _Record) -> None:
+        """Leave out a record, and those before it that belong to it."""
+        own = {record.id: None}
+        own |= {one.id: None for one, _ in self._waiting if record.id in one.belongs_to or one.id in record.belongs_to}
+        own.pop(b"", None)
+        self._waiting = [(one, raw) for one, raw in self._waiting if one.id not in own]
+        self._write_waiting()
+        self._dropped.update(own)
+        while len(self._dropped) > _DROPPED_MAX:
+            self._dropped.popitem(last=False)
+
+    def _write_waiting(self) -> None:
+        for _, raw in self._waiting:
+            self._write(raw)
+        self._waiting.clear()
+
     def add_part(self, line: Line) -> None:
         """Write a part of a record that is too long to hold."""
         assert self._file is not None  # noqa: S101 - parts come between chunks, and the first one opens the output
         if self._part is None:
+            self._write_waiting()
             self._part = self._file.tell(), self._packer()
         begin, packer = self._part
         if line.ended and line.reason == "warc_damaged":
@@ -163,7 +216,7 @@ def _payload_key(record: _Record) -> bytes | None:
         return None
     if not fields.get(b"content-type", b"").lower().startswith(b"application/http") or not _is_named(fields):
         return None
-    payload = record.block.partition(_END)[2]
+    payload = split_head(record.block)[1]
     return hashlib.sha256(payload).digest() + len(payload).to_bytes(8, "big") if payload else None
 
 
@@ -173,7 +226,7 @@ def _is_named(fields: dict[bytes, bytes]) -> bool:
 
 def _payload_of(record: _Record) -> _Payload:
     fields = record.fields
-    digest = fields.get(b"warc-payload-digest") or _digest(record.block.partition(_END)[2])
+    digest = fields.get(b"warc-payload-digest") or _digest(split_head(record.block)[1])
     return _Payload(digest, fields[b"warc-record-id"], fields[b"warc-target-uri"], fields[b"warc-date"])
 
 
@@ -184,7 +237,7 @@ def _digest(data: bytes) -> bytes:
 
 def _revisit(record: _Record, original: _Payload) -> bytes:
     """Return the record as a revisit of an earlier one: its header and the HTTP header."""
-    block = record.block.partition(_END)[0] + _END
+    block = split_head(record.block)[0] + b"\r\n"
     version = record.version if record.version in (b"1.0", b"1.1") else b"1.1"
     fields = {name: value for name, value in record.fields.items() if name not in _REPLACED}
     return _composed(version, b"revisit", fields, {

@@ -85,6 +85,8 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
             outputs.add(chunk, signed, decider)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
+        if archive is not None:
+            archive.end()
     if options.keep is not None:
         keep(options.keep, matcher, decider)
     if archive is not None:
@@ -192,7 +194,7 @@ class _Outputs:
                 if entry.record is None:
                     self._kept.add(entry)
                 elif self._archive is not None:
-                    self._archive.add(entry.record)
+                    self._archive.add_passed(entry.record)
                 continue
             status, n = statuses[n], n + 1
             if self._archive is not None:

@@ -6,7 +6,8 @@ used for whole messages: it calls itself for each level of parts and compares ea
 message of a megabyte can occupy it for hours. It reads headers here, which have a bound.
 
 The id is the first Message-ID, without angle brackets (as in RFC 8621). Bytes that are not in the charset that the
-message names are read as UTF-8, or else replaced by U+FFFD. Forwarded messages (message/rfc822) are attachments.
+message names are read as UTF-8, or else replaced by U+FFFD; a message that names none, or ASCII, is read as UTF-8
+first. Forwarded messages (message/rfc822) are attachments.
 """
 
 from __future__ import annotations
@@ -171,8 +172,10 @@ def _decoded(raw: bytes, part: _Part) -> str:
     """Return the text of a part. Raises ``_Refused`` if its charset is not known and it is not UTF-8."""
     encoding = _value(part.header, "Content-Transfer-Encoding").strip().lower()
     content = _TRANSFER.get(encoding, bytes)(raw[part.begin : part.end])
-    charset = _codec(part.header.get_content_charset("ascii"))
-    for name in filter(None, (charset, "utf-8")):
+    named = part.header.get_content_charset("ascii")
+    charset = _codec(named)
+    # A message that names ASCII, or nothing, and has other bytes is mostly UTF-8.
+    for name in filter(None, ("utf-8" if _is_ascii(named) else None, charset, "utf-8")):
         try:
             return _without_surrogates(content.decode(name))
         except ValueError:
@@ -190,6 +193,13 @@ def _codec(charset: str) -> str | None:
     except (LookupError, ValueError):
         return None
     return None if name in _NO_CHARSETS else _LARGER.get(name, name)
+
+
+def _is_ascii(charset: str) -> bool:
+    try:
+        return codecs.lookup(charset).name == "ascii"
+    except (LookupError, ValueError):
+        return False
 
 
 def _without_surrogates(text: str) -> str:
