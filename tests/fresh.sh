@@ -48,13 +48,18 @@ if [ "$(id -u)" != 0 ]; then
 fi
 
 command -v debootstrap >/dev/null || { echo "debootstrap is missing: apt-get install debootstrap" >&2; exit 1; }
-# Mounts live in a namespace of this process: they are gone when it ends, whatever ends it.
-[ "${FRESH_MOUNTS:-}" ] || FRESH_MOUNTS=1 exec unshare --mount --propagation private bash "$0" $steps
-root=${FRESH_ROOT:-}
-if [ -z "$root" ]; then
-  root=$(mktemp -d)
-  trap 'umount -R "$root/proc" "$root/dev" "$root/sys" 2>/dev/null || true; rm -rf --one-file-system "$root"' EXIT
+# Mounts live in a namespace of a child, and this process removes the folder after it: what removes never sees a mount.
+# A removal through the mount of a folder of the same file system would remove the folder itself.
+if [ -z "${FRESH_MOUNTS:-}" ]; then
+  root=${FRESH_ROOT:-}
+  if [ -z "$root" ]; then
+    root=$(mktemp -d)
+    trap 'rm -rf --one-file-system "$root"' EXIT
+  fi
+  FRESH_MOUNTS=1 FRESH_ROOT=$root unshare --mount --propagation private bash "$0" $steps
+  exit
 fi
+root=$FRESH_ROOT
 if [ ! -x "$root/bin/bash" ]; then
   . /etc/os-release
   debootstrap --variant=minbase --include=python3,python3-venv,git,make,ca-certificates "$VERSION_CODENAME" "$root"
@@ -69,6 +74,6 @@ for file in "$HOME/.config/pip/pip.conf" "$HOME/.pip/pip.conf"; do
 done
 rm -rf "$root/root/clone" "$root/root/.cache"
 git clone --quiet --no-hardlinks "$repository" "$root/root/clone"
-[ ! -d "$repository/../shared" ] || { mkdir -p "$root/root/shared" && mount --rbind "$repository/../shared" "$root/root/shared"; }
+[ ! -d "$repository/../shared" ] || { mkdir -p "$root/root/shared" && mount --bind -o ro "$repository/../shared" "$root/root/shared"; }
 chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 \
   SSL_CERT_FILE=/etc/ssl/certs/ca-certificates.crt FRESH_INSIDE=/root/clone bash /root/clone/tests/fresh.sh $steps

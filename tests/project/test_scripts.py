@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -58,3 +59,37 @@ def test_a_target_of_the_makefile_starts(target: str, line: str) -> None:
     done = started([*words, "--help"])
     assert done.returncode == 0, f"{target}: {done.stderr[-2000:]}"
     assert [word for word in words if word.startswith("--") and word not in done.stdout] == []
+
+
+@pytest.mark.processes
+def test_the_fresh_machine_shows_its_help() -> None:
+    """The steps are named, and nothing is tried."""
+    done = subprocess.run(["bash", "tests/fresh.sh", "--help"], cwd=ROOT, capture_output=True, check=True, text=True)
+    assert "install" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("unshare"), reason="mounts need root and unshare")
+def test_a_fresh_machine_that_fails_leaves_the_data_next_to_the_clone(tmp_path: Path) -> None:
+    """The folder of data is mounted in the machine. It stays when the machine is removed, and the machine does not."""
+    clone, data, programs, rooms = (tmp_path / name for name in ("clone", "shared", "programs", "rooms"))
+    for folder in (clone / "tests", data, programs, rooms):
+        folder.mkdir(parents=True)
+    (data / "kept").write_text("data")
+    shutil.copy(ROOT / "tests" / "fresh.sh", clone / "tests")
+    subprocess.run(["git", "init", "--quiet", clone], check=True)
+    made = 'for last; do :; done; mkdir -p "$last"/{proc,dev,sys,etc/ssl/certs,root}'  # a machine without a shell
+    (programs / "debootstrap").write_text(f"#!/bin/bash\n{made}\n")
+    (programs / "debootstrap").chmod(0o755)
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("FRESH_")}
+    done = subprocess.run(
+        ["bash", clone / "tests" / "fresh.sh", "install"], cwd=tmp_path, capture_output=True, check=False, text=True,
+        env={**kept, "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(rooms)}, timeout=120,
+    )  # fmt: skip
+    if "unshare failed" in done.stderr:
+        pytest.skip(f"no mounts here: {done.stderr}")
+    assert done.returncode != 0
+    assert "chroot" in done.stderr
+    assert (data / "kept").read_text() == "data"
+    assert list(rooms.iterdir()) == []
