@@ -114,8 +114,9 @@ def test_a_stream_ranks_earlier_documents_copies_and_the_rest_alike() -> None:
 
 
 def test_a_probe_is_not_stopped_before_the_best_was_seen() -> None:
-    """Sets stop a probe after 128 candidates by default; a search does so only where it is set."""
-    near = [Document("best", STORY + " more")] + [Document(f"edit {n}", changed(2) + f" number{n}") for n in range(200)]
+    """Sets stop a probe by default; a search does so only where it is set, and then at the newest and the oldest."""
+    near = [Document(f"edit {n}", changed(2) + f" number{n}") for n in range(200)]
+    near.insert(80, Document("best", STORY + " more"))
     for limit, ids in ((None, ["best"]), (128, [])):
         dedup = Deduplicator(Config(threshold=0.6, probe_candidates_max=limit))
         dedup.process(near)

@@ -16,7 +16,7 @@ def deduplicated(*paths, folder=Path(), follow=False, annotate=False, window_fro
     names = {name: str(folder / f"out-{name}") for name in (*OUTPUTS, "summary")}
     options = DedupOptions(
         [str(path) for path in paths], True, names["rejects"], names["summary"], names["removed"], names["verdicts"],
-        names["clusters"], annotate, follow, names["kept"], window_from, keep,
+        names["clusters"], annotate, follow, names["kept"], window_from=window_from, keep=keep,
     )  # fmt: skip
     try:
         ended = run(options, load(settings, None))
