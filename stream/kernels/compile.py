@@ -5,7 +5,7 @@ Python and other kernels call ``kernel``, ``raw_kernel`` and ``locked_kernel``. 
 from Python would end the process, so a test searches for such calls (``tests/stream/kernels/test_kernels.py``).
 
 The cache (``stored``) notices a change in the file of a function. It does not notice a change of a function that is
-inlined from another file. After such a change, delete the ``*.nbi`` files; the test suite does so itself.
+inlined from another file. After such a change, delete the ``*.nbc`` files; the test suite does so itself.
 """
 
 from __future__ import annotations

@@ -1,10 +1,15 @@
-"""Compiled kernels on disk: numba's own files, opened when a kernel is first used, and loaded without the compiler.
-Tables that take long to make are kept in such files too.
+"""Compiled kernels on disk: opened when a kernel is first used, and loaded without the compiler. Tables that take long
+to make are kept in such files too.
 
 Numba opens the files of every kernel when it is declared: 200 folders checked before the first document. It also
 prepares the whole compiler before it loads a compiled kernel, although the kernel needs nothing of it: two tenths of a
 second of every start. Here a kernel opens its files at its first use, and gets only the addresses of the functions that
 its machine code may call.
+
+Numba keeps an index beside the files and writes one after the other without a lock. Two processes that compile the same
+kernel for different types can take one file for both, and one of them then runs the code of the other. Here a file is
+named by its key and holds it, with the time of the source, and appears under its name when it is whole. What cannot be
+read, or has another key or an older source, is made again.
 
 This module uses private names of numba. They are those of version 0.68; with another version, numba prepares itself.
 """
@@ -13,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import warnings
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -59,11 +65,16 @@ class StoredKernel:
         if not _KNOWN or isinstance(files, NullCache):
             return files.load_overload(signature, target)
         _name_runtime()
-        return files._load_overload(signature, target)
+        kept = _read(files, files._index_key(signature, target.codegen()))
+        return None if kept is None else files._impl.rebuild(target, kept)
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
-        """Store the kernel for one signature."""
-        self._files.save_overload(signature, compiled)
+        """Store the kernel for one signature. Without a place on the disk it stays in memory alone."""
+        files = self._files
+        if not _KNOWN or isinstance(files, NullCache):
+            files.save_overload(signature, compiled)
+        elif files._impl.check_cachable(compiled):
+            _write(files, files._index_key(signature, compiled.codegen), files._impl.reduce(compiled))
 
 
 def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) -> Any:
@@ -72,26 +83,39 @@ def stored(owner: Callable[..., Any], key: Hashable, make: Callable[[], Any]) ->
     Args:
         owner: a function. The file is where a kernel of its module would be, and a change of the module makes the value
             again.
-        key: everything else that decides the value.
+        key: everything else that decides the value. Equal keys print alike.
         make: called if no file has the value.
     """
     files: Any = StoredKernel(owner)._files
     if not _KNOWN or isinstance(files, NullCache):
         return make()
-    held = files._cache_file
-    full_key = held._source_stamp, key
+    value = _read(files, key)
+    if value is None:
+        value = make()
+        _write(files, key, value)
+    return value
+
+
+def _read(files: Any, key: Hashable) -> Any:
+    """Return the value of a key, or ``None`` if no sound file has it."""
     try:
-        found = held.load(key)
-    except Exception:  # a damaged file can raise anything
-        found = None
-        with contextlib.suppress(OSError):
-            held.flush()
-    if found is None or found[0] != full_key:  # numba writes index and value one after the other, without a lock
-        found = full_key, make()
-        with contextlib.suppress(OSError):  # the folder cannot be written any more
-            files._impl.locator.ensure_cache_path()
-            held.save(key, found)
-    return found[1]
+        found, value = files._cache_file._load_data(_name(files, key))
+    except Exception:  # a damaged file, or one of an older tree, can raise anything
+        return None
+    return value if found == (files._cache_file._source_stamp, key) else None
+
+
+def _write(files: Any, key: Hashable, value: Any) -> None:
+    """Keep the value of a key, if the folder can be written."""
+    with contextlib.suppress(OSError):
+        files._impl.locator.ensure_cache_path()
+        files._cache_file._save_data(_name(files, key), ((files._cache_file._source_stamp, key), value))
+
+
+def _name(files: Any, key: Hashable) -> str:
+    """Return the name of the file of a key: that of the function, and a hash of the key and of numba's version."""
+    digest = hashlib.blake2b(repr((numba.__version__, key)).encode(), digest_size=8).hexdigest()
+    return f"{files._impl.filename_base}.{digest}.nbc"
 
 
 @functools.cache

@@ -36,5 +36,6 @@ def test_news_compares_bylines_for_equality_only(program: Program) -> None:
     }
     lines = "".join(json.dumps({"id": name, "text": text}) + "\n" for name, text in texts.items())
     done = program.run("run", "--preset", "news", "-q", "-", input=lines.encode())
+    assert done.returncode == 0, done.stderr.decode()
     pairs = [json.loads(line) for line in done.stdout.splitlines()]
     assert [(pair["older"], pair["newer"]) for pair in pairs] == [("article", "edited"), ("byline", "byline again")]

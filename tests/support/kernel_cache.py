@@ -13,10 +13,10 @@ def drop_stale_kernels(package: Path) -> int:
     and tests would run it.
     """
     modules = [path.stat().st_mtime for path in package.rglob("*.py")]
-    indexes = [time for path in package.rglob("*.nbi") if (time := _written(path)) is not None]
-    if not modules or not indexes or max(modules) <= min(indexes):
+    kernels = [time for path in package.rglob("*.nbc") if (time := _written(path)) is not None]
+    if not modules or not kernels or max(modules) <= min(kernels):
         return 0
-    stale = [path for pattern in ("*.nbi", "*.nbc") for path in package.rglob(pattern)]
+    stale = list(package.rglob("*.nbc"))
     for path in stale:
         path.unlink(missing_ok=True)
     return len(stale)

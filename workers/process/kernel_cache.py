@@ -44,7 +44,7 @@ def is_kept(kernel: Any) -> bool | None:
     if kernel.stats.cache_path is None:
         return None
     name = f"{kernel.__module__.rpartition('.')[2]}.{kernel.__qualname__}"
-    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbi"))
+    return any(Path(kernel.stats.cache_path).glob(f"{name}-*.nbc"))
 
 
 def _writable(folder: Path) -> bool:

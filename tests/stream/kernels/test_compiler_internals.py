@@ -35,15 +35,18 @@ def test_the_names_that_we_use_exist(module: str) -> None:
 
 
 def test_a_cache_of_kernels_has_the_parts_that_ours_replaces() -> None:
-    """``StoredKernel`` stands in for it, and reads its index."""
+    """``StoredKernel`` stands in for it, and names its files itself."""
 
     def function() -> None:
         """A function to cache."""
 
     cache = FunctionCache(function)
-    for name in ("cache_path", "_load_overload", "save_overload", "_cache_file", "_impl"):
+    for name in ("cache_path", "load_overload", "save_overload", "_index_key", "_cache_file", "_impl"):
         assert hasattr(cache, name), name
-    assert hasattr(cache._cache_file, "_source_stamp")
+    for name in ("_source_stamp", "_load_data", "_save_data"):
+        assert hasattr(cache._cache_file, name), name
+    for name in ("locator", "filename_base", "check_cachable", "reduce", "rebuild"):
+        assert hasattr(cache._impl, name), name
     assert hasattr(cache._impl.locator, "ensure_cache_path")
 
 
