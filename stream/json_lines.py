@@ -296,18 +296,23 @@ def is_other_unit(seconds: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
 
 def _calendar_seconds(text: str) -> float | str:
     """A time in ISO 8601 or RFC 2822 as seconds since the epoch, or the reason why it is none."""
-    rolled = 0.0
-    for pattern, replacement, seconds in _ROLLED:
-        if pattern.match(text):
-            text, rolled = pattern.sub(replacement, text, count=1), seconds
+    seconds = _seconds_of(text)
+    if seconds is None:  # only what Python refuses can be one of the times that it does not know
+        for pattern, replacement, rolled in _ROLLED:
+            if pattern.match(text) and (known := _seconds_of(pattern.sub(replacement, text, count=1))) is not None:
+                return known + rolled
+    return "timestamp_type" if seconds is None else seconds
+
+
+def _seconds_of(text: str) -> float | None:
     try:
         if (year := _YEAR.fullmatch(text)) is not None:
             time = datetime(int(year[1]), int(year[2] or 1), 1, tzinfo=UTC)
         else:
             time = _mail_time(text) if _RFC_2822.match(text) else datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() + rolled
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        return "timestamp_type"
+        return None
 
 
 def _mail_time(text: str) -> datetime:

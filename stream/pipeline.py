@@ -280,11 +280,6 @@ class Matcher:
             compared.append(self._scheme.common(batch.evidence.select(items[rows]), older, self.config.plan))
         return compared[0] if len(compared) == 1 else Common(*map(np.concatenate, zip(*compared, strict=True)))
 
-    @property
-    def compares_directly(self) -> bool:
-        """Whether two documents may be a pair without a common key."""
-        return compares_directly(self.config)
-
     def similarity(
         self, batch: Batch, items: npt.NDArray[np.int64], slots: npt.NDArray[np.int64]
     ) -> npt.NDArray[np.float64]:

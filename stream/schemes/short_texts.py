@@ -10,10 +10,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from neardup.stream.kernels.hashing import GOLDEN
 from neardup.stream.scheme_interface import Signing
 
-# The increment and the two multipliers of SplitMix64.
-_STEP, _FIRST, _SECOND = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+# The two multipliers of ``neardup.stream.kernels.hashing.mix64``, which is a kernel for kernels alone.
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _WORD_BYTES = 8
 
 
@@ -27,7 +28,7 @@ def equality_only(signing: Signing, is_short: npt.NDArray[np.bool_]) -> Signing:
 def _drawn(contents: npt.NDArray[np.uint64], width: int) -> npt.NDArray[np.uint8]:
     """Draw ``width`` bytes for each content hash (``uint64[m, 2]``)."""
     words = -(-width // _WORD_BYTES)
-    x = contents[:, :1] ^ (contents[:, 1:] * _STEP) + np.arange(1, words + 1, dtype=np.uint64) * _STEP
+    x = contents[:, :1] ^ (contents[:, 1:] * GOLDEN) + np.arange(1, words + 1, dtype=np.uint64) * GOLDEN
     x = (x ^ (x >> np.uint64(30))) * _FIRST
     x = (x ^ (x >> np.uint64(27))) * _SECOND
     x ^= x >> np.uint64(31)

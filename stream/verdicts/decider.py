@@ -18,7 +18,7 @@ import numpy.typing as npt
 from neardup.stream.batches import CONTENT_HALF, Batch, id_columns, id_hashes
 from neardup.stream.documents import ID, Document, Verdict
 from neardup.stream.errors import ConfigError
-from neardup.stream.pipeline import Matcher, Signed, Slice, step
+from neardup.stream.pipeline import Matcher, Signed, Slice, compares_directly, step
 from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts import saved
 from neardup.stream.verdicts.decisions import Arrivals, Compare, Decisions, Found, VerdictLimits, Verdicts
@@ -199,7 +199,7 @@ class Decider:
 
     def _compare(self, batch: Batch, rows: npt.NDArray[np.int64], first: int, offset: int) -> Compare | None:
         """Return how the arrivals from ``first`` on are compared; ``rows[i]`` is the arrival of item i of the batch."""
-        if not self._matcher.compares_directly:
+        if not compares_directly(self._matcher.config):
             return None
 
         def compare(items: npt.NDArray[np.int64], numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:

@@ -122,7 +122,7 @@ class Decisions:
     """The decisions of one stream; see the module for the steps. One thread at a time may use it."""
 
     def __init__(self, limits: VerdictLimits) -> None:
-        self._rules = row_columns.Rules(*limits)
+        self._rules = limits
         self._pages = Pages(row_columns.ROW_PAGE_BITS)
         state = np.zeros(row_columns.STATE_FIELDS, np.int64)
         state[[STREAM_TIME, FIRST_TIME]] = NO_TIME
@@ -141,6 +141,7 @@ class Decisions:
             id_map=np.zeros(_ENTRIES_MIN, np.uint32),
             state=state,
         )
+        self._comparing = new_comparing()
         self._before: npt.NDArray[np.int64] | None = None
 
     @property
@@ -183,7 +184,8 @@ class Decisions:
             np.empty(n, np.int64), np.empty(n, np.int64),
         )  # fmt: skip
         pairs = _Pairs(np.searchsorted(found.rows, np.arange(n + 1)), found.numbers, found.similarities)
-        comparing = new_comparing(n, usable=compare is not None)
+        comparing = self._comparing._replace(usable=compare is not None, starts=np.zeros(n + 1, np.int64))
+        comparing.asked[0] = 0  # an exception may have left some
         at = rule.decide(self._columns, self._rules, arrivals, pairs, comparing, verdicts, 0)
         while at < n:
             assert compare is not None, "a document waits for comparisons that cannot be made"

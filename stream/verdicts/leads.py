@@ -76,12 +76,11 @@ class Nearest(NamedTuple):
     leads: np.int64
 
 
-def new_comparing(arrivals: int, *, usable: bool) -> Comparing:
-    """Return no results, and room for what is asked."""
-    size = ASKED_MAX if usable else 0
+def new_comparing() -> Comparing:
+    """Return no results of no arrivals, and room for what is asked, which later calls use again."""
     return Comparing(
-        usable, np.zeros(arrivals + 1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(1, np.int64),
-        np.empty(size, np.int64), np.empty(size, np.int64), np.empty(LEADS_MAX, np.int64),
+        False, np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0, np.float32), np.zeros(1, np.int64),
+        np.empty(ASKED_MAX, np.int64), np.empty(ASKED_MAX, np.int64), np.empty(LEADS_MAX, np.int64),
         np.empty(LEADS_MAX, np.float32),
     )  # fmt: skip
 

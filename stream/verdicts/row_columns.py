@@ -3,7 +3,7 @@
 *Rows* are decided documents, numbered in order of arrival. ``heads`` of a row is the distance to another row: 0 for a
 row that stands for its cluster, negative (back) for a duplicate, positive (forward) for a row whose later unchanged
 version stands for the cluster in its place. A walk along ``heads`` ends at the row that stands, if all rows on the way
-count (``in_state``).
+count (``in_state``). ``rules`` of the functions are the ``VerdictLimits`` of ``decisions``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.kernels.compile import inlined, raw_kernel
-from neardup.stream.table import NO_TIME
+from neardup.stream.table import NO_TIME, NO_WINDOW
 
 NONE = -1
 ROW_PAGE_BITS = 12
@@ -24,7 +24,6 @@ _MODULUS = (1 << 32) - 1
 # The fields of ``Columns.state``.
 FIRST, END, STREAM_TIME, FIRST_TIME, CONTENT_ENTRIES, ID_ENTRIES, IGNORED, STEP = range(8)
 STATE_FIELDS = 8
-NO_WINDOW = np.int64(np.iinfo(np.int64).max)
 
 
 class Columns(NamedTuple):
@@ -43,15 +42,6 @@ class Columns(NamedTuple):
     content_map: npt.NDArray[np.uint32]
     id_map: npt.NDArray[np.uint32]
     state: npt.NDArray[np.int64]
-
-
-class Rules(NamedTuple):
-    """The window and the lateness in microseconds, the most rows, and whether equal contents are duplicates."""
-
-    window: int
-    lateness: int
-    rows: int
-    by_content: bool
 
 
 @inlined

@@ -103,9 +103,8 @@ class Archive:
         self._drops = drops
         self._file: IO[bytes] | None = None
         self._payloads: OrderedDict[bytes, _Payload] = OrderedDict()
-        self._waiting: list[
-            tuple[_Record, bytes]
-        ] = []  # requests and the like, with ``drops``: written if nothing drops them
+        # With ``drops``: requests and the like, which are written if nothing drops them.
+        self._waiting: list[tuple[_Record, bytes]] = []
         self._dropped: OrderedDict[bytes, None] = OrderedDict()
         self._part: tuple[int, _Packer] | None = None  # a record that is written in parts, and where it begins
         self.revisits = self.near = 0
