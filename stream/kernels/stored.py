@@ -6,7 +6,7 @@ prepares the whole compiler before it loads a compiled kernel, although the kern
 second of every start. Here a kernel opens its files at its first use, and gets only the addresses of the functions that
 its machine code may call.
 
-Numba keeps an index beside the files and writes one after the other without a lock. Two processes that compile the same
+Numba keeps an index of the files and writes one after the other without a lock. Two processes that compile the same
 kernel for different types can take one file for both, and one of them then runs the code of the other. Here a file is
 named by its key and holds it, with the time of the source, and appears under its name when it is whole. What cannot be
 read, or has another key or an older source, is made again.

@@ -8,6 +8,7 @@ probes have none; ``open_metrics`` opens ``/metrics`` too.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from ipaddress import ip_address
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -20,10 +21,21 @@ PAGE_PATHS = ("/", "/docs")
 
 
 class Access:
-    """ASGI middleware that refuses requests without the token, or under a foreign name."""
+    """ASGI middleware that refuses requests without the token, or under a foreign name.
 
-    def __init__(self, app: ASGIApp, token: str | None, *, any_host: bool = False, open_metrics: bool = False) -> None:
-        self._app, self._any_host = app, any_host
+    ``on_refused`` is called with the status and the address of the client.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        token: str | None,
+        *,
+        any_host: bool = False,
+        open_metrics: bool = False,
+        on_refused: Callable[[int, str], None] = lambda status, client: None,
+    ) -> None:
+        self._app, self._any_host, self._on_refused = app, any_host, on_refused
         self._open = (*OPEN_PATHS, "/metrics") if open_metrics else OPEN_PATHS
         self._token = None if token is None else token.encode()
 
@@ -33,10 +45,15 @@ class Access:
             headers = dict(scope["headers"])
             if self._token is not None:
                 if not _is_page(scope["path"]) and not _holds(headers.get(b"authorization", b""), self._token):
-                    return await problem("no_token", field="Authorization")(scope, receive, send)
+                    return await self._refuse("no_token", "Authorization", scope, receive, send)
             elif not self._any_host and not _is_address(headers.get(b"host", b"localhost")):
-                return await problem("host", field="Host")(scope, receive, send)
+                return await self._refuse("host", "Host", scope, receive, send)
         return await self._app(scope, receive, send)
+
+    async def _refuse(self, reason: str, field: str, scope: Scope, receive: Receive, send: Send) -> None:
+        response = problem(reason, field=field)
+        self._on_refused(response.status_code, str((scope.get("client") or ["unknown"])[0]))
+        await response(scope, receive, send)
 
 
 def _is_page(path: str) -> bool:

@@ -19,14 +19,16 @@ from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from neardup.stream.documents import Pair
 from neardup.stream.theory.tuning import probabilities
-from neardup.workers.http.bodies import Decoding, Refused, choice, flag, number
+from neardup.workers.http.bodies import Bodies, Decoding, Refused, choice, flag, number
 from neardup.workers.http.events import Events, verdicts_of
 from neardup.workers.http.page import page
 from neardup.workers.http.problems import field_of, json_response, problem
@@ -59,6 +61,13 @@ class Service(NamedTuple):
     measure: Callable[[], None]
 
 
+class _Anything(PathConvertor):
+    """A path with line feeds, which ids may hold."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("anything", _Anything())
 Handler = Callable[[Service, Request], Awaitable[Response]]
 # Method and path -> function.
 Handlers = Mapping[tuple[str, str], Handler]
@@ -89,7 +98,9 @@ def application(service: Service, handlers: Handlers) -> Starlette:
         )
         for path in paths
     ]
-    app = Starlette(routes=routes, exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
+    bytes_max = max(service.settings.bodies_bytes_max, service.settings.body_bytes_max)
+    bodies = Middleware(Bodies, bytes_max=bytes_max)
+    app = Starlette(routes=routes, middleware=[bodies], exception_handlers={HTTPException: _http_error})  # type: ignore[dict-item]
     app.router.redirect_slashes = False
     return app
 
@@ -150,7 +161,15 @@ def answer_values(answer: Answer) -> dict[str, Any]:
 
 
 def path_of(request: Request) -> list[str]:
-    """Return the parts of the path after ``/v1/documents/``, decoded one by one: an id may hold an encoded slash."""
+    """Return the id, and ``near`` if it is asked for: ``/v1/documents?id=ID&near=true``, or ``/v1/documents/ID/near``.
+
+    The parts of a path are decoded one by one: an id may hold an encoded slash.
+    """
+    if request.scope["path"] == "/v1/documents":
+        id_ = request.query_params.get("id")
+        if not id_:
+            raise Refused("parameter", "id", "name the id of a document: /v1/documents?id=ID")
+        return [id_, "near"] if flag(request, "near", False) else [id_]
     raw = request.scope.get("raw_path") or request.scope["path"].encode()
     parts = raw.decode("latin-1").partition("?")[0].removeprefix("/v1/documents/").split("/")
     try:
@@ -160,7 +179,7 @@ def path_of(request: Request) -> list[str]:
 
 
 async def document(service: Service, request: Request) -> Response:
-    """``GET /v1/documents/{id}`` and ``GET /v1/documents/{id}/near``."""
+    """``GET /v1/documents/{id}``, ``GET /v1/documents/{id}/near``, and both with the id in the query."""
     id_, *rest = path_of(request)
     if rest not in ([], ["near"]):
         raise Refused("not_found")
@@ -258,7 +277,8 @@ def openapi() -> bytes:
 
 
 _READS: Handlers = {
-    ("GET", "/v1/documents/{rest:path}"): document,
+    ("GET", "/v1/documents"): document,
+    ("GET", "/v1/documents/{rest:anything}"): document,
     ("GET", "/v1/clusters"): clusters,
     ("GET", "/v1/clusters/{number:int}"): cluster,
     ("GET", "/v1/figures"): figures,

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
@@ -23,6 +24,36 @@ class Refused(Exception):
     def __init__(self, reason: str, field: str | None = None, detail: str | None = None) -> None:
         super().__init__(reason)
         self.reason, self.field, self.detail = reason, field, detail
+
+
+class Bodies:
+    """ASGI middleware that bounds the bytes of all bodies that are held at the same time.
+
+    A request holds its body from the first byte to the end of its answer: ``read_body`` counts it.
+
+    Args:
+        app: the application.
+        bytes_max: what all requests may hold together.
+    """
+
+    def __init__(self, app: ASGIApp, bytes_max: int) -> None:
+        self._app, self._bytes_max, self._bytes = app, bytes_max, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; at its end, what it has held is free."""
+        own = 0
+
+        def hold(size: int) -> None:
+            nonlocal own
+            if self._bytes + size > self._bytes_max:
+                raise Refused("bodies_full")
+            self._bytes, own = self._bytes + size, own + size
+
+        scope["hold"] = hold
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._bytes -= own
 
 
 class Decoding(NamedTuple):
@@ -51,7 +82,8 @@ def decoding(settings: ServeSettings, now: Callable[[], float]) -> Decoding:
 
 
 async def read_body(request: Request, settings: ServeSettings, types: tuple[str, ...]) -> bytes:
-    """Return the body of a request. Raises ``Refused`` if it has another type, is too large, or takes too long."""
+    """Return the body of a request. Raises ``Refused`` if it has another type, is too large, takes too long, or if the
+    requests hold too much together."""
     given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if given not in types:
         raise Refused("content_type", "Content-Type", f"it is {given or 'missing'}; set it to {' or '.join(types)}")
@@ -64,6 +96,7 @@ async def read_body(request: Request, settings: ServeSettings, types: tuple[str,
     try:
         async with asyncio.timeout(settings.body_seconds_max):
             async for part in request.stream():
+                request.scope["hold"](len(part))
                 body += part
                 if len(body) > settings.body_bytes_max:
                     raise Refused("body_too_large", detail=f"at most {settings.body_bytes_max:,} bytes are taken")

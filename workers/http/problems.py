@@ -37,6 +37,9 @@ SERVICE_REASONS: dict[str, tuple[int, str, str]] = {
     "no_token": (401, "the request has no valid token", "send the header Authorization: Bearer TOKEN"),
     "host": (421, "the host of the request is not this machine", "use localhost or the address, or set a token"),
     "body_too_large": (413, "the body is larger than body_bytes_max", "send less at a time, or raise the limit"),
+    "bodies_full": (
+        503, "the requests hold bodies_bytes_max bytes already", "try again after the time in Retry-After",
+    ),
     "too_many_lines": (413, "the batch has more lines than batch_lines_max", "send fewer at a time, or raise it"),
     "content_type": (415, "the content type is not one that the path takes", "set the header Content-Type"),
     "body_slow": (408, "the body did not arrive within body_seconds_max", "send it faster, or raise the limit"),

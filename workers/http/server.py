@@ -27,13 +27,14 @@ from neardup.workers.http.access import Access
 from neardup.workers.http.app import Service, application, publisher
 from neardup.workers.http.bodies import decoding
 from neardup.workers.http.connections import connection_type, raise_file_limit
+from neardup.workers.http.degrading import Degrading
 from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.settings.serve import ServeSettings, is_loopback
-from neardup.workers.store.keeper import Keeper
+from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import Log
 from neardup.workers.store.reading import Reader
 from neardup.workers.store.salvage import salvage as salvage_log
@@ -65,12 +66,14 @@ class Running(NamedTuple):
     """A service behind an address: the application, its events, and how it stops.
 
     ``stop`` finishes waiting work and ends the threads. ``error`` returns why a thread has ended, if one has.
+    ``refused`` is called with the status and the client of a request that does not reach the application.
     """
 
     app: Starlette
     events: Events
     stop: Callable[[], None]
     error: Callable[[], BaseException | None]
+    refused: Callable[[int, str], None]
 
 
 # Starts a service; the argument is what to call, from any thread, when it can no longer work.
@@ -112,8 +115,14 @@ def started(
         reader.after, last, settings.event_readers_max, figures, reader.previews,
         lambda: observer.count("service_event_readers_slow"),
     )  # fmt: skip
+    publish, degrading = publisher(observer, events), Degrading(observer)
+
+    def on_step(answers: list[Answer]) -> None:
+        publish(answers)
+        degrading.table(keeper.matcher.table.counts())
+
     writer = Writer(
-        keeper, settings.queue_documents_max, on_broken, publisher(observer, events),
+        keeper, settings.queue_documents_max, on_broken, on_step,
         lambda: observer.count("service_full"),
     )  # fmt: skip
 
@@ -132,7 +141,8 @@ def started(
         lambda: writer.alive,
         measure,
     )
-    return Running(application(service, window_requests(writer)), events, writer.stop, lambda: writer.error)
+    app = application(service, window_requests(writer))
+    return Running(app, events, writer.stop, lambda: writer.error, degrading.refused)
 
 
 def warm(config: Config) -> None:
@@ -160,7 +170,9 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     broken = asyncio.Event()
     running = start(lambda: _call(loop, broken.set))
     any_host = settings.insecure and not is_loopback(settings.host)
-    guarded = Access(running.app, token, any_host=any_host, open_metrics=settings.open_metrics)
+    guarded = Access(
+        running.app, token, any_host=any_host, open_metrics=settings.open_metrics, on_refused=running.refused
+    )
     config = uvicorn.Config(
         guarded, log_config=None, access_log=False, server_header=False, lifespan="off",
         http=connection_type(_WAITING_MAX, _HEAD_SECONDS_MAX),

@@ -34,7 +34,8 @@ def window_requests(writer: Writer) -> Handlers:
     return {
         ("POST", "/v1/check"): partial(check, writer),
         ("POST", "/v1/check:batch"): partial(check_batch, writer),
-        ("DELETE", "/v1/documents/{rest:path}"): partial(remove, writer),
+        ("DELETE", "/v1/documents"): partial(remove, writer),
+        ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, writer),
         ("GET", "/v1/why"): partial(why, writer),
         ("POST", "/v1/why"): partial(why, writer),
     }
@@ -151,7 +152,7 @@ async def _answered(service: Service, group: list[Document | str], future: Any) 
 
 
 async def remove(writer: Writer, service: Service, request: Request) -> Response:
-    """``DELETE /v1/documents/{id}``: removes all versions."""
+    """``DELETE /v1/documents/{id}``, or the id in the query: removes all versions."""
     id_, *rest = path_of(request)
     if rest:
         raise Refused("not_found")

@@ -59,6 +59,12 @@ class ServeOptions(BaseModel):
         le=1 << 30,
         description="bytes of a request at most, of one document or of a batch",
     )
+    bodies_bytes_max: int = Field(
+        default=256 << 20,
+        ge=1 << 10,
+        le=1 << 40,
+        description="bytes of all requests together at most; beyond it requests are refused for a while",
+    )
     batch_lines_max: int = Field(default=10_000, ge=1, le=1_000_000, description="lines of a batch at most")
     queue_documents_max: int = Field(
         default=20_000,

@@ -45,7 +45,7 @@ export function pair(view, { query, signal, ready }) {
 
 /** A pair that a deployment has found, which knows no more of it; null if there is none. */
 async function published(a, b, signal) {
-  const { pairs } = await get(`/v1/documents/${encodeURIComponent(a)}/near`, signal);
+  const { pairs } = await get(`/v1/documents?near=true&${new URLSearchParams({ id: a })}`, signal);
   const pair = pairs.find((one) => one.id === b);
   return pair ? { reason: 'pair', older: a, newer: b, similarity: pair.similarity, buckets: pair.buckets } : null;
 }

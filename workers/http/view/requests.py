@@ -48,7 +48,8 @@ def view_requests(sending: Sending) -> Handlers:
     return {
         ("POST", "/v1/check"): partial(check, sending),
         ("POST", "/v1/check:batch"): partial(check_batch, sending),
-        ("DELETE", "/v1/documents/{rest:path}"): partial(remove, sending),
+        ("DELETE", "/v1/documents"): partial(remove, sending),
+        ("DELETE", "/v1/documents/{rest:anything}"): partial(remove, sending),
         ("GET", "/v1/why"): why,
         ("POST", "/v1/why"): why,
     }

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from neardup.workers.http.app import Service, application, publisher
 from neardup.workers.http.bodies import decoding
+from neardup.workers.http.degrading import Degrading
 from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
 from neardup.workers.http.server import Running, bound, run
@@ -95,4 +96,6 @@ def started_view(
     )  # fmt: skip
     sending = Sending(outbox, follower, settings.verdict_seconds_max, settings.request_bytes_max)
     follower.start()
-    return Running(application(service, view_requests(sending)), events, stop, lambda: follower.error)
+    return Running(
+        application(service, view_requests(sending)), events, stop, lambda: follower.error, Degrading(observer).refused
+    )
