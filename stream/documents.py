@@ -1,6 +1,7 @@
-"""Input and output of the library: documents, pairs, refusals. Plain values, no behaviour."""
+"""Input and output of the library: documents, pairs, refusals. Plain values, no behaviour.
 
-from __future__ import annotations
+Annotations are evaluated here: a named tuple gives them to readers of signatures without the module that explains them.
+"""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -63,7 +63,7 @@ def test_the_reference_of_the_api_has_every_public_name(tmp_path: Path) -> None:
         timeout=PROCESS_SECONDS_MAX,
         text=True,
     )
-    assert done.returncode == 0, done.stderr
+    assert (done.returncode, done.stderr) == (0, "")
     page = (tmp_path / "neardup.html").read_text(encoding="utf-8")
     missing = [name for name in neardup.__all__ if f'id="{name}"' not in page]
     assert missing == []
