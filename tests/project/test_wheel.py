@@ -89,6 +89,35 @@ def test_the_metadata_of_the_wheel_is_complete(wheel: Path) -> None:
 
 
 @pytest.mark.processes
+def test_the_archive_of_sources_is_the_tree_of_a_clone(wheel: Path, tmp_path: Path) -> None:
+    """It has each file of the repository, docs and tests too; links stay links, and its wheel is the tree's."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False, text=True)
+    if listed.returncode:
+        pytest.skip(f"no clone: {listed.stderr}")
+    tracked = {name for name in listed.stdout.split("\0") if name and os.path.lexists(ROOT / name)}
+    for name in tracked:
+        (tmp_path / "clone" / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / "clone" / name, follow_symlinks=False)
+    build = "import sys; from setuptools import build_meta as b; b.build_sdist(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", build, tmp_path], cwd=tmp_path / "clone", capture_output=True, check=False, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    (archive,) = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path, filter="data")
+    sources = tmp_path / archive.name.removesuffix(".tar.gz")
+    assert [name for name in tracked if not os.path.lexists(sources / name)] == []
+    assert [os.readlink(sources / "neardup" / name) for name in ("stream", "workers")] == ["../stream", "../workers"]
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "-w", tmp_path]
+    pip = [sys.executable, "-m", "pip", "wheel", *options, archive]
+    done = subprocess.run(pip, cwd=tmp_path, capture_output=True, check=False, text=True)
+    assert done.returncode == 0, done.stderr
+    (made,) = tmp_path.glob("*.whl")
+    with ZipFile(made) as one, ZipFile(wheel) as other:
+        assert sorted(one.namelist()) == sorted(other.namelist())
+
+
+@pytest.mark.processes
 def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path, tmp_path: Path) -> None:
     """The first run compiles into a private temporary folder, warns, and finds the pairs."""
     kept = {name: value for name, value in clean_environment().items() if name not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
