@@ -48,3 +48,13 @@ def test_the_package_says_its_names_and_its_version(program: Program) -> None:
     """``dir(neardup)`` showed none of the public names, and there was no ``__version__``."""
     done = program.code("print(set(neardup.__all__) <= set(dir(neardup)), neardup.__version__[:2])")
     assert done.stdout.split() == [b"True", b"0."], done.stderr
+
+
+def test_signatures_of_named_tuples_have_types(program: Program) -> None:
+    """``make api`` warned that it could not read them: they were text without the module that explains it."""
+    done = program.code(
+        "import inspect; from typing import ForwardRef; from neardup import Document, Explanation\n"
+        "names = [p for kind in (Document, Explanation) for p in inspect.signature(kind).parameters.values()]\n"
+        "print([p.name for p in names if isinstance(p.annotation, (str, ForwardRef))])"
+    )
+    assert done.stdout.split() == [b"[]"], done.stderr
