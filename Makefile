@@ -15,13 +15,15 @@ CHECKED = $(if $(ROOM),$(shell find tests -type d -name '$(ROOM)'),tests)
 QUICK = not processes and not broker and not browser and not long
 
 .DEFAULT_GOAL := help
-.PHONY: help demo api check test reproduce bench bench-kafka kafka torture clean
+.PHONY: help demo demo-large api check test reproduce bench bench-kafka kafka torture clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(STAMP)  ## find the near-duplicates among the Python files of this machine
-	@echo "Near-duplicates among the Python files of this machine; a first run compiles for about 10 seconds."
+demo: $(STAMP)  ## near-duplicates in one morning of news, on one screen
+	@$(BIN)/python docs/examples/demo.py
+
+demo-large: $(STAMP)  ## find the near-duplicates among the Python files of this machine
 	@$(BIN)/neardup run --window-documents 200000 --walk-reports-max 0 --overview --output demo-pairs.jsonl $(DEMO_PATHS)
 
 api: $(STAMP)  ## pages of the public API, from its docstrings, in build/api

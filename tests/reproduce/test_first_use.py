@@ -50,6 +50,30 @@ def test_the_package_says_its_names_and_its_version(program: Program) -> None:
     assert done.stdout.split() == [b"True", b"0."], done.stderr
 
 
+def test_the_demo_is_one_screen_that_a_person_understands(program: Program) -> None:
+    """``make demo`` wrote 39 lines of refusals and then the paths of licences."""
+    examples = program.tree / "docs" / "examples"
+    recipe = (program.tree / "Makefile").read_text(encoding="utf-8").split("\ndemo:")[1].split("\n\n")[0]
+    assert recipe.splitlines()[1:] == ["\t@$(BIN)/python docs/examples/demo.py"]
+    done = subprocess.run(
+        [program.python, examples / "demo.py"], capture_output=True, check=False, encoding="utf-8", timeout=120
+    )
+    lines = done.stdout.splitlines()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(lines) <= 20
+    assert max(map(len, lines)) <= 120
+    rows = [json.loads(line) for line in (examples / "wire.jsonl").read_text(encoding="utf-8").splitlines()]
+    stories = {(row["lang"], row["id"].split("/")[1]) for row in rows}
+    assert f"{len(rows)} news texts in 14 languages came in, from 57 sources." in lines
+    assert any(line.startswith(f"{len(stories)} were kept and {len(rows) - len(stories)} dropped") for line in lines)
+    assert [line.split(":")[0] for line in lines if " sources: " in line] == [
+        "  9 sources",
+        "  7 sources",
+        "  6 sources",
+    ]
+    assert "[-residents-] {+everybody who lives in one+} of [-both-] {+the two+} towns." in done.stdout
+
+
 def test_signatures_of_named_tuples_have_types(program: Program) -> None:
     """``make api`` warned that it could not read them: they were text without the module that explains it."""
     done = program.code(
