@@ -4,15 +4,13 @@ The parser of feeds needs several seconds for some hostile feeds of 300 kB, and 
 document. So the program runs this module once for each feed that has changed: the address of the feed is the argument,
 its content the input, and the output is a line of JSON: a list of items, or an object with a reason.
 
-An item has ``id`` (the guid, or else the link; a guid that is not a URI is unique in its feed only, so it follows the
-address of the feed), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url`` and ``text`` (content, or
-else summary, or else title).
+An item has ``id`` (the guid, or else the link), ``time`` (published, or else updated, in ISO 8601), ``title``, ``url``
+and ``text`` (content, or else summary, or else title).
 """
 
 from __future__ import annotations
 
 import io
-import re
 import resource
 import subprocess
 import sys
@@ -25,7 +23,6 @@ from neardup.workers.sources.markup import text_of_markup
 
 # Bytes of memory of the process: many times what the largest feed of the default limits needs.
 _MEMORY_BYTES_MAX = 1 << 30
-_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
 
 
 class Item(NamedTuple):
@@ -41,7 +38,7 @@ class Item(NamedTuple):
 def items_of(content: bytes, url: str, content_type: str, seconds_max: float) -> list[Item] | str:
     """Return the items of a feed in its order, or the reason why it has none (a key of ``FEED_REASONS``).
 
-    ``url`` is the address of the feed, ``content_type`` the field of the answer that brought it. The process is ended
+    ``url`` is the address that answered, ``content_type`` the field of the answer that brought it. The process is ended
     after ``seconds_max``.
     """
     command = [
@@ -84,13 +81,11 @@ def parse(content: bytes, url: str, content_type: str) -> list[Item] | str:
     )
     if not found.get("version") and not found.entries:
         return "feed_format"
-    return [_item(entry, url) for entry in found.entries]
+    return [_item(entry) for entry in found.entries]
 
 
-def _item(entry: Any, feed_url: str) -> Item:
+def _item(entry: Any) -> Item:
     guid, link = _text(entry.get("id")), _text(entry.get("link"))
-    if guid and not _URI.match(guid):
-        guid = f"{feed_url}#{guid}"
     title = text_of_markup(_text(entry.get("title")))
     contents = [*entry.get("content", ()), entry.get("summary_detail") or {"value": entry.get("summary")}]
     text = next(filter(None, map(_plain, contents)), title)

@@ -12,6 +12,7 @@ Nothing of it is kept on disk: after a restart every item of a feed is new once.
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from neardup.workers.web.extraction import Extracted, Refused
 
 # A time of an item further ahead of the clock than this is not used: it would end the window of a stream.
 AHEAD_SECONDS = 86_400.0
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S")
 _ACCEPT = "application/atom+xml, application/rss+xml, application/rdf+xml, application/xml;q=0.9, */*;q=0.1"
 # Seconds after which a thread whose results are not taken sees whether the watching ended.
 _FULL_SECONDS = 1.0
@@ -144,10 +146,15 @@ class Feed:
             time = None
         values = {
             "title": item.title, "url": item.url, "feed": self.url,
-            fields.id: item.id and self._watching.name(item.id), fields.timestamp: time, fields.text: item.text,
+            fields.id: item.id and self._watching.name(self._id_of(item.id)),
+            fields.timestamp: time, fields.text: item.text,
         }  # fmt: skip
         raw = orjson.dumps({name: value for name, value in values.items() if value is not None})
         return Entry(self.url, number, raw, decode_document(raw, fields))
+
+    def _id_of(self, id_: str) -> str:
+        """An id that is no URI is unique in its feed only. It follows the given address, because redirects change."""
+        return id_ if _URI.match(id_) else f"{self.url}#{id_}"
 
     def _with_page(self, entry: Entry, world: World) -> Entry:
         """Return an item with the text of its page, or with the reason why it has none. It is asked for once."""
