@@ -22,6 +22,8 @@ from neardup.stream.schemes import SCHEMES
 from neardup.stream.table import NO_TIME, NO_WINDOW, Items, again
 from neardup.stream.theory.tuning import probabilities
 
+_NO_SLOT = -1
+
 
 class _Side(NamedTuple):
     """One of the two documents: a batch that holds it alone, its slot (-1: not stored), its time in microseconds.
@@ -120,27 +122,40 @@ def _reason(matcher: Matcher, older: _Side, newer: _Side, judged: Judged) -> tup
 
 
 def _met(matcher: Matcher, older: _Side, newer: _Side) -> tuple[str, str | None]:
-    """Return whether the probe of the newer document finds the older one; their evidence already makes them a pair."""
+    """Return whether the probe of the newer document found the older one; their evidence already makes them a pair.
+
+    A probe meets only the newest copy of a content. Copies that came after the newer document have hidden nothing from
+    it, though they hide it from a probe today.
+    """
     table = matcher.table
     assert newer.batch is not None
     assert older.batch is not None
     if older.slot < 0:
         return "pair", None  # neither is stored: there is no probe
+    if table.limits.by_content:
+        own = _newest_copy(matcher, newer, -1, newer)  # the probe of a known content ends at its newest copy
+        copy = _newest_copy(matcher, older, older.slot, newer) if own < 0 else own
+        if copy not in (_NO_SLOT, older.slot):
+            return "copy", table.ids(np.array([copy]))[0]
+        if own == older.slot or again.superseded(table, older.slot):
+            return "pair", None
     items = _items(matcher, newer.batch)
-    if newer.slot < 0:
-        found = table.probe_add(items, add=False).slots
-    else:
-        found = again.found_again(table, items, newer.slot)
-    if older.slot in found:
-        return "pair", None
-    contents = again.contents(table, found)
-    copies = found[contents == older.batch.contents[0, CONTENT_HALF]]
-    if not len(copies) and len(found) == 1:
-        copies = found[contents == newer.batch.contents[0, CONTENT_HALF]]
-    if table.limits.by_content and len(copies):
-        return "copy", table.ids(copies[:1])[0]
-    if newer.slot >= 0 and again.superseded(table, older.slot):
-        between = np.arange(older.slot + 1, newer.slot)
-        if not (again.contents(table, between) == older.batch.contents[0, CONTENT_HALF]).any():
-            return "pair", None  # the probe found it then: the copy that hides it now came later
-    return "truncated", None
+    found = table.probe_add(items, add=False).slots if newer.slot < 0 else again.found_again(table, items, newer.slot)
+    return ("pair" if older.slot in found else "truncated"), None
+
+
+def _newest_copy(matcher: Matcher, side: _Side, after: int, newer: _Side) -> int:
+    """Return the newest slot with the content of a side that the probe of the newer document could meet, or -1.
+
+    It lies behind the slot ``after`` and before the newer document, in the window of its time, under another id.
+    """
+    table = matcher.table
+    assert side.batch is not None
+    slots = np.arange(max(after + 1, table.oldest), newer.slot if newer.slot >= 0 else table.slot_end)
+    slots = slots[again.contents(table, slots) == side.batch.contents[0, CONTENT_HALF]]
+    if table.limits.window != NO_WINDOW and newer.time != NO_TIME:
+        slots = slots[np.abs(again.counted_times(table, slots) - newer.time) <= table.limits.window]
+    for slot in slots[::-1].tolist():
+        if not again.removed(table, slot) and table.ids(np.array([slot]))[0] != newer.id:
+            return int(slot)
+    return _NO_SLOT

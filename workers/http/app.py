@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import numpy as np
+import numpy.typing as npt
 from prometheus_client import generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from starlette.applications import Starlette
@@ -221,16 +222,23 @@ async def figures(service: Service, request: Request) -> Response:
 
 
 def _shown_settings(settings: ServeSettings) -> dict[str, Any]:
-    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, ``compares``
-    whether the service has signatures to compare."""
-    similarities, tuning = np.linspace(0.0, 1.0, 51), settings.tuning
+    """Return the settings that explain verdicts; ``curve`` is how likely a pair of a similarity is found, in
+    steps, ``chances`` the same at the threshold and .1 above it, ``compares`` whether the service has signatures to
+    compare."""
+    tuning = settings.tuning
+    marks = np.minimum(settings.threshold + np.array([0.0, 0.1]), 1.0)
     names = ("scheme", "threshold", "recall", "window_seconds", "window_documents", "keep_texts")
-    found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+
+    def chances(similarities: npt.NDArray[np.float64]) -> list[list[float]]:
+        found = zip(similarities.tolist(), probabilities(tuning, similarities)[1].tolist(), strict=True)
+        return [[round(s, 4), round(min(p, 1.0), 4)] for s, p in found if p == p]  # no number where no law is known
+
     return {name: getattr(settings, name) for name in names} | {
         "score_min": tuning.score_min,
         "bands": tuning.bands or None,
         "compares": not isinstance(settings, ViewSettings),
-        "curve": [[round(s, 2), round(min(p, 1.0), 4)] for s, p in found if p == p],  # no number where no law is known
+        "curve": chances(np.linspace(0.0, 1.0, 101)),
+        "chances": chances(marks),
     }
 
 

@@ -111,6 +111,26 @@ def test_a_copy_that_came_later_does_not_deny_a_pair() -> None:
     assert dedup.explain("a", "b").reason == "pair"
 
 
+def test_a_copy_that_a_later_copy_replaced_made_the_pair() -> None:
+    """The copy that was met then is in no bucket now; nor is the copy of the newer one."""
+    dedup = Deduplicator(Config(threshold=0.7))
+    pairs = dedup.process(
+        [Document("a", TEXT), Document("copy", TEXT), Document("b", NEAR), Document("later", TEXT), Document("c", NEAR)]
+    )
+    assert [pair[:2] for pair in pairs] == [("a", "copy"), ("copy", "b"), ("copy", "later"), ("b", "c")]
+    assert dedup.explain("a", "b")[2:4] == ("copy", "copy")
+    assert dedup.explain("copy", "b").reason == "pair"
+    assert dedup.explain("a", "c")[2:4] == ("copy", "b")
+
+
+def test_a_copy_outside_of_the_window_makes_no_pair_in_place_of_another() -> None:
+    """The document in the window of the late one is met, though a newer copy stands before it."""
+    dedup = Deduplicator(Config(threshold=0.7, window_seconds=60, lateness_seconds=600))
+    documents = [Document("a", TEXT, 0.0), Document("copy", TEXT, 100.0), Document("late", NEAR, 30.0)]
+    assert [pair[:2] for pair in dedup.process(documents)] == [("a", "late")]
+    assert dedup.explain("a", "late").reason == "pair"
+
+
 def test_a_probe_that_reached_its_limit_is_truncated() -> None:
     """One candidate is read, and makes the only pair of the newest; the other one would be a pair as well."""
     texts = [TEXT.replace("Friday", f"{day} May") for day in ("1", "2", "3")]

@@ -124,6 +124,26 @@ def test_clusters_have_previews_strips_and_pages_of_members(world):
     assert members == [f"d{n}" for n in range(7)]
 
 
+def test_the_chance_at_the_threshold_is_the_one_of_the_law(tmp_path):
+    """No step of the curve stands in for it: just below the least score the chance is 0."""
+    with world_in(tmp_path / "state", threshold=0.55, verify="exact") as world:
+        shown = world.ask("GET", "/v1/figures").json()["settings"]
+    (threshold, at), (beyond, more) = shown["chances"]
+    assert (threshold, beyond, shown["score_min"]) == (0.55, 0.65, 0.55)
+    assert 0.9 < at < more <= 1
+    assert len(shown["curve"]) == 101
+
+
+def test_a_decision_without_a_pair_of_the_two_is_explained(tmp_path):
+    """A probe reads one candidate; the others are compared because a pair led to their cluster."""
+    with world_in(tmp_path / "state", probe_candidates_max=1, threshold=0.7) as world:
+        for n in range(6):
+            answer = world.check(str(n), TEXT.replace("Friday", f"{n} May"))
+            assert answer["duplicate_of"] == (None if n == 0 else "0")
+        reasons = {world.ask("GET", f"/v1/why?a=0&b={n}").json()["reason"] for n in range(1, 6)}
+    assert reasons == {"pair", "decided"}
+
+
 def test_a_look_names_the_nearest_and_a_text_is_explained_without_being_added(world):
     """Below the least score too; a scheme that cannot rank says so."""
     world.check("a", TEXT)

@@ -89,13 +89,11 @@ function near(document, { pairs, nearest }, settings, signal) {
 
 /** Why nothing is near: what would have been found, and how surely. */
 function nothing(below, settings) {
-  if (!settings.curve.length) return el('p', { class: 'quiet' }, 'No document shares enough with it.');
-  const at = (s) => settings.curve.reduce((best, point) => (Math.abs(point[0] - s) < Math.abs(best[0] - s) ? point : best))[1];
-  const t = settings.threshold;
-  const beyond = Math.min(1, t + 0.1);
+  if (settings.chances.length < 2) return el('p', { class: 'quiet' }, 'No document shares enough with it.');
+  const [[t, atThreshold], [beyond, atBeyond]] = settings.chances;
   const best = below[0];
   return el('div', { class: 'facts' },
-    el('p', {}, `A document of similarity ${score(t)} would have been found with a probability of ${chance(at(t))}, one of ${score(beyond)} with ${chance(at(beyond))}. `,
+    el('p', {}, `A document of similarity ${score(t)} would have been found with a probability of ${chance(atThreshold)}, one of ${score(beyond)} with ${chance(atBeyond)}. `,
       best ? `The most similar one that was met has ${score(best.similarity)}; a pair needs ${score(settings.score_min)}.` : 'No document shares a band with it.'),
     el('figure', {}, found(settings.curve, { at: best ? best.similarity : null, threshold: t, label: 'How likely a document of each similarity is found' }),
       el('figcaption', {}, 'How likely a document of each similarity is found')));

@@ -43,14 +43,14 @@ export function strip(counts, label) {
 }
 
 /** The S-curve: how likely a pair of each similarity is found, with a mark. */
-export function found(points, { at = null, threshold = null, label = '' } = {}) {
+export function found(points, { at = null, chance = null, threshold = null, label = '' } = {}) {
   const height = 110;
   const x = (s) => 6 + s * (WIDTH - 12);
   const y = (p) => height - 18 - p * (height - 26);
   const line = points.map(([s, p]) => `${x(s).toFixed(1)},${y(p).toFixed(1)}`).join(' L');
   const mark = (s, kind) => {
     const near = points.reduce((best, point) => (Math.abs(point[0] - s) < Math.abs(best[0] - s) ? point : best));
-    return svg('circle', { class: kind, cx: x(s), cy: y(near[1]), r: 5 });
+    return svg('circle', { class: kind, cx: x(s), cy: y(chance ?? near[1]), r: 5 });
   };
   return svg('svg', { class: 'found', viewBox: `0 0 ${WIDTH} ${height}`, role: 'img', 'aria-label': label },
     svg('line', { class: 'base', x1: 6, x2: WIDTH - 6, y1: y(0), y2: y(0) }),

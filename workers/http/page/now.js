@@ -131,6 +131,6 @@ function row(verdict) {
     : el('a', { class: 'title', dir: 'auto', href: pairAddress(original, verdict.id), title: `Compare with ${shownId(original)}` }, title);
   return el('li', { 'data-place': verdict.place },
     el('time', {}, clock(verdict.time)), link,
-    el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' copies ', named(original)]),
+    el('span', { class: 'from' }, named(verdict.id), original === null ? null : [' also in ', named(original)]),
     el('span', { class: 'score' }, verdict.similarity === null ? '' : percent(verdict.similarity)));
 }

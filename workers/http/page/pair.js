@@ -52,10 +52,11 @@ async function published(a, b, signal) {
 
 /** The reason in a sentence, and the figures of the pair. */
 export function explained(why, settings) {
-  const is = why.reason === 'pair' || why.reason === 'copy';
+  const is = ['pair', 'copy', 'decided'].includes(why.reason);
   const about = why.about ? [' ', idNode(why.about)] : [];
   const sentence = why.reason === 'pair' ? 'They are a pair.'
-    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:' : `They are no pair: ${why.sentence}.`;
+    : why.reason === 'copy' ? 'They are near. A copy of one of them makes the pair in its place:'
+    : why.reason === 'decided' ? 'They are near. A pair with another document led to the comparison.' : `They are no pair: ${why.sentence}.`;
   const parts = [el('p', { class: `verdict ${is ? 'is' : 'not'}` }, sentence, about)];
   if (why.similarity !== null && why.similarity !== undefined) {
     const fact = (name, value, line) => el('div', {}, el('dt', {}, name), el('dd', {}, value, line ? el('small', {}, line) : null));
@@ -64,7 +65,7 @@ export function explained(why, settings) {
       fact('Similarity', score(why.similarity), `a pair from ${score(settings.score_min)}`),
       fact('Common bands', count(why.buckets), settings.bands ? `of ${count(settings.bands)}` : ''),
       known ? fact('Found', chance(why.pair_probability), 'of pairs this similar') : null),
-    known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
+    known && settings.curve.length ? el('figure', {}, found(settings.curve, { at: why.similarity, chance: why.pair_probability, threshold: settings.threshold, label: `Pairs of similarity ${score(why.similarity)} are found with ${chance(why.pair_probability)}` }),
       el('figcaption', {}, 'How likely a pair of each similarity is found')) : null));
   }
   return parts;

@@ -39,14 +39,15 @@ export function stories(view, { query, signal, ready }) {
   load();
 }
 
+// The times are those of the documents, or of their arrival where they have none.
 const duration = (cluster) => {
   const length = cluster.last_time - cluster.first_time;
-  return length < 1 ? 'all at once' : `in ${span(length)}`;
+  return length < 1 ? 'of one time' : `dated over ${span(length)}`;
 };
 
 function arrivals(cluster) {
   return el('div', { class: 'arrivals' },
-    strip(cluster.strip, `${count(cluster.size)} documents arrived ${duration(cluster)}`),
+    strip(cluster.strip, `${count(cluster.size)} documents ${duration(cluster)}`),
     el('p', { class: 'axis' }, el('time', {}, moment(cluster.first_time)), el('span', {}, duration(cluster)), el('time', {}, moment(cluster.last_time))));
 }
 
@@ -92,13 +93,13 @@ export function story(view, { rest, signal, ready }) {
     const turn = (text, enabled, change) => el('button', { type: 'button', disabled: !enabled, onclick: () => { change(); load(true); } }, text);
     return [
       el('h1', { dir: 'auto', class: 'story-title' }, words(cluster.preview, original ?? 'The first document was removed')),
-      el('p', { class: 'quiet' }, `${count(cluster.size)} documents arrived ${duration(cluster)}. `,
+      el('p', { class: 'quiet' }, `${count(cluster.size)} documents ${duration(cluster)}. `,
         cluster.related === null || cluster.related === undefined ? null : el('a', { href: `#/story/${cluster.related}` }, 'A related story')),
       arrivals(cluster),
       el('h2', { tabindex: -1 }, `Documents ${count(first + 1)} to ${count(first + cluster.members.length)} of ${count(cluster.size)}`),
       el('ol', { class: 'members', start: first + 1 }, cluster.members.map((member) => el('li', {},
         el('time', {}, moment(member.time)), idNode(member.id),
-        member.id === original ? el('span', { class: 'tag' }, 'first')
+        member.id === original ? el('span', { class: 'tag', title: 'It arrived before the others; their dates may be earlier' }, 'arrived first')
           : el('span', { class: 'score', title: member.similarity === null ? '' : `similarity ${score(member.similarity)}` }, member.similarity === null ? '' : percent(member.similarity)),
         member.id === original ? el('span') : el('a', { href: pairAddress(member.duplicate_of ?? original, member.id) }, 'Compare')))),
       el('p', { class: 'turn' },
