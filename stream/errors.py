@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from functools import cache
+from importlib.metadata import PackageNotFoundError, distribution
+
 
 class NeardupError(Exception):
     """Base class of all errors of the project. The text is one sentence: the value, the rule, the remedy."""
@@ -13,3 +17,27 @@ class ConfigError(NeardupError, ValueError):
 
 class CapacityError(NeardupError):
     """A structure reached a limit of its design. The text names the limit and how to stay below it."""
+
+
+def install_command(extra: str) -> str:
+    """The command that installs what an optional part needs.
+
+    It names the packages themselves, as the installed metadata has them: no registry has this project, so its name
+    would install another one, and a path would need a clone.
+
+    Args:
+        extra: a key of ``optional-dependencies`` in ``pyproject.toml``.
+
+    Returns:
+        For example ``pip install 'duckdb>=1.4'``.
+    """
+    wanted = re.findall(rf"^Requires-Dist: ([^;\n]+?) *; extra == [\"']{extra}[\"']", _metadata(), re.MULTILINE)
+    return " ".join(["pip install", *(f"'{requirement}'" for requirement in wanted or [f".[{extra}]"])])
+
+
+@cache
+def _metadata() -> str:
+    try:
+        return distribution("neardup").read_text("METADATA") or ""
+    except PackageNotFoundError:  # a clone that is not installed
+        return ""

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from neardup.stream.batches import select_columns
 from neardup.stream.documents import Column, DocumentColumns, Refusal
-from neardup.stream.errors import ConfigError
+from neardup.stream.errors import ConfigError, install_command
 from neardup.stream.json_lines import UNITS, Fields, event_seconds, is_other_unit
 from neardup.stream.pipeline import CHUNK_CHARACTERS
 
@@ -89,7 +89,7 @@ def load_pyarrow() -> Any:
     try:
         import pyarrow
     except ImportError:
-        raise ConfigError("tables need pyarrow, which is not installed: pip install 'neardup[arrow]'") from None
+        raise ConfigError(f"tables need pyarrow, which is not installed: {install_command('arrow')}") from None
     return pyarrow
 
 

@@ -82,3 +82,29 @@ def test_signatures_of_named_tuples_have_types(program: Program) -> None:
         "print([p.name for p in names if isinstance(p.annotation, (str, ForwardRef))])"
     )
     assert done.stdout.split() == [b"[]"], done.stderr
+
+
+def test_advice_names_packages_and_never_an_unregistered_name(program: Program, tmp_path: Path) -> None:
+    """``pip install 'neardup[serve]'`` installs whatever a stranger registers as ``neardup``."""
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    done = program.code(
+        "import importlib.util, sys\n"
+        "absent = ('duckdb', 'feedparser', 'pyarrow', 'starlette', 'w3lib')\n"
+        "for name in absent: sys.modules[name] = None\n"
+        "find = importlib.util.find_spec\n"
+        "importlib.util.find_spec = lambda name, *more: None if name in absent else find(name, *more)\n"
+        "from neardup.workers.cli.app import main\n"
+        "for words in ('serve --state s', 'feed http://x/', 'batch -', 'run a.parquet', 'run --canonical-urls -'):\n"
+        "    sys.argv = ['neardup', *words.split()]\n"
+        "    main()\n",
+        cwd=tmp_path,
+    )
+    advice = [line.split("pip install ")[1] for line in done.stderr.decode().splitlines() if "pip install " in line]
+    wanted = (("starlette", "uvicorn"), ("feedparser", "urllib3"), ("duckdb",), ("pyarrow",), ("trafilatura", "w3lib"))
+    assert len(advice) == len(wanted), done.stderr
+    for names, line in zip(wanted, advice, strict=True):
+        assert "neardup" not in line
+        assert [name for name in names if f"'{name}" not in line] == []
+    docs = program.tree / "docs"
+    pages = [program.tree / "README.md", *docs.rglob("*.md"), *docs.rglob("*.ipynb")]
+    assert [page.name for page in pages if "install 'neardup" in page.read_text(encoding="utf-8")] == []

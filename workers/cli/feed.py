@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from neardup.stream.errors import install_command
 from neardup.workers.cli.arguments import Quiet, RejectsFile, SettingsFile
 from neardup.workers.cli.kafka import broker_failures
 from neardup.workers.cli.options import given
@@ -41,7 +42,7 @@ def feed_command(
         missing = [name for name in names if find_spec(name) is None]
         if missing:
             raise Failure(
-                Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: pip install 'neardup[{extra}]'"
+                Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: {install_command(extra)}"
             )
     from neardup.workers.commands.feed.command import FeedCommandOptions, run
     from neardup.workers.settings.feed import FeedSettings

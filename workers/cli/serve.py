@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from neardup.stream.errors import install_command
 from neardup.workers.cli.arguments import SettingsFile
 from neardup.workers.cli.options import given
 from neardup.workers.process.exits import Exit, Failure
@@ -37,7 +38,7 @@ def serve_command(
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
         raise Failure(
-            Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: pip install 'neardup[serve]'"
+            Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: {install_command('serve')}"
         )
     from neardup.workers.settings.load import load
     from neardup.workers.settings.serve import ServeSettings, ViewSettings

@@ -13,6 +13,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from neardup.stream.config import Config
+from neardup.stream.errors import install_command
 from neardup.stream.json_lines import UNITS, Fields
 from neardup.stream.verdicts.representatives import FIRST, LONGEST
 from neardup.workers.settings.durations import is_duration, seconds_of
@@ -123,7 +124,7 @@ class Options(BaseModel):
     @classmethod
     def _has_library(cls, value: bool) -> bool:
         if value and find_spec("w3lib") is None:
-            raise ValueError("needs w3lib, which is not installed here: pip install 'neardup[web]'")
+            raise ValueError(f"needs w3lib, which is not installed here: {install_command('web')}")
         return value
 
     @field_validator("timestamp_unit", "input_format", "html", "html_extractor", "warc_id")

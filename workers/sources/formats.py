@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import orjson
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import install_command
 from neardup.stream.json_lines import KINDS, Fields
 from neardup.workers.sources.arrow.batches import (
     FILE_MAGIC,
@@ -227,7 +228,7 @@ UNSUPPORTED: dict[str, Unsupported] = {
 # The reasons of refused formats, and of the readers of formats -> their sentences.
 FORMAT_REASONS: dict[str, str] = {
     **{
-        f"needs_{extra}": f"reading it needs packages that are not installed: pip install 'neardup[{extra}]'"
+        f"needs_{extra}": f"reading it needs packages that are not installed: {install_command(extra)}"
         for extra in {row.needs[1] for row in FORMATS.values() if row.needs is not None}
     },
     **{

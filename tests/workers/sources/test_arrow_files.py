@@ -229,7 +229,7 @@ def test_content_decides_the_format_before_the_name() -> None:
 
 
 @pytest.mark.processes
-def test_without_pyarrow_one_sentence_names_the_extra(tmp_path: Path) -> None:
+def test_without_pyarrow_one_sentence_names_what_to_install(tmp_path: Path) -> None:
     """Other files are read."""
     pq.write_table(pa.Table.from_pylist(ROWS), tmp_path / "a.parquet")
     (tmp_path / "b.jsonl").write_text('{"id": "x", "text": "one"}\n')
@@ -240,7 +240,7 @@ def test_without_pyarrow_one_sentence_names_the_extra(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=clean_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "a.parquet: reading it needs packages that are not installed" in done.stderr
-    assert "pip install 'neardup[arrow]'" in done.stderr
+    assert "pip install 'pyarrow>=" in done.stderr
     assert "documents: 1" in done.stderr
 
 

@@ -11,6 +11,7 @@ import pytest
 from warc_records import PARAGRAPH, page
 
 from neardup.stream.documents import Document
+from neardup.stream.errors import install_command
 from neardup.stream.json_lines import Fields
 from neardup.workers.process.exits import Failure
 from neardup.workers.process.stop import Stop
@@ -220,4 +221,4 @@ def test_a_missing_extra_is_one_sentence_that_names_it(tmp_path, monkeypatch):
     for name in ("a.html", "a.warc"):
         (tmp_path / name).write_bytes(b"<html>")
         (entry,) = read(tmp_path / name)
-        assert "pip install 'neardup[web]'" in FILE_REASONS[entry.found]
+        assert install_command("web") in FILE_REASONS[entry.found]

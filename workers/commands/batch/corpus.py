@@ -26,6 +26,7 @@ import numpy.typing as npt
 from neardup.stream.bands_message import BandMessage
 from neardup.stream.batches import Batch, bucket_keys
 from neardup.stream.documents import Neighbour
+from neardup.stream.errors import install_command
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.neighbours.nearest import chance_found
 from neardup.stream.pair_rule import Matches, judge, orient, scored
@@ -50,7 +51,7 @@ try:
     from neardup.workers.commands.batch.kept import check_twice, write_kept
     from neardup.workers.commands.batch.rank import Ranking
 except ImportError:
-    raise Failure(Exit.USAGE, "batch needs duckdb, which is not installed: pip install 'neardup[batch]'") from None
+    raise Failure(Exit.USAGE, f"batch needs duckdb, which is not installed: {install_command('batch')}") from None
 
 # Rows judged together, and the maximum bytes of their evidence, unless one row has more.
 _ROWS = 4096

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.arrow.tables import verdict_part
+from neardup.stream.errors import install_command
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.commands.output import output_file
 from neardup.workers.process.exits import Exit, Failure, output_failure
@@ -60,7 +61,7 @@ class TableFile:
             raise Failure(
                 Exit.USAGE,
                 f"{option} {display(path)} is Parquet, which pyarrow writes; it is not installed: "
-                "pip install 'neardup[arrow]'",
+                f"{install_command('arrow')}",
             ) from None
         self._arrow: Any = pyarrow
         self._path, self._option, self._what, self._adds = path, option, f"{what} to {path}", adds

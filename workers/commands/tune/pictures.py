@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from neardup.stream.errors import install_command
 from neardup.workers.process.exits import Exit, Failure, output_failure
 
 # Points of a curve: more than a terminal has columns, and smooth in a file.
@@ -89,7 +90,7 @@ def save(picture: Picture, path: str) -> None:
         from matplotlib.figure import Figure
     except ImportError:
         raise Failure(
-            Exit.USAGE, "--plot needs matplotlib, which is not installed: pip install 'neardup[plot]'"
+            Exit.USAGE, f"--plot needs matplotlib, which is not installed: {install_command('plot')}"
         ) from None
     figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), layout="constrained")
     axes = figure.add_subplot()

@@ -1,1 +1,1 @@
-"""Tables of Arrow as input: Parquet, and the file and the stream of Arrow; they need the extra ``neardup[arrow]``."""
+"""Tables of Arrow as input: Parquet, and the file and the stream of Arrow; they need the extra ``arrow``."""
