@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib import metadata
 
 
 class NeardupError(Exception):
@@ -38,6 +38,6 @@ def install_command(extra: str) -> str:
 @cache
 def _metadata() -> str:
     try:
-        return distribution("neardup").read_text("METADATA") or ""
-    except PackageNotFoundError:  # a clone that is not installed
+        return metadata.distribution("neardup").read_text("METADATA") or ""
+    except metadata.PackageNotFoundError:  # a clone that is not installed
         return ""
