@@ -1,4 +1,4 @@
-"""The window of a band table as columns, for another table: slots, contents, counted times."""
+"""The window of a band table: its columns, for another table, and its bound in bytes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.kernels.compile import raw_kernel
-from neardup.stream.table.band_table import BandTable
+from neardup.stream.table.band_table import POSTINGS_MAX, BandTable
 from neardup.stream.table.chains import CONTENT, POSTING_END, REMOVED, first_posting, older, slot_of
 from neardup.stream.table.heads import NONE, SEGMENT_BITS, SEGMENTS, entry_at, read_back
 
@@ -39,6 +39,23 @@ def window_of(table: BandTable) -> Window:
     _content_keys(store, table.oldest, base, keys)
     contents = np.stack([keys, store.contents[places]], axis=1)
     return Window(slots, contents, store.times[places], (store.flags[places] & REMOVED) != 0)
+
+
+def bound(table: BandTable, bytes_max: int, items_max: int) -> None:
+    """Let the window of a table grow up to bytes of memory; call it between steps, after each batch.
+
+    The documents of the window say what a document takes, so the limit of documents follows from them; the batch after
+    the call evicts what is too much. A table numbers its postings, so half of these numbers bound the window too.
+
+    Args:
+        table: no step may be open.
+        bytes_max: the memory of the window; a batch may pass it until the next call.
+        items_max: documents of the window at most, however small they are.
+    """
+    postings = table.posting_end - table._first_posting(table.oldest)
+    part = max(table.memory_bytes()[0] / bytes_max, 2 * postings / POSTINGS_MAX)
+    items = items_max if part < 1 else min(items_max, max(1, int(table.documents / part)))
+    table.limits = table.limits._replace(items=items)
 
 
 @raw_kernel

@@ -23,3 +23,31 @@ def test_the_last_line_says_loudly_what_was_not_looked_for(program: Program, com
     assert done.returncode == 0
     assert program.run(command, "--strict", *small, "-", input=INPUT).returncode == 13
     assert program.run(command, "--strict", "-", input=INPUT).returncode == 0
+
+
+def test_the_window_of_files_is_as_large_as_memory_allows(program: Program) -> None:
+    """A copy of line 1 was kept at line 1,050,002: the window held a million documents, whatever the memory."""
+    code = (
+        "import sys\n"
+        "from neardup.stream.table.band_table import BandTable\n"
+        "seen = []\n"
+        "close = BandTable.commit\n"
+        "BandTable.commit = lambda self: (seen.append(self.limits.items), close(self))[1]\n"
+        "from neardup.workers.cli.app import main\n"
+        "for words in (['dedup', '-q', '-'], ['run', '-q', '-']):\n"
+        "    sys.argv = ['neardup', *words]\n"
+        "    main()\n"
+        "print(min(seen), file=sys.stderr)\n"
+    )
+    done = program.code(code, input=b'{"id": "a", "text": "one"}\n')
+    assert int(done.stderr.decode().splitlines()[-1]) > 1_050_002, done.stderr
+
+
+@pytest.mark.parametrize("command", ["dedup", "run"])
+def test_a_window_in_bytes_names_its_bound(program: Program, command: str) -> None:
+    """The setting is in bytes; what left the window for it is the last word of the summary."""
+    lines = "".join(json.dumps({"id": str(n), "text": f"{n * 7919} {n * 104729} line {n}"}) + "\n" for n in range(6000))
+    done = program.run(command, "--window-bytes-max", 1 << 20, "-", input=lines.encode())
+    last = done.stderr.decode().splitlines()[-1]
+    assert last.startswith("WARNING: duplicates may be missing: the first ")
+    assert "Raise what is too small of window_bytes_max (1,048,576); --strict" in last

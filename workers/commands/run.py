@@ -23,7 +23,7 @@ from neardup.workers.commands.session import Session, SessionOptions, check_top
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs
-from neardup.workers.settings.files import Settings, fields_of
+from neardup.workers.settings.files import Settings, fields_of, with_file_window
 from neardup.workers.sources.compression import COMPRESSED_ENDINGS
 from neardup.workers.sources.formats import FORMATS, LINES, choose
 from neardup.workers.sources.paths import display
@@ -50,6 +50,7 @@ class RunOptions(SessionOptions):
 
 def run(options: RunOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
+    settings = with_file_window(settings)
     with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
         check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
@@ -74,12 +75,14 @@ def run(options: RunOptions, settings: Settings) -> Exit:
             compiler.wait(partial(compile_pairs, settings, signed.batch))
             with step(matcher.table):
                 matcher.match(signed.batch, probe=False)
+            session.bound_window(matcher.table)
         asking = Signer(settings, queries=True) if options.probe else signer
         for signed in session.signed(options.paths, asking, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch))
             for pairs, lines in _answers(matcher, signed.batch, options, overview):
                 session.report.pairs += pairs
                 write_pairs(output, lines)
+            session.bound_window(matcher.table)
     if options.keep is not None:
         from neardup.workers.commands.window_file import keep
 

@@ -26,13 +26,15 @@ from neardup.stream.batches import Batch
 from neardup.stream.documents import Document
 from neardup.stream.pipeline import CHUNK_CHARACTERS, CHUNK_DOCUMENTS, Signed, Signer
 from neardup.stream.schemes import SCHEMES
+from neardup.stream.table.band_table import BandTable
+from neardup.stream.table.window import bound
 from neardup.workers.commands.dedup.table_file import reject_table
 from neardup.workers.commands.output import abandon_output, write_summary
 from neardup.workers.commands.report import Rejects, Report, sentence_of
 from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
 from neardup.workers.process.stop import Stop
-from neardup.workers.settings.files import Settings, fields_of
+from neardup.workers.settings.files import WINDOW_MOST, Settings, fields_of
 from neardup.workers.sources.entries import LEFT_OUT, PASSED, Entry, TableRows
 from neardup.workers.sources.lines import Line
 from neardup.workers.sources.paths import check_paths, total_bytes
@@ -281,13 +283,19 @@ class Session:
         write_summary(self.options.summary_json, summary)
         return ended
 
+    def bound_window(self, table: BandTable) -> None:
+        """Keep a table within ``window_bytes_max``, if the settings have it; call it after each chunk."""
+        if self.settings.window_bytes_max is not None:
+            bound(table, self.settings.window_bytes_max, self.settings.window_documents)
+
     def _warn_of_evictions(self, evicted: int) -> None:
         """Say which documents were not looked for, as the last line of the summary."""
-        window, size = self.settings.window_documents, self.settings.evidence_bytes_max
+        values = {name: getattr(self.settings, name) for name in WINDOW_MOST}
+        named = [f"{name} ({value:,})" for name, value in values.items() if value not in (None, WINDOW_MOST[name])]
         self.report.say(
             f"WARNING: duplicates may be missing: the first {evicted:,} documents left the window before the end of "
-            "the input, and no later document was compared with them. Raise what is too small of window_documents "
-            f"({window:,}) and evidence_bytes_max ({size:,}); --strict fails in this case"
+            f"the input, and no later document was compared with them. Raise what is too small of "
+            f"{' and '.join(named)}; --strict fails in this case"
         )
 
 

@@ -16,6 +16,7 @@ from neardup.stream.config import Config
 from neardup.stream.errors import install_command
 from neardup.stream.json_lines import UNITS, Fields
 from neardup.stream.verdicts.representatives import FIRST, LONGEST
+from neardup.workers.process.memory import free_bytes
 from neardup.workers.settings.durations import is_duration, seconds_of
 from neardup.workers.settings.order_file import read_order
 from neardup.workers.settings.presets import PRESETS
@@ -35,6 +36,10 @@ _VALUES: dict[str, Callable[[], Sequence[str]]] = {
     "html_extractor": lambda: EXTRACTORS,
     "warc_id": lambda: tuple(WARC_IDS),
 }
+
+
+# The settings that bound a window -> their greatest values.
+WINDOW_MOST = {"window_documents": 1 << 30, "evidence_bytes_max": 1 << 42, "window_bytes_max": 1 << 46}
 
 
 class Options(BaseModel):
@@ -98,6 +103,13 @@ class Options(BaseModel):
         default=2 << 30, ge=256 << 20, le=1 << 40, description="bytes of memory of such a process at most"
     )
     warc_id: str = Field(default=next(iter(WARC_IDS)), description=f"id of a record in WARC: {', '.join(WARC_IDS)}")
+    window_bytes_max: int | None = Field(
+        default=None,
+        ge=1 << 20,
+        le=1 << 46,
+        description="bytes of memory of the window of run, dedup and probe; by default half of the free memory, or any "
+        "if window_documents is set",
+    )
     hidden: bool = Field(default=False, description="take names that begin with a dot when walking folders")
     reports_max: int = Field(
         default=20,
@@ -159,6 +171,20 @@ class Settings(Options, Config):
     def _read_stop_words(cls, value: Any) -> Any:
         """A stop list stands in a file; where settings are written, they hold its path."""
         return read_stop_words(value) if isinstance(value, str) else value
+
+
+def with_file_window(settings: Settings) -> Settings:
+    """Return the settings of a command that reads files: its window is as large as memory allows.
+
+    A stream has an end that its settings name; a file has one of its own, and a copy of its first line may be its last.
+    What the settings say about the window is kept.
+    """
+    named = settings.model_fields_set
+    if settings.window_bytes_max is None and "window_documents" in named:
+        return settings
+    bytes_max = settings.window_bytes_max or max(1 << 20, free_bytes() // 2)
+    lifted = {name: most for name, most in WINDOW_MOST.items() if name not in named}
+    return settings.model_copy(update={**lifted, "window_bytes_max": bytes_max})
 
 
 def fields_of(settings: Settings) -> Fields:

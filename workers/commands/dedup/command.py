@@ -35,7 +35,7 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.interpreter import share_interpreter
 from neardup.workers.process.table_compiler import TableCompiler, compile_pairs, compile_verdicts
 from neardup.workers.settings import option_name
-from neardup.workers.settings.files import Settings
+from neardup.workers.settings.files import Settings, with_file_window
 from neardup.workers.sources.blocks import STDIN
 from neardup.workers.sources.entries import PASSED, Entry, TableRows
 from neardup.workers.sources.paths import display
@@ -65,6 +65,7 @@ class DedupOptions(SessionOptions):
 def run(options: DedupOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     _check_outputs(options)
+    settings = with_file_window(settings)
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
     spill_record = None if archive is None else archive.add_part
     with (
@@ -83,6 +84,7 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
         for chunk, signed in session.signed_chunks(options.paths, signer, follow=options.follow):
             compiler.wait(partial(compile_pairs, settings, signed.batch), partial(compile_verdicts, settings))
             outputs.add(chunk, signed, decider)
+            session.bound_window(matcher.table)
             session.report.pairs = outputs.statuses[DUPLICATE] + outputs.statuses[UNCHANGED]
         outputs.clusters.close()
         if archive is not None:
