@@ -207,11 +207,14 @@ def select_ragged(
     values: npt.NDArray[np.uint8], starts: Starts, rows: npt.NDArray[Any]
 ) -> tuple[npt.NDArray[np.uint8], Starts]:
     """Return some ranges of bytes, in the given order; ``rows`` are places or a mask."""
-    at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+    at = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows.astype(np.int64, copy=False)
     out_starts = np.zeros(len(at) + 1, np.int64)
     np.cumsum(np.diff(starts)[at], out=out_starts[1:])
     out = np.empty(int(out_starts[-1]), np.uint8)
-    _gather(values, starts, at, out_starts, out)
+    sources = values.view(), starts.view(), at.view()
+    for source in sources:
+        source.flags.writeable = False  # some are, some are not: one kernel for both
+    _gather(*sources, out_starts, out)
     return out, out_starts
 
 

@@ -51,6 +51,17 @@ def service(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Itera
         process.terminate()
 
 
+def test_a_port_that_cannot_answer_yet_is_closed(program: Program) -> None:
+    """While the service compiles and restores, clients are refused; they do not wait in a queue."""
+    code = """
+import socket
+from neardup.workers.http.server import bound
+with bound("127.0.0.1", 0) as address, socket.socket() as client:
+    print(client.connect_ex(address.getsockname()) == 0)
+"""
+    assert program.code(code).stdout == b"False\n"
+
+
 @pytest.mark.parametrize("id_", ["a\nb", "\n", ".", "..", "near", "a/../b", "c?d&id=e"])
 def test_every_id_that_is_stored_can_be_read_and_removed(service: Service, id_: str) -> None:
     """The query takes any id; the path takes those with line feeds, too."""

@@ -21,8 +21,6 @@ import uvicorn
 from starlette.applications import Starlette
 
 from neardup.stream.config import Config
-from neardup.stream.deduplicator import Deduplicator
-from neardup.stream.schemes import SCHEMES
 from neardup.workers.http.access import Access
 from neardup.workers.http.app import Service, application, publisher
 from neardup.workers.http.bodies import decoding
@@ -32,7 +30,9 @@ from neardup.workers.http.events import Events
 from neardup.workers.http.figures import Figures
 from neardup.workers.http.window import near, window_requests
 from neardup.workers.http.writer import Writer
+from neardup.workers.process.compiling import Compiling
 from neardup.workers.process.exits import EXIT_OF_SIGNAL, Exit, Failure
+from neardup.workers.process.warming import warm
 from neardup.workers.settings.serve import ServeSettings, is_loopback
 from neardup.workers.store.keeper import Answer, Keeper
 from neardup.workers.store.log import Log
@@ -50,7 +50,6 @@ _CONCURRENCY_MAX = 1000
 # Maximum connections without a request, and how long one may wait for the end of a head.
 _WAITING_MAX = 500
 _HEAD_SECONDS_MAX = 10.0
-_WARM_TEXTS = ("the kernels of the service are compiled now", "the kernels of the service are compiled then")
 
 
 class _Server(uvicorn.Server):
@@ -96,7 +95,8 @@ def serve(settings: ServeSettings, state: str, *, salvage: bool = False) -> Exit
         sys.stderr.write(f"neardup: {sound:,} rows are sound, {damaged:,} are left out; the file before is {kept}\n")
     log = Log(Path(state), fingerprints, settings.durability)
     try:
-        warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
+        with Compiling(_say):
+            warm(Config(**{name: getattr(settings, name) for name in Config.model_fields}))
         keeper = Keeper(settings, log, keep_texts=settings.keep_texts, history_seconds=settings.history_seconds)
         return asyncio.run(run(settings, address, token, lambda on_broken: started(settings, keeper, on_broken)))
     finally:
@@ -145,20 +145,6 @@ def started(
     return Running(app, events, writer.stop, lambda: writer.error, degrading.refused)
 
 
-def warm(config: Config) -> None:
-    """Compile the kernels, or load them from disk, so that the first request does not wait for them."""
-    scheme = SCHEMES[config.scheme]
-    samples = [scheme.sample(text, config.plan) for text in _WARM_TEXTS]
-    documents = [sample._replace(id=str(n), timestamp=0.0) for n, sample in enumerate(samples)]
-    dedup = Deduplicator(config)
-    dedup.decide(documents)
-    dedup.probe(documents)
-    dedup.explain("0", "1")
-    if config.tuning.bands or scheme.exact:  # these can rank
-        dedup.nearest(documents, 1)
-    dedup.remove("0")
-
-
 async def run(settings: ServeSettings, address: socket.socket, token: str | None, start: Start) -> Exit:
     """Serve until a signal, or until the service can no longer work.
 
@@ -198,7 +184,7 @@ async def run(settings: ServeSettings, address: socket.socket, token: str | None
     watching = asyncio.create_task(watch())
     try:
         _load_certificate(config)
-        _announce(settings, address)
+        _listen(settings, address)
         await server.serve([address])
     finally:
         watching.cancel()
@@ -226,13 +212,18 @@ def _announce(settings: ServeSettings, address: socket.socket) -> None:
     host, port = address.getsockname()[:2]
     scheme = "https" if settings.tls_certfile else "http"
     named = f"[{host}]" if ":" in host else host
-    sys.stderr.write(f"neardup: serving on {scheme}://{named}:{port}\n")
+    _say(f"serving on {scheme}://{named}:{port}")
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"neardup: {line}\n")
     sys.stderr.flush()
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a listening socket. Raises ``Failure``.
+    """Return a socket that has the address and does not listen yet. Raises ``Failure``.
 
+    It listens when the service can answer (``_listen``): before, clients are refused and try again.
     The socket names its protocol, because only then asyncio sets ``TCP_NODELAY``. Without it, each response of two
     parts would wait 40 ms for an acknowledgement.
     """
@@ -242,10 +233,22 @@ def bound(host: str, port: int) -> socket.socket:
         try:
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(where)
-            listening.listen(_BACKLOG)
         except BaseException:
             listening.close()
             raise
         return listening
     except OSError as error:
-        raise Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host") from None
+        raise _not_free(host, port, error) from None
+
+
+def _not_free(host: str, port: int, error: OSError) -> Failure:
+    return Failure(Exit.USAGE, f"cannot listen on {host}:{port}: {error}; choose another --port or --host")
+
+
+def _listen(settings: ServeSettings, address: socket.socket) -> None:
+    """Open the port, and say where it is."""
+    try:
+        address.listen(_BACKLOG)
+    except OSError as error:
+        raise _not_free(settings.host, settings.port, error) from None
+    _announce(settings, address)

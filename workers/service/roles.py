@@ -7,13 +7,13 @@ partitions would be idle for half a minute.
 from __future__ import annotations
 
 import functools
+import json
 import logging
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import orjson
 
 from neardup.stream.bands_message import BandMessage, encode
 from neardup.stream.batches import id_columns
@@ -26,6 +26,7 @@ from neardup.stream.table import NO_TIME
 from neardup.stream.verdicts.decisions import VerdictLimits
 from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.warming import samples
 from neardup.workers.settings.files import fields_of
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.stages.json_columns import decode_columns
@@ -51,7 +52,6 @@ from neardup.workers.transport.protocol import Consumer, Producer, Record, Trans
 _log = logging.getLogger(__name__)
 
 # The first text uses the fast path of the normalisation, the second text the general path.
-_WARM_TEXTS = ("a text to compile the kernels with, and another", "ein Text, der die Kerne übersetzen läßt — 漢字")
 
 
 class Worker(Protocol):
@@ -272,8 +272,7 @@ def _warn_unseen(topic: str) -> None:
 
 def _warm_tables(settings: StreamSettings) -> None:
     """Compile the kernels that sign samples and match them, or load them from disk."""
-    samples = (SCHEMES[settings.scheme].sample(text, settings.plan) for text in _WARM_TEXTS * 2)
-    signed = Signer(settings).sign([sample._replace(id=str(i), timestamp=0.0) for i, sample in enumerate(samples)])
+    signed = Signer(settings).sign(samples(settings))
     message = encode(BandMessage(signed.batch, [b"0"]), settings.signing_fingerprint)
     table = PartitionTable(settings, Partition(0, settings.bands_partitions))
     for publish in (False, True):
@@ -286,10 +285,13 @@ def _warm_tables(settings: StreamSettings) -> None:
 def _warm_signer(settings: StreamSettings) -> None:
     """Compile the kernels of signers too, which decode documents to columns."""
     _warm_tables(settings)
-    lines = [orjson.dumps({"id": str(i), "text": text}) for i, text in enumerate(_WARM_TEXTS)]
-    decoded = decode_columns(lines, [None] * len(lines), Fields())
-    if settings.plan.kind == "text" and decoded is not None:
-        Signer(settings).sign(decoded.documents)
+    if settings.plan.kind != "text":
+        return
+    for sample in samples(settings):
+        for escaped in (True, False):
+            line = json.dumps({"id": sample.id, "text": sample.text}, ensure_ascii=escaped).encode(errors="replace")
+            if (decoded := decode_columns([line], [None], Fields())) is not None:
+                Signer(settings).sign(decoded.documents)
 
 
 def warm_decisions() -> None:

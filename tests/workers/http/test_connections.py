@@ -25,6 +25,7 @@ async def application(scope, receive, send):
 async def listening(waiting_max, head_seconds_max):
     """Serve the application on a free port; give a function that opens a connection."""
     address = bound("127.0.0.1", 0)
+    address.listen()
     config = uvicorn.Config(
         application, http=connection_type(waiting_max, head_seconds_max), log_config=None, lifespan="off",
         timeout_keep_alive=FOREVER, timeout_graceful_shutdown=1,

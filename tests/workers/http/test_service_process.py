@@ -135,6 +135,7 @@ def test_responses_are_sent_without_delay():
 def test_an_address_that_is_taken_is_named():
     """The message also names the option to change."""
     with bound("127.0.0.1", 0) as taken:
+        taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(Failure, match=f"cannot listen on 127.0.0.1:{port}.*choose another"):
             bound("127.0.0.1", port)
