@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from neardup.stream.errors import install_command
 from neardup.workers.cli.arguments import Quiet, RejectsFile, SettingsFile
 from neardup.workers.cli.kafka import broker_failures
 from neardup.workers.cli.options import given
@@ -41,6 +40,8 @@ def feed_command(
     for extra, names in needed.items():
         missing = [name for name in names if find_spec(name) is None]
         if missing:
+            from neardup.stream.errors import install_command
+
             raise Failure(
                 Exit.USAGE, f"feed needs {' and '.join(missing)}, not installed here: {install_command(extra)}"
             )

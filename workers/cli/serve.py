@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from neardup.stream.errors import install_command
 from neardup.workers.cli.arguments import SettingsFile
 from neardup.workers.cli.options import given
 from neardup.workers.process.exits import Exit, Failure
@@ -37,6 +36,8 @@ def serve_command(
     """
     missing = [name for name in ("starlette", "uvicorn") if find_spec(name) is None]
     if missing:
+        from neardup.stream.errors import install_command
+
         raise Failure(
             Exit.USAGE, f"serve needs {' and '.join(missing)}, not installed here: {install_command('serve')}"
         )
