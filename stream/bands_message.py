@@ -127,6 +127,18 @@ def decode(data: bytes, fingerprint: str) -> BandMessage:
     return BandMessage(make_batch(ids, id_starts, times, contents, evidence), removed, places, stream_time, progress)
 
 
+def reader_of(data: bytes) -> Callable[[int], bytes]:
+    """Return the function that reads the next bytes of data, as ``decode_window`` calls it."""
+    at = 0
+
+    def read(size: int) -> bytes:
+        nonlocal at
+        at += size
+        return data[at - size : at]
+
+    return read
+
+
 def encode_window(
     messages: Iterable[BandMessage], stream_time: int, fingerprint: str, decisions: Iterable[bytes] = ()
 ) -> Iterator[bytes]:

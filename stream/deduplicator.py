@@ -5,16 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sized
 from itertools import pairwise
 from threading import Lock
-from typing import TypeVar
+from types import NoneType
+from typing import Any, TypeVar
 
 import numpy as np
 
 from neardup.stream.arrow.columns import Rows
-from neardup.stream.arrow.tables import ArrowStream, ArrowTable, Documents, pair_table, signer_of_rows, verdict_part
-from neardup.stream.bands_message import BandMessage, decode_window, encode_window
+from neardup.stream.arrow.tables import (
+    ArrowStream,
+    ArrowTable,
+    Documents,
+    RowNumbers,
+    pair_table,
+    signer_of_rows,
+    verdict_part,
+)
+from neardup.stream.bands_message import BandMessage, decode_window, encode_window, reader_of
 from neardup.stream.batches import id_columns, make_batch
 from neardup.stream.config import Config
-from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict
+from neardup.stream.documents import Document, Explanation, Neighbour, Pair, Refusal, Verdict, check_type
 from neardup.stream.explanations.explain import explain
 from neardup.stream.json_lines import Fields
 from neardup.stream.neighbours.nearest import check_ranks, ranked
@@ -54,6 +63,7 @@ class Deduplicator:
     """
 
     def __init__(self, config: Config | None = None, *, candidates: bool = False) -> None:
+        check_type(config, (Config, NoneType), "a configuration is a neardup.Config: Config(threshold=0.8)")
         self.config = config or Config()
         self.signer = Signer(self.config)
         self._query_signer = Signer(self.config, queries=True)
@@ -62,6 +72,7 @@ class Deduplicator:
         self.refused = 0
         self._lock = Lock()
         self._decider = Decider(self.matcher)
+        self._row_numbers = RowNumbers(lambda: self._decider.places)
 
     def process(self, documents: Iterable[Document]) -> list[Pair]:
         """Probe with each document, then add it.
@@ -101,7 +112,8 @@ class Deduplicator:
             ConfigError: a column is missing or of a wrong type; the scheme compares no texts; pyarrow is not installed.
             Exception: whatever the stream raises; its attribute ``pairs`` has the table of the pairs before.
         """
-        documents = Documents(table, Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit))
+        fields = Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit)
+        documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[Matches]:
             return [match_step(self.matcher, signed.batch)]
@@ -185,7 +197,8 @@ class Deduplicator:
         Args:
             table: anything with the Arrow C stream interface, such as a data frame of pyarrow, Polars, pandas or
                 DuckDB. A stream of record batches is decided as it comes.
-            id_field: the column of ids: strings or integers.
+            id_field: the column of ids: strings or integers. A row without one has the id ``row:N``; N counts the rows
+                of all tables from 1. A column "id" may be absent.
             text_field: the column of texts: strings, or bytes in UTF-8.
             timestamp_field: the column of times, which may be absent: timestamps, dates, numbers, or strings in ISO
                 8601 or RFC 2822; without a zone, UTC.
@@ -194,7 +207,7 @@ class Deduplicator:
         Returns:
             A ``pyarrow.Table`` with a row for each row of ``table``, in order: the column of ids, and ``status``,
             ``duplicate_of``, ``similarity``, ``cluster``, ``related``, ``previous`` as in a ``Verdict``, and
-            ``reason``, why a row was refused. A row without id or text is refused.
+            ``reason``, why a row was refused. A row without a text is refused.
 
         Raises:
             ConfigError: as ``decide`` does; a column is missing or of a wrong type; the scheme compares no texts;
@@ -208,7 +221,8 @@ class Deduplicator:
         >>> [(row["id"], row["status"], row["duplicate_of"]) for row in verdicts.to_pylist()]
         [(1, 'original', None), (2, 'duplicate', '1')]
         """
-        documents = Documents(table, Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit))
+        fields = Fields(id_field, text_field, timestamp_field, timestamp_unit=timestamp_unit)
+        documents = Documents(table, fields, self._row_numbers)
 
         def answer(rows: Rows, signed: Signed) -> list[list[object]]:
             accepted = np.ones(len(rows), np.bool_)
@@ -220,6 +234,7 @@ class Deduplicator:
     def remove(self, id_: str) -> int:
         """Remove every version of an id: it is never reported again. Returns how many versions there were."""
         # An id with a lone surrogate was never added, so its bytes are those of no id.
+        check_type(id_, str, "an id is a string: call remove for each id")
         id_bytes = id_.encode("utf-8", "surrogatepass")
         with self._lock:
             return self._decider.remove(id_bytes)
@@ -272,17 +287,14 @@ class Deduplicator:
             WireError: the bytes are no window, are damaged, or were signed under another configuration.
             ValueError: documents were processed before.
         """
+        check_type(data, (bytes, bytearray, memoryview), "a window is bytes: neardup.load_window takes a path")
         if self.counts()["items"]:
             raise ValueError("a window is loaded before any document is processed: load it into a new Deduplicator")
         with self._lock:
-            at = 0
+            fill(self.matcher, reader_of(data), self._decider, decide=salvage, salvage=salvage)
 
-            def read(size: int) -> bytes:
-                nonlocal at
-                at += size
-                return data[at - size : at]
-
-            fill(self.matcher, read, self._decider, decide=salvage, salvage=salvage)
+    def __reduce__(self) -> tuple[Any, ...]:
+        raise TypeError("a Deduplicator cannot be pickled or copied: neardup.save_window writes its window to a file")
 
     def _matched(self, *, add: bool) -> Callable[[list[Document], Signed], list[Pair]]:
         return lambda _, signed: match_step(self.matcher, signed.batch, add=add).pairs()

@@ -51,6 +51,12 @@ class Document(NamedTuple):
 ID, TEXT, TIMESTAMP = attrgetter("id"), attrgetter("text"), attrgetter("timestamp")
 
 
+def check_type(value: object, kind: type | tuple[type, ...], rule: str) -> None:
+    """Raise ``TypeError`` for an argument of another type: the type, and the rule."""
+    if not isinstance(value, kind):
+        raise TypeError(f"a {type(value).__name__} is given, but {rule}")
+
+
 class Column(NamedTuple):
     """n strings as one array: string i is ``data[starts[i]:starts[i + 1]]``, in UTF-8.
 

@@ -29,7 +29,7 @@ from neardup.stream.batches import (
     wrong_values,
 )
 from neardup.stream.config import Config
-from neardup.stream.documents import Column, Document, DocumentColumns, Refusal
+from neardup.stream.documents import Column, Document, DocumentColumns, Refusal, check_type
 from neardup.stream.errors import ConfigError
 from neardup.stream.pair_rule import NO_MATCHES, Matches, joined, judge, orient, scored
 from neardup.stream.partitions import WHOLE, Partition, partitions_of
@@ -353,6 +353,7 @@ def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
     characters = 0
     try:
         for document in documents:
+            check_type(document, Document, "documents are an iterable of neardup.Document; process_table takes tables")
             chunk.append(document)
             characters += len(document.text) if isinstance(document.text, str) else 0
             if characters >= CHUNK_CHARACTERS or len(chunk) == CHUNK_DOCUMENTS:

@@ -71,7 +71,7 @@ class Fault(NamedTuple):
 class Rows:
     """n consecutive rows: the documents among them, their rows (``int64[m]``), and the refusals of the others.
 
-    ``ids`` is the column of ids as it is in the table, ``None`` if there is none.
+    ``ids`` is the column of ids as it is in the table; if there is none, what was made instead, or ``None``.
     """
 
     documents: DocumentColumns
@@ -134,6 +134,7 @@ def read_rows(batch: Any, fields: Fields, first: int = 0, fill_ids: FillIds | No
     ids, given = _array(batch, fields.id), batch.column(at) if at >= 0 else None
     if fill_ids is not None and (ids is None or ids.null_count):
         ids = fill_ids(ids, first, size)
+        given = ids if given is None else given
     id_column, no_id = _strings(_digits(ids))
     texts, no_text = _strings(_array(batch, fields.text))
     times, time_reasons = _times(_array(batch, fields.timestamp), size, fields.timestamp_unit)

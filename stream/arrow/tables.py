@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from threading import Lock
 from typing import Any, Protocol
 
 import numpy as np
 
 from neardup.stream.arrow.columns import Rows, fault_of, load_pyarrow, read_rows
+from neardup.stream.arrow.ids import places_as_ids
 from neardup.stream.documents import Refusal
 from neardup.stream.errors import ConfigError
 from neardup.stream.json_lines import UNITS, Fields
@@ -15,6 +18,9 @@ from neardup.stream.pair_rule import Matches
 from neardup.stream.pipeline import Signed, Signer
 from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import REFUSED, STATUSES
+
+# The name of the column of ids that a table may lack, and the name before the number of a row without an id.
+ID_FIELD, ROW = "id", "row"
 
 
 class ArrowStream(Protocol):
@@ -39,18 +45,37 @@ class ArrowTable(ArrowStream, Protocol):
         """Return the rows as dicts."""
 
 
+class RowNumbers:
+    """Numbers the rows of tables from 1, so that an id that is made of a number names one row. Threads may share one.
+
+    Args:
+        least: returns a number that all later rows exceed.
+    """
+
+    def __init__(self, least: Callable[[], int]) -> None:
+        self._least, self._last, self._lock = least, 0, Lock()
+
+    def first_of(self, size: int) -> int:
+        """Number so many rows; returns the number of the first one."""
+        with self._lock:
+            first = max(self._last, self._least()) + 1
+            self._last = first + size - 1
+        return first
+
+
 class Documents:
     """The rows of a table, to be read once.
 
     Args:
         table: to read; a stream of record batches is read as it comes.
         fields: the names of its columns.
+        numbers: of its rows.
 
     Raises:
         ConfigError: it has no Arrow C stream interface, a column is missing or of a wrong type, or pyarrow is missing.
     """
 
-    def __init__(self, table: ArrowStream, fields: Fields) -> None:
+    def __init__(self, table: ArrowStream, fields: Fields, numbers: RowNumbers) -> None:
         if fields.timestamp_unit not in UNITS:
             raise ConfigError(f"timestamp_unit={fields.timestamp_unit!r} must be one of {', '.join(UNITS)}")
         if not hasattr(table, "__arrow_c_stream__"):
@@ -58,22 +83,26 @@ class Documents:
                 f"a {type(table).__name__} is no table of Arrow: give a table of pyarrow, Polars, pandas or DuckDB, or "
                 "anything else with __arrow_c_stream__"
             )
-        self._fields = fields
+        self._fields, self._numbers = fields, numbers
         self._reader = load_pyarrow().RecordBatchReader.from_stream(table)
-        fault = fault_of(self._reader.schema, fields)
+        fault = fault_of(self._reader.schema, fields, ids_needed=fields.id != ID_FIELD)
         if fault is not None:
             raise ConfigError(fault.sentence)
 
     def __iter__(self) -> Iterator[Rows]:
         for batch in self._reader:
-            yield from read_rows(batch, self._fields)
+            yield from read_rows(
+                batch, self._fields, self._numbers.first_of(batch.num_rows), partial(places_as_ids, ROW)
+            )
 
     def verdicts(self, parts: Sequence[Any]) -> ArrowTable:
         """Return the parts of ``verdict_part`` as one table."""
         pa = load_pyarrow()
         places = [pa.field(name, pa.int64()) for name in ("cluster", "related", "previous")]
+        given = self._reader.schema
+        has_ids = self._fields.id in given.names
         schema = pa.schema([
-            self._reader.schema.field(self._fields.id).remove_metadata(),
+            given.field(self._fields.id).remove_metadata() if has_ids else pa.field(self._fields.id, pa.large_string()),
             pa.field("status", pa.dictionary(pa.int8(), pa.string())),
             pa.field("duplicate_of", pa.string()),
             pa.field("similarity", pa.float64()),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from neardup.stream.batches import CONTENT_HALF, Batch, bucket_keys, id_columns, make_batch, table_items
-from neardup.stream.documents import Document, Explanation
+from neardup.stream.documents import Document, Explanation, check_type
 from neardup.stream.explanations.passages import passages
 from neardup.stream.pair_rule import Judged, judge
 from neardup.stream.pipeline import Matcher, Signer
@@ -40,6 +40,8 @@ class _Side(NamedTuple):
 
 def explain(matcher: Matcher, signer: Signer, a: str | Document, b: str | Document) -> Explanation:
     """Return why two documents are a pair, or why not; see ``Deduplicator.explain``. The table stays as it is."""
+    for one in (a, b):
+        check_type(one, (str, Document), "explain takes two ids or documents")
     sides = [_given(matcher, signer, x) if isinstance(x, Document) else _stored(matcher, x) for x in (a, b)]
     # A document that is not stored counts as the newer one.
     if sides[1].slot >= 0 and (sides[0].slot < 0 or sides[1].slot < sides[0].slot):

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from neardup.stream.batches import Batch, bucket_keys, table_items
 from neardup.stream.config import Config
-from neardup.stream.documents import Neighbour
+from neardup.stream.documents import Neighbour, check_type
 from neardup.stream.errors import ConfigError
 from neardup.stream.pair_rule import judge
 from neardup.stream.pipeline import SLICE_CANDIDATES, Matcher, step
@@ -43,6 +43,7 @@ class Ranked(NamedTuple):
 
 def check_ranks(config: Config, k: int) -> None:
     """Raise ``ConfigError`` if ``k`` is below 1, or if the scheme has no probability to find a neighbour."""
+    check_type(k, int, "the number of neighbours is a whole number")
     if k < 1:
         raise ConfigError(f"top is {k}, but there must be a neighbour to name: set it to 1 or more")
     if not (config.tuning.bands or SCHEMES[config.scheme].exact):

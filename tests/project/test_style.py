@@ -87,7 +87,7 @@ LAYERS: list[set[str]] = [
     {"config"},
     {"pipeline"},
     {"json_lines", "bands_message"},
-    {"explanations", "explanations.passages", "arrow", "arrow.columns"},
+    {"explanations", "explanations.passages", "arrow", "arrow.columns", "arrow.ids"},
     {"explanations.explain"},
     {
         "neighbours",

@@ -108,3 +108,44 @@ def test_advice_names_packages_and_never_an_unregistered_name(program: Program, 
     docs = program.tree / "docs"
     pages = [program.tree / "README.md", *docs.rglob("*.md"), *docs.rglob("*.ipynb")]
     assert [page.name for page in pages if "install 'neardup" in page.read_text(encoding="utf-8")] == []
+
+
+def test_wrong_arguments_of_the_library_say_so(program: Program) -> None:
+    """They ended with an ``AttributeError`` from the inside, or a lock that cannot be pickled."""
+    calls = {
+        "process([{'id': 'a', 'text': 'b'}])": "a dict is given, but documents are an iterable of neardup.Document",
+        "process(Document('a', 'b'))": "a str is given, but documents are",
+        "decide(['a'])": "a str is given, but documents are",
+        "probe([None])": "a NoneType is given, but documents are",
+        "nearest(Document('a', 'b'), 3)": "a str is given, but documents are",
+        "nearest([Document('a', 'b')], '3')": "a str is given, but the number of neighbours is a whole number",
+        "remove(['a'])": "a list is given, but an id is a string: call remove for each id",
+        "explain('a', 3)": "a int is given, but explain takes two ids or documents",
+        "load('window.bin')": "a str is given, but a window is bytes: neardup.load_window takes a path",
+        "__class__({'threshold': 0.8})": "a dict is given, but a configuration is a neardup.Config",
+        "__reduce_ex__(4)": "cannot be pickled or copied: neardup.save_window writes its window",
+    }
+    done = program.code(
+        "import sys; from neardup import Deduplicator, Document\n"
+        "for call in sys.argv[1:]:\n"
+        "    try: print(eval('Deduplicator().' + call))\n"
+        "    except Exception as error: print(type(error).__name__, error)\n",
+        *calls,
+    )
+    said = done.stdout.decode().splitlines()
+    assert len(said) == len(calls), done.stderr
+    wrong = [
+        line for line, rule in zip(said, calls.values(), strict=True) if not ("TypeError" in line and rule in line)
+    ]
+    assert wrong == []
+
+
+def test_a_table_without_ids_is_decided(program: Program) -> None:
+    """The command line names such rows by their places; the library refused the table."""
+    code = (
+        "import pyarrow as pa; from neardup import Deduplicator\n"
+        "rows = Deduplicator().decide_table(pa.table({'text': ['one text of some words'] * 2})).to_pylist()\n"
+        "print([(row['id'], row['duplicate_of']) for row in rows])\n"
+    )
+    done = program.code(code)
+    assert done.stdout.decode().strip() == "[('row:1', None), ('row:2', 'row:1')]", done.stderr

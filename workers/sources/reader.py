@@ -29,11 +29,11 @@ from typing import Any, Protocol
 import orjson
 
 from neardup.stream.arrow.columns import fault_of, read_rows
+from neardup.stream.arrow.ids import places_as_ids
 from neardup.stream.documents import Document
 from neardup.stream.json_lines import Fields, decode_document
 from neardup.workers.process.stop import Stop
 from neardup.workers.sources.arrow.batches import Damaged
-from neardup.workers.sources.arrow.ids import places_as_ids
 from neardup.workers.sources.arrow.json_rows import json_rows
 from neardup.workers.sources.blocks import STDIN, Blocks, Content, Interrupted, opened
 from neardup.workers.sources.compression import Corrupt, Tape, decompressed

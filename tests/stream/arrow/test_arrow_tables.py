@@ -115,17 +115,34 @@ def test_ids_may_be_integers_and_stay_as_they_are() -> None:
     assert dedup.remove("10") == 1
 
 
-def test_a_row_without_id_or_text_is_refused() -> None:
+def test_a_row_without_a_text_is_refused() -> None:
     """So are bytes that are not UTF-8, each with its row and its reason."""
     text = " ".join(WORDS).encode()
-    given = pa.table({"id": [b"a", None, b"c", b"\xff", b"e", b"f"], "text": [text, text, None, text, b"\xffx", text]})
+    given = pa.table({"id": [b"a", b"b", b"c", b"\xff", b"e", b"f"], "text": [text, None, None, text, b"\xffx", text]})
     dedup = Deduplicator()
     found = dedup.decide_table(given).to_pylist()
-    assert [row["reason"] for row in found] == [None, "no_id", "no_text", "id_not_utf8", "text_not_utf8", None]
+    assert [row["reason"] for row in found] == [None, "no_text", "no_text", "id_not_utf8", "text_not_utf8", None]
     assert [row["status"] for row in found] == ["original", *["refused"] * 4, "duplicate"]
     assert [refusal[::2] for refusal in dedup.refusals] == [
-        (1, "no_id"), (2, "no_text"), (3, "id_not_utf8"), (4, "text_not_utf8"),
+        (1, "no_text"), (2, "no_text"), (3, "id_not_utf8"), (4, "text_not_utf8"),
     ]  # fmt: skip
+
+
+def test_a_row_without_an_id_is_named_by_its_number() -> None:
+    """As on the command line. No two rows of a deduplicator have one number, also after its window was loaded."""
+    first, second = ([*WORDS[:5], str(n) * 9] for n in (1, 2))
+    texts = [" ".join(words) for words in (first, second, first)]
+    dedup = Deduplicator()
+    (*_, copy) = dedup.decide_table(pa.table({"text": texts})).to_pylist()
+    assert (copy["id"], copy["status"], copy["duplicate_of"]) == ("row:3", "duplicate", "row:1")
+    given = pa.table({"id": pa.array([7, None], pa.int64()), "text": texts[:2]})
+    assert [row["duplicate_of"] for row in dedup.decide_table(given).to_pylist()] == ["row:1", "row:2"]
+    assert dedup.remove("row:5") == dedup.remove("7") == 1
+    loaded = Deduplicator()
+    loaded.load(dedup.save())
+    assert [row["id"] for row in loaded.decide_table(pa.table({"text": texts[:1]})).to_pylist()] == ["row:6"]
+    assert [pair["newer"] for pair in Deduplicator().process_table(pa.table({"text": texts})).to_pylist()] == ["row:3"]
+    assert Deduplicator().decide_table(pa.table({"text": pa.array([], pa.string())})).column_names[0] == "id"
 
 
 def test_an_empty_table_has_no_verdicts() -> None:
@@ -140,7 +157,7 @@ def test_an_empty_table_has_no_verdicts() -> None:
     [
         ([Document("a", "b")], {}, "a list is no table of Arrow"),
         (pa.table({"a": [1]}), {"text_field": "body"}, "no column 'body' (it has: a)"),
-        (pa.table({"text": ["x"]}), {}, "no column 'id' (it has: text)"),
+        (pa.table({"text": ["x"]}), {"id_field": "key"}, "no column 'key' (it has: text)"),
         (pa.table({"id": ["a"], "text": [1]}), {}, "column 'text' is int64, but must hold strings"),
         (pa.table({"id": [0.5], "text": ["x"]}), {}, "column 'id' is double, but must hold strings or integers"),
         (pa.table({"id": ["a"], "text": ["x"], "timestamp": [True]}), {}, "column 'timestamp' is bool"),

@@ -8,7 +8,14 @@ from typing import Any
 def places_as_ids(path: str, ids: Any, first: int, size: int) -> Any:
     """Return the ids of rows, ``path:row`` for a row without one.
 
-    ``ids``: the column of ids, ``None`` if there is none; ``first``: the number of the first row.
+    Args:
+        path: of the file, or another name of the table.
+        ids: the column of ids, ``None`` if there is none.
+        first: the number of the first row.
+        size: how many rows there are.
+
+    Returns:
+        An array of strings, or of their bytes.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
