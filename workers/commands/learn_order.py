@@ -19,10 +19,11 @@ from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.stream.tokens.bags import sorted_sets
 from neardup.stream.tokens.token_order import NO_FREQUENCIES, TokenOrder, counted, most_frequent
+from neardup.workers.commands.output import OutputFile
 from neardup.workers.commands.session import Session, SessionOptions
-from neardup.workers.process.exits import Exit, Failure
+from neardup.workers.process.exits import Exit, Failure, output_failure
 from neardup.workers.settings.files import Settings
-from neardup.workers.settings.order_file import written_order
+from neardup.workers.settings.order_file import write_order
 
 # Tokens counted between two merges of all counters: in 32 MiB.
 _TOKENS_A_MERGE = 1 << 22
@@ -47,7 +48,7 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
 
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
-    with Session(settings, SessionOptions(paths, quiet)) as session, written_order(output) as write:
+    with Session(settings, SessionOptions(paths, quiet)) as session, OutputFile(output, "the token order") as file:
         tokens = _frequent(_sets(session, settings), tokens_max)
         if not len(tokens):
             raise Failure(
@@ -55,7 +56,10 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
                 f"nothing that was read has a token, so {output} is not written: name documents with the field that "
                 "scheme prefix compares",
             )
-        write(tokens)
+        try:
+            write_order(file, tokens)
+        except OSError as error:
+            raise output_failure(f"the token order to {output}", error) from None
         session.report.say(
             f"{len(tokens):,} tokens of {session.report.documents:,} documents, "
             f"{session.report.refused.total():,} refused"

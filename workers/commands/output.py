@@ -1,10 +1,18 @@
-"""The outputs of a command, and the errors of writing them."""
+"""The outputs of a command, and the errors of writing them.
+
+Every file is written under another name and gets its own when it is complete (``OutputFile``). So a command that is
+refused, fails or is killed leaves the file as it was.
+"""
 
 from __future__ import annotations
 
 import os
+import stat
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 import orjson
@@ -12,6 +20,8 @@ import orjson
 from neardup.workers.process.exits import Exit, Failure, output_failure
 from neardup.workers.sources.entries import Entry
 from neardup.workers.sources.lines import BOM, HEADER, Header, Line
+
+_SUMMARY = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
 
 def standard_output(what: str = "the pairs") -> IO[bytes]:
@@ -21,12 +31,88 @@ def standard_output(what: str = "the pairs") -> IO[bytes]:
     return sys.stdout.buffer
 
 
-def output_file(path: str, what: str = "the pairs") -> IO[bytes]:
-    """Open a file for the pairs or for ``what``; raises ``Failure`` if it cannot be written."""
-    try:
-        return Path(path).open("wb")
-    except OSError as error:
-        raise output_failure(f"{what} to {path}", error) from None
+class OutputFile:
+    """A file that a command writes. As a context manager it gives the file, and at the end of the block the file gets
+    its name; after an exception it is removed.
+
+    A device, a pipe or a file that another program follows (``follow``) is written in place, as is a file in a folder
+    that cannot be written. A link stays, and the file keeps its permissions.
+
+    Args:
+        path: the name of the file.
+        what: what it holds, for messages.
+        follow: write in place.
+
+    Raises:
+        Failure: if it cannot be written; every method may raise it.
+    """
+
+    def __init__(self, path: str, what: str = "the pairs", *, follow: bool = False) -> None:
+        self._what = f"{what} to {path}"
+        self._path = Path(os.path.realpath(path))
+        self._unfinished: Path | None = None
+        self._try(lambda: self._open(path, in_place=follow or not _is_plain(path)))
+
+    def _open(self, path: str, *, in_place: bool) -> None:
+        if not in_place:
+            unfinished = self._path.with_name(f"{self._path.name}.{os.getpid()}")
+            try:
+                self.file: IO[bytes] = unfinished.open("wb")
+            except PermissionError:
+                if not self._path.exists():
+                    raise
+            else:
+                self._unfinished = unfinished
+                with suppress(OSError):
+                    unfinished.chmod(stat.S_IMODE(self._path.stat().st_mode))
+                return
+        self.file = Path(path).open("wb")  # noqa: SIM115 - this is a context manager itself
+
+    def __enter__(self) -> IO[bytes]:
+        return self.file
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Finish the file. What a reader of standard output no longer wants (``BrokenPipeError``) is no failure."""
+        if kind is None or issubclass(kind, BrokenPipeError):
+            self.close()
+        else:
+            self.discard()
+
+    def close(self) -> None:
+        """Give the file its name."""
+        try:
+            self._try(self._finish)
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Close the file and remove what has no name yet."""
+        with suppress(OSError):
+            self.file.close()
+        if self._unfinished is not None:
+            with suppress(OSError):
+                self._unfinished.unlink()
+
+    def _finish(self) -> None:
+        self.file.close()
+        if self._unfinished is not None:
+            self._unfinished.replace(self._path)
+            self._unfinished = None
+
+    def _try(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except OSError as error:
+            raise output_failure(self._what, error) from None
+
+
+def _is_plain(path: str) -> bool:
+    """Whether a path is that of a file on a disk, there already or not."""
+    if os.path.abspath(path).startswith(("/dev/", "/proc/")):
+        return False
+    return os.path.isfile(path) or not os.path.exists(path)
 
 
 def write_pairs(output: IO[bytes], data: bytes, what: str = "the pairs to standard output") -> None:
@@ -117,10 +203,8 @@ def write_summary(path: str | None, summary: dict[str, Any]) -> None:
     """Write the summary of a command to a file, if one is named. Raises ``Failure``."""
     if path is None:
         return
-    try:
-        Path(path).write_bytes(orjson.dumps(summary, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
-    except OSError as error:
-        raise output_failure(f"the summary to {path}", error) from None
+    with OutputFile(path, "the summary") as file:
+        write_pairs(file, orjson.dumps(summary, option=_SUMMARY), f"the summary to {path}")
 
 
 def abandon_output() -> None:

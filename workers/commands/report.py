@@ -6,14 +6,14 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from pathlib import Path
+from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
 
 import orjson
 
 from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
-from neardup.workers.commands.output import Lines
+from neardup.workers.commands.output import Lines, OutputFile
 from neardup.workers.feeds.reasons import FEED_REASONS
 from neardup.workers.process.exits import output_failure
 from neardup.workers.process.printable import printable
@@ -45,16 +45,12 @@ class Rejects:
     file cannot be written.
     """
 
-    def __init__(self, path: str | None) -> None:
+    def __init__(self, path: str | None, *, follow: bool = False) -> None:
         self._path = path
         self._spilled = False
         self._lines = Lines()
-        self._file: IO[bytes] | None = None
-        if path is not None:
-            try:
-                self._file = Path(path).open("wb")  # noqa: SIM115 - open as long as the run
-            except OSError as error:
-                raise output_failure(f"the rejects to {path}", error) from None
+        self._output = None if path is None else OutputFile(path, "the rejects", follow=follow)
+        self._file = None if self._output is None else self._output.file
 
     def spill(self, part: Line) -> None:
         """Write a part of a line that is too long to hold; ``write`` ends the line."""
@@ -84,9 +80,15 @@ class Rejects:
         data = self._lines.taken()
         self._try(lambda file: file.write(data))
 
-    def close(self) -> None:
-        """Write the remaining output and close the file."""
-        self._try(lambda file: file.close())
+    def __enter__(self) -> Rejects:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Give the file its name; after an exception, discard it."""
+        if self._output is not None:
+            self._output.__exit__(kind, error, trace)
 
     def _try(self, act: Callable[[IO[bytes]], Any]) -> None:
         if self._file is not None:

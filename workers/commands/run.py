@@ -17,7 +17,7 @@ from pathlib import Path
 from neardup.stream.batches import Batch
 from neardup.stream.json_lines import encode_matches, encode_nearest
 from neardup.stream.pipeline import Matcher, Signer, match_steps, step
-from neardup.workers.commands.output import output_file, standard_output, write_pairs
+from neardup.workers.commands.output import OutputFile, standard_output, write_pairs
 from neardup.workers.commands.overview import Overview
 from neardup.workers.commands.session import Session, SessionOptions, check_top
 from neardup.workers.process.exits import Exit, Failure
@@ -55,7 +55,11 @@ def run(options: RunOptions, settings: Settings) -> Exit:
         check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)
-        output = standard_output() if options.output is None else stack.enter_context(output_file(options.output))
+        output = (
+            standard_output()
+            if options.output is None
+            else stack.enter_context(OutputFile(options.output, follow=options.follow))
+        )
         overview = Overview()
         share_interpreter()
         window_files = options.keep is not None or options.window_from is not None

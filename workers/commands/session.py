@@ -94,7 +94,7 @@ class Session:
         self.settings = settings
         self.options = options
         self._reject_table = reject_table(options.rejects)
-        self.rejects = Rejects(None if self._reject_table is not None else options.rejects)
+        self.rejects = Rejects(None if self._reject_table is not None else options.rejects, follow=not sized)
         self.stop = stop or Stop()
         self._reader_left = False
         self._ahead: Ahead | None = None
@@ -127,9 +127,9 @@ class Session:
         self.compiling.__exit__()
         self.reader.close()
         self.report.end_bar()
-        self.rejects.close()
+        self.rejects.__exit__(kind, error, trace)
         if self._reject_table is not None:
-            self._reject_table.close()
+            self._reject_table.__exit__(kind, error, trace)
         if isinstance(error, BrokenPipeError):
             abandon_output()
             self._reader_left = True

@@ -6,16 +6,15 @@ another configuration is refused.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from neardup.stream import deduplicator
 from neardup.stream.bands_message import BandMessage, WireError, encode_window
 from neardup.stream.pipeline import Matcher
 from neardup.stream.verdicts.decider import Decider
-from neardup.workers.process.exits import Exit, Failure, input_failure, output_failure
+from neardup.workers.commands.output import OutputFile, write_pairs
+from neardup.workers.process.exits import Exit, Failure, input_failure
 
 
 def write(
@@ -25,17 +24,9 @@ def write(
 
     Raises ``Failure`` if it cannot be written.
     """
-    unfinished = Path(f"{path}.{os.getpid()}")
-    try:
-        with unfinished.open("wb") as file:
-            for part in encode_window(messages, stream_time, fingerprint, decisions):
-                file.write(part)
-        unfinished.replace(path)
-    except OSError as error:
-        raise output_failure(f"the window to {path}", error) from None
-    finally:
-        with suppress(OSError):
-            unfinished.unlink()
+    with OutputFile(path, "the window") as file:
+        for part in encode_window(messages, stream_time, fingerprint, decisions):
+            write_pairs(file, part, f"the window to {path}")
 
 
 def keep(path: str, matcher: Matcher, decider: Decider | None = None) -> None:

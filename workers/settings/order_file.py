@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import numpy.typing as npt
 
 from neardup.stream.errors import ConfigError
 from neardup.stream.tokens.token_order import TokenOrder
-from neardup.workers.process.exits import input_failure, output_failure
+from neardup.workers.process.exits import input_failure
 
 
 def read_order(path: str) -> TokenOrder:
@@ -27,24 +25,6 @@ def read_order(path: str) -> TokenOrder:
     return TokenOrder(tokens)
 
 
-@contextmanager
-def written_order(path: str) -> Iterator[Callable[[npt.NDArray[np.uint64]], None]]:
-    """Return a function that writes tokens to a file atomically: the file is complete or unchanged.
-
-    Raises ``Failure`` if the file cannot be written; a missing folder is detected at the beginning.
-    """
-    unfinished = f"{path}.{os.getpid()}"
-
-    def write(tokens: npt.NDArray[np.uint64]) -> None:
-        np.save(file, tokens.astype("<u8"), allow_pickle=False)
-        file.close()
-        Path(unfinished).replace(path)
-
-    try:
-        with Path(unfinished).open("wb") as file:
-            yield write
-    except OSError as error:
-        raise output_failure(f"the token order to {path}", error) from None
-    finally:
-        with suppress(OSError):
-            Path(unfinished).unlink()
+def write_order(file: IO[bytes], tokens: npt.NDArray[np.uint64]) -> None:
+    """Write an order to a file. Raises ``OSError``."""
+    np.save(file, tokens.astype("<u8"), allow_pickle=False)

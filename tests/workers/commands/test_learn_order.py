@@ -9,10 +9,11 @@ from neardup.stream import Config, ConfigError
 from neardup.stream.documents import Document
 from neardup.stream.schemes import SCHEMES
 from neardup.workers.commands import learn_order as order
+from neardup.workers.commands.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.stop import Stop
 from neardup.workers.settings.load import load, load_stream
-from neardup.workers.settings.order_file import read_order, written_order
+from neardup.workers.settings.order_file import read_order, write_order
 
 TEXTS = {"a": "ab ab ab", "b": "ab cd", "c": "cd ab", "d": "ef"}
 
@@ -111,9 +112,9 @@ def test_an_order_that_cannot_be_written_is_reported_before_anything_is_read(nea
 def test_a_file_stays_as_it_was_until_the_new_one_is_whole(tmp_path):
     """If the command ends early, only the old order remains."""
     path = tmp_path / "order.npy"
-    with written_order(str(path)) as write:
-        write(np.array([1], np.uint64))
-    with pytest.raises(RuntimeError), written_order(str(path)):
+    with OutputFile(str(path)) as file:
+        write_order(file, np.array([1], np.uint64))
+    with pytest.raises(RuntimeError), OutputFile(str(path)):
         raise RuntimeError
     assert read_order(str(path)).tokens.tolist() == [1]
     assert [entry.name for entry in tmp_path.iterdir()] == ["order.npy"]

@@ -38,7 +38,7 @@ from neardup.stream.verdicts.rule import REFUSED
 from neardup.workers.commands import window_file
 from neardup.workers.commands.batch.rows import RowFiles, Rows
 from neardup.workers.commands.learn_order import with_order
-from neardup.workers.commands.output import output_file, standard_output, write_pairs
+from neardup.workers.commands.output import OutputFile, standard_output, write_pairs
 from neardup.workers.commands.session import Session, SessionOptions, check_top
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import Settings
@@ -318,7 +318,7 @@ def _decide(
     order, at = preference.order(), np.array(places.rows, np.int64)
     decided = corpus.decide(order, at)
     if options.verdicts is not None:
-        with output_file(options.verdicts, "the verdicts") as file:
+        with OutputFile(options.verdicts, "the verdicts") as file:
             verdicts.write(file, f"the verdicts to {options.verdicts}", corpus.rows, places, decided)
     if options.output is not None:
         statuses = np.full(len(places), REFUSED, np.uint8)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +16,7 @@ from neardup.stream.verdicts.decider import Decided
 from neardup.stream.verdicts.rule import ORIGINAL, REFUSED
 from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from neardup.workers.commands.output import Lines, output_file, write_pairs
+from neardup.workers.commands.output import Lines, OutputFile, write_pairs
 from neardup.workers.commands.session import Session, chunked
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.files import fields_of
@@ -59,10 +60,13 @@ def write_kept(
     settings, paths = session.settings, session.options.paths
     annotates = decided_between is not None
     reader = Reader(settings, fields_of(settings), session.stop, lambda part: None)
-    table = TableFile(path, "--output", _KEPT, VERDICT_COLUMNS if annotates else ()) if is_table(path) else None
-    file = output_file(path, _KEPT) if table is None else None
     lines, at = Lines(VERDICT_KEY if annotates else ""), 0
-    try:
+    with ExitStack() as stack:
+        table, file = None, None
+        if is_table(path):
+            table = stack.enter_context(TableFile(path, "--output", _KEPT, VERDICT_COLUMNS if annotates else ()))
+        else:
+            file = stack.enter_context(OutputFile(path, _KEPT))
         for chunk in chunked(reader.parts(paths)):
             entries = () if chunk is None else chunk.entries
             first, at = at, at + len(entries)
@@ -84,13 +88,8 @@ def write_kept(
             raise Failure(
                 Exit.INPUT,
                 f"the input changed while batch was running: it had {len(statuses):,} entries, and then {at:,}; "
-                f"{display(path)} is not complete",
+                f"{display(path)} is not written",
             )
-    finally:
-        if table is not None:
-            table.close()
-        if file is not None:
-            file.close()
 
 
 def _add_lines(lines: Lines, entries: Sequence[Entry], chosen: list[int], decided: Decided | None) -> None:

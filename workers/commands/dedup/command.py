@@ -27,7 +27,7 @@ from neardup.workers.commands.dedup.archive import Archive
 from neardup.workers.commands.dedup.clusters import Clusters
 from neardup.workers.commands.dedup.table_file import VERDICT_COLUMNS, TableFile, is_table, verdict_columns
 from neardup.workers.commands.dedup.verdict_lines import VERDICT_KEY, annotated, verdict_lines
-from neardup.workers.commands.output import Lines, output_file, standard_output, write_pairs
+from neardup.workers.commands.output import Lines, OutputFile, standard_output, write_pairs
 from neardup.workers.commands.run import check_follow
 from neardup.workers.commands.session import Chunk, Session, SessionOptions
 from neardup.workers.commands.window_file import fill, keep
@@ -110,14 +110,12 @@ class _Outputs:
         def opened(path: str | None, what: str) -> Write | None:
             if path is None or is_table(path):
                 return None
-            return _writer(stack.enter_context(output_file(path, what)), f"{what} to {path}")
+            return _writer(stack.enter_context(OutputFile(path, what, follow=options.follow)), f"{what} to {path}")
 
         def table(path: str | None, option: str, what: str, adds: tuple[str, ...]) -> TableFile | None:
             if path is None or not is_table(path):
                 return None
-            file = TableFile(path, option, what, adds)
-            stack.callback(file.close)
-            return file
+            return stack.enter_context(TableFile(path, option, what, adds))
 
         kept = "the kept documents"
         adds = VERDICT_COLUMNS if options.annotate else ()
@@ -128,7 +126,7 @@ class _Outputs:
             self._write_kept = _writer(standard_output(kept), f"{kept} to standard output")
         self._archive = archive
         if archive is not None and options.warc_out is not None:
-            archive.open(stack.enter_context(output_file(options.warc_out, "the records")))
+            archive.open(stack.enter_context(OutputFile(options.warc_out, "the records")))
         self._write_removed = opened(options.removed, "the removed documents")
         self._write_verdicts = opened(options.verdicts, "the verdicts")
         self._annotate = options.annotate

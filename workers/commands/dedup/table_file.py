@@ -1,13 +1,15 @@
 """Rows of tables of Arrow on their way to a Parquet file: the columns of the input unchanged, and those of verdicts.
 
 The first rows decide the columns of the file. Rows wait until they fill a row group, and memory holds one row group.
-A file of Parquet begins at its end: before ``close`` it cannot be read.
+A file of Parquet begins at its end: it gets its name when it is complete.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import IO, Any
+from contextlib import suppress
+from types import TracebackType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +17,7 @@ import numpy.typing as npt
 from neardup.stream.arrow.tables import verdict_part
 from neardup.stream.errors import install_command
 from neardup.stream.verdicts.decider import Decided
-from neardup.workers.commands.output import output_file
+from neardup.workers.commands.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, output_failure
 from neardup.workers.sources.entries import TableRows
 from neardup.workers.sources.formats import FORMATS
@@ -65,7 +67,7 @@ class TableFile:
             ) from None
         self._arrow: Any = pyarrow
         self._path, self._option, self._what, self._adds = path, option, f"{what} to {path}", adds
-        self._file: IO[bytes] = output_file(path, what)
+        self._file = OutputFile(path, what)
         self._writer: Any = None
         self._input: Any = None  # the schema of the input
         self._rows: list[Any] = []
@@ -106,13 +108,24 @@ class TableFile:
             f"{source} is neither: name a file with another ending",
         )
 
-    def close(self) -> None:
-        """Write the remaining rows and the end of the file."""
-        if self._writer is None:
-            self._open(self._arrow.schema([]))
-        self._write()
-        self._try(self._writer.close)
-        self._try(self._file.close)
+    def __enter__(self) -> TableFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the remaining rows and the end of the file; after an exception, discard the file."""
+        if error is not None and not isinstance(error, BrokenPipeError):
+            if self._writer is not None:
+                with suppress(OSError, self._arrow.ArrowException):
+                    self._writer.close()  # else its end would write to a closed file
+            self._file.discard()
+            return
+        with self._file:
+            if self._writer is None:
+                self._open(self._arrow.schema([]))
+            self._write()
+            self._try(self._writer.close)
 
     def _begin(self, rows: TableRows) -> None:
         """Open the writer, with the columns of the first rows."""
@@ -138,7 +151,7 @@ class TableFile:
 
         self._schema = schema
         try:
-            self._writer = parquet.ParquetWriter(self._file, schema)
+            self._writer = parquet.ParquetWriter(self._file.file, schema)
         except self._arrow.ArrowNotImplementedError as error:
             raise Failure(
                 Exit.USAGE,
