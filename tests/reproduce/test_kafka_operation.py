@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import re
+
+from jsonschema import Draft202012Validator
 from program import Program
 
 # The tests of each version bring topics in memory, and workers that a test drives.
@@ -82,3 +86,38 @@ def test_a_partition_with_old_times_holds_back_the_others_for_the_longest_wait_o
     """The slow partition advances each second and is never done: ``align_wait_seconds_max`` released nothing."""
     done = program.code(_OLD_TIMES)
     assert done.stdout.decode().split() == ["signed", "after", "62"], done.stderr.decode()
+
+
+_TOPICS_OF_VERDICTS = """
+from sim_links import LinkWorld
+world = LinkWorld()
+world.ranks = {"a": 1.5, "b": 2.5}
+world.arrive(("a", "a", 0), ("b", "b", 1), ("c", "c", 2), ("!", "", 0), ("d", "a", 3), ("-a", "", 0))
+world.link([("a", "b", 0.8), ("b", "c", 0.75)], (0, 6))
+world.turns()
+world.offsets["b"] = 1
+world.arrive(("b", "b", 4), ("e", "e", 400))
+world.link([], (6, 8))
+world.turns()
+for record in world.cluster.records(world.topics.verdicts):
+    for line in record.value.splitlines():
+        print("verdicts", line.decode())
+for record in world.cluster.records(world.topics.clusters):
+    if record.value is not None:
+        print("clusters", record.value.decode())
+"""
+
+
+def test_lines_of_verdicts_and_clusters_match_the_schemas_of_their_topics(program: Program) -> None:
+    """``verdict.json`` and ``cluster.json`` describe files; each topic needs a schema of its own."""
+    folder = program.tree / "docs" / "schemas"
+    rows = re.findall(r"\((\w+\.json)\) \| (.*) \|", (folder / "README.md").read_text(encoding="utf-8"))
+    done = program.code(_TESTS + _TOPICS_OF_VERDICTS, program.tree)
+    lines = [line.split(" ", 1) for line in done.stdout.decode().splitlines()]
+    assert {topic for topic, _ in lines} == {"verdicts", "clusters"}, done.stderr.decode()
+    statuses = {json.loads(line).get("status") for topic, line in lines if topic == "verdicts"}
+    assert statuses == {"original", "duplicate", "unchanged", "removed", "refused"}
+    for topic, line in lines:
+        (name,) = [name for name, of in rows if f"topic `{topic}`" in of]
+        schema = json.loads((folder / name).read_text(encoding="utf-8"))
+        Draft202012Validator(schema).validate(json.loads(line))
