@@ -136,7 +136,8 @@ def _reports(settings: StreamSettings, topics: Topics) -> dict[int, list[tuple[n
     """By partition of documents, for each partition of bands: the ends of its progress, and the stamps in seconds."""
     transport = connect(settings)
     found: dict[tuple[int, int], list[tuple[int, float]]] = {}
-    for bands, (first, end) in transport.bounds(topics.links).items():
+    for bands, (first, _) in transport.bounds(topics.links).items():
+        _, end = transport.admin.log_bounds(topics.links, bands)
         for records in transport.read(topics.links, bands, first, end):
             for record in records:
                 progress = decode_links(record.value or b"", settings.signing_fingerprint).progress
@@ -233,7 +234,9 @@ def _decide_all(settings: StreamSettings) -> int:
     transport, topics = connect(settings), names_of(settings).topics
     producer = transport.producer(f"{settings.topic_prefix}decide")
     count = 0
-    for partition, (first, end) in transport.bounds(topics.documents).items():
+    for partition, (first, _) in transport.bounds(topics.documents).items():
+        # The end of what may be read can be before the last commit: its markers are on their way.
+        _, end = transport.admin.log_bounds(topics.documents, partition)
         offsets = [r.offset for records in transport.read(topics.documents, partition, first, end) for r in records]
         for at in range(0, len(offsets), _RUN_DOCUMENTS):
             part = np.array(offsets[at : at + _RUN_DOCUMENTS], np.int64)

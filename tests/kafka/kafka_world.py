@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import kafka_deployment
@@ -28,6 +27,11 @@ from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 from neardup.workers.transport.protocol import Membership, Record, UnreachableError
 
+# The test itself waits for a broker that starts: one that was killed leads its partitions only when its old session ends.
+PATIENT = {
+    "request_timeout_seconds": WAIT_SECONDS_MAX, "flush_timeout_seconds": WAIT_SECONDS_MAX,
+    "transaction_timeout_seconds": WAIT_SECONDS_MAX, "read_timeout_seconds": WAIT_SECONDS_MAX,
+}  # fmt: skip
 TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}
 
 
@@ -40,7 +44,8 @@ def stories(count: int) -> list[Document]:
 class World:
     """Its own topics on a broker, and the places of workers; ``close`` closes everything that the world made.
 
-    The workers may use another address than the test, ``workers_bootstrap``: the address of a proxy.
+    The workers may use another address than the test, ``workers_bootstrap``: the address of a proxy. ``quick`` changes
+    the waits of the workers, and not those of the test.
     """
 
     def __init__(
@@ -55,8 +60,8 @@ class World:
         self.settings = StreamSettings(**given)  # type: ignore[arg-type]
         self.names = names_of(self.settings)
         self.topics = self.names.topics
-        self.kafka: KafkaSettings = quick_settings(bootstrap, **(quick or {}))
-        self.kafka_of_workers = replace(self.kafka, bootstrap_servers=workers_bootstrap or bootstrap)
+        self.kafka: KafkaSettings = quick_settings(bootstrap, **PATIENT)
+        self.kafka_of_workers: KafkaSettings = quick_settings(workers_bootstrap or bootstrap, **(quick or {}))
         self.transport = KafkaTransport(self.kafka)
         plans = topic_plans(self.settings)
         self.transport.admin.create_topics([TopicSpec(p.name, p.partitions, -1, p.configs) for p in plans])
