@@ -27,9 +27,9 @@ from neardup.workers.topics.rules import topic_plans
 from neardup.workers.transport.kafka.transport import KafkaSettings, KafkaTransport, TopicSpec
 from neardup.workers.transport.protocol import Membership, Record, UnreachableError
 
-# The test itself waits for a broker that starts: one that was killed leads its partitions only when its old session ends.
+# The test itself waits for a broker that starts: a killed one leads its partitions only when its old session ends.
 PATIENT = {
-    "request_timeout_seconds": WAIT_SECONDS_MAX, "flush_timeout_seconds": WAIT_SECONDS_MAX,
+    "request_timeout_seconds": WAIT_SECONDS_MAX / 2, "flush_timeout_seconds": WAIT_SECONDS_MAX,
     "transaction_timeout_seconds": WAIT_SECONDS_MAX, "read_timeout_seconds": WAIT_SECONDS_MAX,
 }  # fmt: skip
 TOPIC_OF = {SIGN: "documents", MATCH: "bands", LINK: "arrivals", FILTER: "verdicts"}

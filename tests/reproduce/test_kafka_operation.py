@@ -121,3 +121,53 @@ def test_lines_of_verdicts_and_clusters_match_the_schemas_of_their_topics(progra
         (name,) = [name for name, of in rows if f"topic `{topic}`" in of]
         schema = json.loads((folder / name).read_text(encoding="utf-8"))
         Draft202012Validator(schema).validate(json.loads(line))
+
+
+_TOO_LARGE = """
+import json
+from shell_harness import Bench
+bench = Bench(verdicts=True)
+bench.cluster.record_bytes_max = 2_000_000  # of a record that is not compressed
+bench.add(("small", "some text that is long enough to be signed"), ("large", "a text that packs well " * 50_000))
+line = json.dumps({"id": "headed", "text": "with much in its headers", "timestamp": 1}).encode()
+bench.cluster.append("documents", 0, line, headers=(("trace", bytes(1_000_000)),))
+metrics = bench.metrics["sign"]
+bench.run("sign", lambda: bench.has_taken_all("sign"))
+print(round(metrics.value("documents")))
+for record in bench.cluster.records(bench.names.topics.dead):
+    letter = json.loads(record.value)
+    print(letter["reason"], letter["partition"], letter["offset"])
+"""
+
+
+def test_a_document_that_a_filter_could_not_send_is_a_dead_letter(program: Program) -> None:
+    """The log took the packed message; every filter stopped at it, with code 6, and again after each restart."""
+    done = program.code(_TESTS + _TOO_LARGE, program.tree)
+    expected = ["1", "message_too_large 0 1", "message_too_large 1 0"]
+    found = done.stdout.decode().splitlines()
+    assert sorted(found) == expected, done.stderr.decode()
+
+
+_LIMITS = """
+from types import SimpleNamespace
+from shell_harness import settings_of
+from neardup.workers.commands import topics
+from neardup.workers.topics.rules import topic_plans
+from neardup.workers.transport.kafka.transport import TopicDescription
+settings = settings_of(verdicts=True)
+configs = {plan.name: {**plan.configs, "min.insync.replicas": "1"} for plan in topic_plans(settings)}
+configs["documents"]["max.message.bytes"] = "10000000"
+admin = SimpleNamespace(nodes=lambda: 1, describe=lambda name: TopicDescription(name, 2, 1, configs[name]))
+topics.connect = lambda settings: SimpleNamespace(admin=admin, close=lambda: None)
+try:
+    topics.describe(settings)
+except Exception as error:
+    print(error)
+"""
+
+
+def test_the_limits_of_the_topics_are_judged_together(program: Program) -> None:
+    """``documents`` takes messages that ``documents.unique`` does not take: each limit alone was called safe."""
+    done = program.code(_TESTS + _LIMITS, program.tree, env={"COLUMNS": "1000"})
+    shown = " ".join(done.stdout.decode().split())
+    assert "is more than the 1050000 of documents.unique: signers refuse documents of more than 1000000" in shown, done

@@ -10,7 +10,17 @@ from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import ROLES, names_of
 from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
-from neardup.workers.topics.rules import UNSEEN, Finding, TopicPlan, judge, judge_wanted, refusal, topic_plans, warnings
+from neardup.workers.topics.rules import (
+    UNSEEN,
+    Finding,
+    TopicPlan,
+    judge,
+    judge_together,
+    judge_wanted,
+    refusal,
+    topic_plans,
+    warnings,
+)
 from neardup.workers.transport.kafka.connect import connect
 from neardup.workers.transport.kafka.transport import KafkaAdmin, TopicSpec
 from neardup.workers.transport.protocol import Replication, UnknownTopicError
@@ -32,7 +42,7 @@ def create(settings: StreamSettings) -> None:
         _fail_if_wanted_unsafe([("new topics", found) for found in chosen if found.problem])
         specs = [TopicSpec(plan.name, plan.partitions, replicas, {**plan.configs, **in_sync}) for plan in plans]
         made = set(transport.admin.create_topics(specs))
-        findings = {plan.name: _judged(plan, transport.admin, settings, nodes) for plan in plans}
+        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)
@@ -49,7 +59,8 @@ def describe(settings: StreamSettings) -> None:
     transport = connect(settings)
     try:
         nodes = transport.admin.nodes()
-        findings = {plan.name: _judged(plan, transport.admin, settings, nodes) for plan in topic_plans(settings)}
+        plans = topic_plans(settings)
+        findings = judge_together(settings, {p.name: _judged(p, transport.admin, settings, nodes) for p in plans})
     finally:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)

@@ -28,7 +28,7 @@ from neardup.stream.verdicts.rule import DOCUMENT, REMOVAL
 from neardup.workers.process.exits import Exit, Failure
 from neardup.workers.process.warming import samples
 from neardup.workers.settings.files import fields_of
-from neardup.workers.settings.kafka import StreamSettings
+from neardup.workers.settings.kafka import MESSAGE_OVERHEAD_BYTES, StreamSettings
 from neardup.workers.stages.json_columns import decode_columns
 from neardup.workers.stages.matcher import MatchPlan, MatchWorker
 from neardup.workers.stages.partition_table import PartitionTable
@@ -124,6 +124,7 @@ def _signer(
         skew_seconds=settings.skew_seconds,
         start=settings.start,
         step_bytes_max=settings.step_bytes_max,
+        document_bytes_max=settings.request_bytes_max - MESSAGE_OVERHEAD_BYTES,
         align_wait_seconds_max=settings.align_wait_seconds_max,
         verdicts=settings.verdicts,
         representative=settings.representative,

@@ -25,6 +25,8 @@ UNDECIDED_MAX = 1_000_000
 # Maximum unpacked bytes of a compressed batch: the default of ``batch_bytes_max``. By default, a producer's batch has
 # at most a megabyte in the log, and text compresses to a fifth or a tenth.
 BATCH_BYTES_MAX = 64 << 20
+# Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
+MESSAGE_OVERHEAD_BYTES = 256
 # Characters that every broker allows in names of groups, members and topics.
 _NAME = r"^[A-Za-z0-9._-]*$"
 _NAME_REQUIRED = r"^[A-Za-z0-9._-]+$"

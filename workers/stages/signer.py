@@ -31,7 +31,7 @@ from neardup.workers.telemetry.observer import SILENT, Observer, stage
 from neardup.workers.topics.arrivals import encode_arrivals
 from neardup.workers.topics.messages import DEAD_KEY_BYTES_MAX, encode_dead, partition_of_key
 from neardup.workers.topics.names import Topics
-from neardup.workers.transport.protocol import Record
+from neardup.workers.transport.protocol import UNBOUNDED, Record, sent_bytes
 
 # Maximum bytes of a message of ``bands``: well below the default limit of brokers, one megabyte.
 MESSAGE_BYTES_MAX = 512 << 10
@@ -54,6 +54,7 @@ class SignPlan(NamedTuple):
     skew_seconds: float  # how far an event time may lie ahead of the time of its record
     start: str | None  # "earliest" or "latest" for a group without committed offsets; None refuses it
     step_bytes_max: int = STEP_BYTES_MAX
+    document_bytes_max: int = UNBOUNDED  # of key, value and headers; what a filter can send
     align_wait_seconds_max: float | None = None  # how long another partition may hold back records; None: forever
     verdicts: bool = False  # write arrivals
     representative: str = FIRST  # what ranks the members of a cluster
@@ -250,9 +251,11 @@ def _chunk_bounds(records: Sequence[Record]) -> list[int]:
 
 def _columns(records: Sequence[Record], plan: SignPlan) -> tuple[DocumentColumns, _Counts] | None:
     """Decode records to columns; ``None`` if some of them have to be decoded one by one."""
-    _, _, arrivals, keys, values, *_ = zip(*records, strict=True)
+    _, _, arrivals, keys, values, _, headers = zip(*records, strict=True)
     arrived = np.array(arrivals) / _MILLISECONDS
     if plan.config.plan.kind != "text" or None in values or arrived.min() < 0:
+        return None
+    if plan.verdicts and max(map(sent_bytes, keys, values, headers)) > plan.document_bytes_max:
         return None
     decoded = decode_columns(values, keys, plan.fields)
     if decoded is None:
@@ -282,6 +285,9 @@ def _decode_each(
         if record.refused is not None:
             documents = record.offset + 1 - record.refused.first_offset
             _refuse(record, "batch_too_large", plan, messages, refused, documents)
+            continue
+        if plan.verdicts and sent_bytes(record.key, record.value, record.headers) > plan.document_bytes_max:
+            _refuse(record, "message_too_large", plan, messages, refused)
             continue
         if record.value is None:
             reason = _no_removal(record.key, plan.config.id_bytes_max)

@@ -27,7 +27,7 @@ from neardup.stream.documents import REASONS
 from neardup.stream.table import COUNTERS
 from neardup.stream.verdicts.rule import STATUSES
 from neardup.workers.telemetry.observer import Values
-from neardup.workers.topics.messages import BATCH_REASONS
+from neardup.workers.topics.messages import MESSAGE_REASONS
 from neardup.workers.topics.names import FILTER, LINK, MATCH, ROLES, SIGN
 
 PREFIX = "neardup_"
@@ -97,7 +97,7 @@ _ROWS = (
     Row("misnamed", "counter", "documents", _ONE,
         "Documents whose id is not the key of their message: a tombstone with that key does not remove them."),
     Row("refused", "counter", "documents", _ONE, "Documents sent to the dead letters, by reason.", "reason",
-        (*REASONS, *BATCH_REASONS)),
+        (*REASONS, *MESSAGE_REASONS)),
     Row("sent_messages", "counter", "messages", ROLES, "Messages published in committed transactions."),
     Row("sent_bytes", "counter", "bytes", ROLES, "Bytes of keys and values published in committed transactions."),
     Row("postings", "counter", "postings", _OTHER, "Postings added to the tables, those of contents and ids included."),

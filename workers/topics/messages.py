@@ -24,9 +24,12 @@ from neardup.workers.transport.protocol import Record
 DEAD_BYTES_MAX = 128 << 10
 # Maximum bytes of its key, which is also the key of the dead letter: a record may consist of a large key.
 DEAD_KEY_BYTES_MAX = 64 << 10
-# Reasons of refused batches, in addition to the reasons of the library.
-BATCH_REASONS = {"batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max"}
-_REASONS = {**REASONS, **BATCH_REASONS}
+# Reasons of refused batches and messages, in addition to the reasons of the library.
+MESSAGE_REASONS = {
+    "batch_too_large": "the compressed batch of the message unpacks to more than batch_bytes_max",
+    "message_too_large": "key, value and headers have more than request_bytes_max, so that no filter could send them",
+}
+_REASONS = {**REASONS, **MESSAGE_REASONS}
 _MICROSECONDS = 1e6
 
 

@@ -20,6 +20,7 @@ _ROOM_FRACTION = 0.05
 _BANDS_SEGMENT_BYTES = 128 << 20
 # The clock of a producer may be ahead by this time. Signers compare event times with the time of the message.
 _AHEAD_MILLISECONDS_MAX = 3_600_000
+_SIZE_KEY = "max.message.bytes"
 # Signers renew their claims each second, and a live stream must not wait for a renewal.
 LATENESS_SECONDS_MIN = 60.0
 
@@ -62,7 +63,7 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
     topics = names_of(settings).topics
     deleted = {"cleanup.policy": "delete", "retention.ms": str(settings.retention_seconds * _MILLISECONDS)}
     size_bytes = round(settings.request_bytes_max * (1 + _ROOM_FRACTION))
-    deleted["max.message.bytes"] = str(size_bytes)
+    deleted[_SIZE_KEY] = str(size_bytes)
     ahead = {"message.timestamp.after.max.ms": str(_AHEAD_MILLISECONDS_MAX)}
     retention = settings.bands_retention_seconds
     bands = {
@@ -71,11 +72,11 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
         "retention.bytes": "-1",
         "segment.bytes": str(_BANDS_SEGMENT_BYTES),
         "message.timestamp.type": "LogAppendTime",
-        "max.message.bytes": str(size_bytes),
+        _SIZE_KEY: str(size_bytes),
         "unclean.leader.election.enable": "false",
     }
     size = Rule(
-        "max.message.bytes",
+        _SIZE_KEY,
         lambda value: int(value) > settings.request_bytes_max,
         f"must be more than {settings.request_bytes_max} (request_bytes_max), or what is sent may be refused",
     )
@@ -132,6 +133,29 @@ def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[
         wrong = rule is not None and not rule.is_safe(value)
         findings.append(Finding(key, value, rule.why if rule is not None and wrong else ""))
     return findings
+
+
+def judge_together(settings: StreamSettings, findings: Mapping[str, Sequence[Finding]]) -> dict[str, list[Finding]]:
+    """Return the findings of several topics, with a warning if ``documents`` takes messages that ``documents.unique``
+    does not take."""
+    topics = names_of(settings).topics
+    limits = {
+        name: int(row.value)
+        for name in (topics.documents, topics.unique)
+        for row in findings.get(name, ())
+        if row.key == _SIZE_KEY and row.value != UNSEEN
+    }
+    found = {name: list(rows) for name, rows in findings.items()}
+    if len(limits) < 2 or limits[topics.documents] <= limits[topics.unique]:
+        return found
+    text = (
+        f"is more than the {limits[topics.unique]} of {topics.unique}: signers refuse documents of more than "
+        f"{settings.request_bytes_max} bytes (request_bytes_max), unpacked, as dead letters (message_too_large)"
+    )
+    found[topics.documents] = [
+        row._replace(warning=text) if row.key == _SIZE_KEY else row for row in found[topics.documents]
+    ]
+    return found
 
 
 def refusal(findings: Mapping[str, Sequence[Finding]]) -> str:

@@ -76,6 +76,7 @@ class UnknownTopicError(TransportError):
 # Names and values of the headers of a record, in order. A header without a value is read as empty, because no client
 # here can write such a header.
 Headers = tuple[tuple[str, bytes], ...]
+_HEADER_BYTES = 10  # of its two lengths, at most
 
 
 class RefusedBatch(NamedTuple):
@@ -93,7 +94,7 @@ class Record(NamedTuple):
 
     ``timestamp_ms`` is when it was appended or what its producer set, depending on the topic; below 0 if neither is
     known. With ``refused``, the record represents a whole batch: ``offset`` is the offset of its last record, and key
-    and value are empty. Only a ``Reader`` reads ``headers``; elsewhere they are empty.
+    and value are empty. A ``Reader`` reads ``headers``; in a group they are empty unless the transport is to read them.
     """
 
     partition: int
@@ -103,6 +104,12 @@ class Record(NamedTuple):
     value: bytes | None
     refused: RefusedBatch | None = None
     headers: Headers = ()
+
+
+def sent_bytes(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes that a record takes of the limit of a message: key, value and headers, with the lengths of each header."""
+    size = len(value or b"") + len(key or b"")
+    return size + sum(_HEADER_BYTES + len(name.encode(errors="replace")) + len(text) for name, text in headers)
 
 
 class Committed(NamedTuple):

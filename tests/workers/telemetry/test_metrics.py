@@ -28,7 +28,7 @@ from neardup.workers.telemetry.metrics import (
     STAGES,
     Metrics,
 )  # fmt: skip
-from neardup.workers.topics.messages import BATCH_REASONS
+from neardup.workers.topics.messages import MESSAGE_REASONS
 
 KINDS = {"count": "counter", "set": "gauge", "sample": "histogram"}
 MODULES = sorted((ROOT / "workers").rglob("*.py"))
@@ -72,7 +72,7 @@ def test_every_stage_outcome_cause_and_reason_is_listed():
     assert stages == set(STAGES)
     assert {*_OUTCOMES.values(), COMMITTED, RENEWED} == set(OUTCOMES)
     assert set(RESTART_CAUSES.values()) == set(CAUSES)
-    assert METRICS["refused"].values == (*REASONS, *BATCH_REASONS)
+    assert METRICS["refused"].values == (*REASONS, *MESSAGE_REASONS)
     assert {*STATUSES[:2], "repeated", "refused"} == set(ANSWERS)
     assert {status for status, _, _ in SERVICE_REASONS.values()} - {401, 421} <= set(HTTP_STATUSES)
 

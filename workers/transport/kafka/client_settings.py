@@ -14,13 +14,11 @@ from kafka import KafkaConsumer
 from kafka import errors as client_errors
 
 from neardup.stream.errors import ConfigError
-from neardup.workers.settings.kafka import BATCH_BYTES_MAX
+from neardup.workers.settings.kafka import BATCH_BYTES_MAX, MESSAGE_OVERHEAD_BYTES
 from neardup.workers.transport.kafka.client_internals.connections import connections
 from neardup.workers.transport.kafka.connection_errors import refusal
 from neardup.workers.transport.protocol import FencedError, TransportError, UnreachableError
 
-# Of a request: batch header (61), record header with lengths and offsets (at most 36), some room.
-_MESSAGE_OVERHEAD_BYTES = 256
 # With the client's default of 30 s a worker would stay away long after the broker is back.
 _RECONNECT_BACKOFF_MILLISECONDS_MAX = 1_000
 # Security options are passed on; every other option of the client is set here.
@@ -83,6 +81,8 @@ class KafkaSettings:
     batch_bytes_max: int = BATCH_BYTES_MAX
     # Off: the client reads sockets and records itself, and fetches only when the worker has read all records.
     fast_fetch: bool = True
+    # On: members of groups read the headers of records. Readers without a group always do.
+    with_headers: bool = False
     client: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -103,10 +103,8 @@ class KafkaSettings:
                     f"{lower} is {getattr(self, lower)} and {upper} is {getattr(self, upper)}: "
                     "the first must be above 0 and not above the second"
                 )
-        if self.request_bytes_max <= _MESSAGE_OVERHEAD_BYTES:
-            raise ConfigError(
-                f"request_bytes_max is {self.request_bytes_max}: it must exceed {_MESSAGE_OVERHEAD_BYTES}"
-            )
+        if self.request_bytes_max <= MESSAGE_OVERHEAD_BYTES:
+            raise ConfigError(f"request_bytes_max is {self.request_bytes_max}: it must exceed {MESSAGE_OVERHEAD_BYTES}")
         if self.batch_bytes_max < self.request_bytes_max:
             raise ConfigError(
                 f"batch_bytes_max is {self.batch_bytes_max}: it must not be below request_bytes_max "
@@ -115,8 +113,8 @@ class KafkaSettings:
 
     @property
     def message_bytes_max(self) -> int:
-        """Bytes of key and value that one record may have together."""
-        return self.request_bytes_max - _MESSAGE_OVERHEAD_BYTES
+        """Bytes of key, value and headers that one record may have together; see ``sent_bytes``."""
+        return self.request_bytes_max - MESSAGE_OVERHEAD_BYTES
 
     def options(self) -> dict[str, Any]:
         """Return the options of every client."""

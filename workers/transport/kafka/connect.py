@@ -45,6 +45,7 @@ def kafka_settings(settings: StreamSettings) -> KafkaSettings:
         request_bytes_max=settings.request_bytes_max,
         batch_bytes_max=settings.batch_bytes_max,
         fast_fetch=settings.fast_fetch,
+        with_headers=settings.verdicts,  # a signer refuses what a filter could not send
         client={name: value for name, value in client.items() if value is not None},
     )
 

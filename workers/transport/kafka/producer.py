@@ -58,6 +58,7 @@ from neardup.workers.transport.protocol import (
     TransportError,
     UnknownTopicError,
     UnreachableError,
+    sent_bytes,
 )
 
 _log = logging.getLogger(__name__)
@@ -131,8 +132,7 @@ class KafkaTransactionalProducer:
         self._expect("send", "open", "failed")
         if value is None and key is None:
             raise AssertionError(f"a record for {topic}-{partition} has neither key nor value: the client refuses it")
-        bytes_sent = len(value or b"") + len(key or b"")
-        bytes_sent += sum(len(name) + len(content) for name, content in headers)
+        bytes_sent = sent_bytes(key, value, headers)
         if bytes_sent > self.message_bytes_max:
             raise TooLargeError(
                 f"a record of {bytes_sent} bytes for {topic}-{partition} is over the limit of {self.message_bytes_max};"

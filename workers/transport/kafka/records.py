@@ -30,7 +30,7 @@ from neardup.workers.transport.kafka.decompression import DamagedError, TooLarge
 from neardup.workers.transport.protocol import UNBOUNDED, Headers, Record, RefusedBatch, UnreadableError
 
 # Columns of a record: its differences of time and offset, begin and end of its key and of its value, begin of its
-# headers.
+# headers, -1 where it has none.
 _COLUMNS = 7
 _ReadBatch = Callable[[int, Any, int, bool], list[Record]]
 _AS_RECORD: Callable[[Any], Record] = partial(tuple.__new__, Record)
@@ -91,7 +91,7 @@ def read_batch(number: int, batch: Any, bytes_max: int = UNBOUNDED, with_headers
             data[key:key_end].tobytes() if key >= 0 else None,
             data[value:value_end].tobytes() if value >= 0 else None,
             None,
-            _headers(buffer, headers) if with_headers else (),
+            _headers(buffer, headers) if with_headers and headers >= 0 else (),
         ))
         for time, offset, key, key_end, value, value_end, headers in spans.tolist()
     ]  # fmt: skip
@@ -171,7 +171,7 @@ def _find(buffer, pos, spans):
     """Fill ``spans`` with one row for each record from ``pos`` on; returns the end of the last, -1 if it is beyond the
     buffer.
 
-    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 7]``; an absent key or value begins at -1.
+    ``buffer`` is ``uint8[n]``, ``spans`` ``int64[records, 7]``; what is absent begins at -1.
     """
     size = len(buffer)
     for row in range(len(spans)):
@@ -189,8 +189,9 @@ def _find(buffer, pos, spans):
             spans[row, column] = pos if length >= 0 else -1
             pos += max(length, 0)
             spans[row, column + 1] = pos
-        spans[row, 6] = pos
+        begin = pos
         headers, pos = _varint(buffer, pos)
+        spans[row, 6] = begin if headers > 0 else -1
         if pos < 0 or pos > end or headers < 0 or (headers == 0 and pos != end):
             return -1
         pos = end

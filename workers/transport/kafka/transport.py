@@ -55,7 +55,7 @@ class KafkaTransport:
 
     @property
     def message_bytes_max(self) -> int:
-        """Bytes of key and value that one record may have together."""
+        """Bytes of key, value and headers that one record may have together; see ``sent_bytes``."""
         return self._settings.message_bytes_max
 
     def partitions(self, topic: str) -> int:
