@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import socket
 import subprocess
 import threading
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import pytest
 from program import Program
 
 
@@ -149,3 +152,81 @@ def test_a_table_without_ids_is_decided(program: Program) -> None:
     )
     done = program.code(code)
     assert done.stdout.decode().strip() == "[('row:1', None), ('row:2', 'row:1')]", done.stderr
+
+
+def test_a_command_without_arguments_shows_its_help(program: Program) -> None:
+    """It was one line of 3 kB, behind the name of the program."""
+    for words in ((), ("topics",)):
+        done = program.run(*words)
+        lines = done.stderr.decode().splitlines()
+        assert len(lines) > 5
+        assert max(map(len, lines)) <= 100
+        assert done.returncode == 2
+
+
+@pytest.mark.parametrize("command", ["dedup", "run"])
+def test_the_bar_shows_in_a_terminal_if_the_output_is_a_file(program: Program, tmp_path: Path, command: str) -> None:
+    """Only results on the same terminal would cut it; it was left out whenever standard output was a terminal."""
+    lines = "".join(json.dumps({"id": str(n), "text": f"{n} some words"}) + "\n" for n in range(2000))
+    (tmp_path / "in.jsonl").write_text(lines)
+    shown = []
+    for output in (["-o", "out.jsonl"], []):
+        keyboard, screen = os.openpty()
+        words = [program.python, "-P", "-m", "neardup", command, "in.jsonl", *output]
+        terminal = {**os.environ, "TERM": "xterm"}
+        with subprocess.Popen(words, cwd=tmp_path, stdout=screen, stderr=screen, env=terminal) as run:
+            os.close(screen)
+            shown.append(b"\x1b[?25l" in b"".join(iter(partial(read, keyboard), b"")))
+        os.close(keyboard)
+        assert run.returncode == 0
+    assert shown == [True, False]
+
+
+def read(terminal: int) -> bytes:
+    """What a terminal shows next; nothing once the program has ended."""
+    try:
+        return os.read(terminal, 1 << 16)
+    except OSError:
+        return b""
+
+
+def test_scores_in_tables_have_four_digits(program: Program, tmp_path: Path) -> None:
+    """Lines had them, Parquet had all digits of a float."""
+    code = (
+        "import sys; import pyarrow as pa; from pyarrow import parquet\n"
+        "words = [f'word{n}' for n in range(60)]\n"
+        "texts = [' '.join(words), ' '.join([*words[:-1], 'last'])]\n"
+        "parquet.write_table(pa.table({'id': ['a', 'b'], 'text': texts}), 'in.parquet')\n"
+        "from neardup.workers.cli.app import main\n"
+        "sys.argv = 'neardup dedup -q --removed out.parquet -o kept.parquet in.parquet'.split()\n"
+        "main()\n"
+        "print(*parquet.read_table('out.parquet')['neardup_similarity'].to_pylist())\n"
+    )
+    done = program.code(code, cwd=tmp_path)
+    (score,) = done.stdout.split()
+    assert 0.8 < float(score) < 1, done.stderr
+    assert len(score) <= len("0.9681")
+
+
+def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) -> None:
+    """It said "was there" of a topic with other partitions than the settings name."""
+    code = (
+        "from types import SimpleNamespace as Of\n"
+        "from neardup.workers.commands import topics\n"
+        "from neardup.workers.settings.kafka import StreamSettings\n"
+        "settings = StreamSettings(window_seconds=100.0, documents_partitions=8, lateness_seconds=600.0)\n"
+        "plans = {plan.name: plan for plan in topics.topic_plans(settings)}\n"
+        "def describe(name):\n"
+        "    plan = plans[name]\n"
+        "    number = 3 if name.endswith('documents') else plan.partitions\n"
+        "    return Of(partitions=number, configs={**plan.configs, 'min.insync.replicas': '2'}, replication=3)\n"
+        "admin = Of(nodes=lambda: 3, create_topics=lambda specs: [], describe=describe)\n"
+        "topics.connect = lambda settings: Of(admin=admin, close=lambda: None)\n"
+        "topics.create(settings)\n"
+    )
+    done = program.code(code)
+    (documents, *others) = done.stdout.decode().splitlines()
+    assert documents.startswith("documents: was there with 3 partitions, and keeps them; the settings say 8"), (
+        done.stderr
+    )
+    assert [line for line in others if not line.endswith(": was there")] == []

@@ -331,6 +331,9 @@ def _main() -> int:
         return Exit.INTERRUPTED
     except Exception as error:
         if hasattr(error, "format_message"):  # an error of the command line parser
+            if type(error).__name__ == "NoArgsIsHelpError":  # versions of typer have it in different modules
+                typer.echo(error.format_message(), err=True)
+                return Exit.USAGE
             found = error.format_message().rstrip(".")  # empty if the help is already printed
             return _fail(Exit.USAGE, f"{found}; neardup --help shows what there is") if found else Exit.USAGE
         code = _library_code(error)

@@ -48,7 +48,10 @@ def learn(paths: Sequence[str], settings: OrderSettings, *, output: str, tokens_
 
     ``settings`` are for scheme prefix. After a first signal, the order covers the input read so far.
     """
-    with Session(settings, SessionOptions(paths, quiet)) as session, OutputFile(output, "the token order") as file:
+    with (
+        Session(settings, SessionOptions(paths, quiet), prints=False) as session,
+        OutputFile(output, "the token order") as file,
+    ):
         tokens = _frequent(_sets(session, settings), tokens_max)
         if not len(tokens):
             raise Failure(

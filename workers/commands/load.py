@@ -46,7 +46,7 @@ _MILLISECONDS = 1e3
 
 def load_paths(paths: Sequence[str], settings: StreamSettings, *, quiet: bool) -> Exit:
     """Send every document of the paths; returns the exit code. Raises ``Failure``."""
-    with Session(settings, SessionOptions(paths, quiet)) as session:
+    with Session(settings, SessionOptions(paths, quiet), prints=False) as session:
         transport = connect(settings)
         try:
             loader = Loader(transport, settings, session)

@@ -51,7 +51,12 @@ class RunOptions(SessionOptions):
 def run(options: RunOptions, settings: Settings) -> Exit:
     """Run to the end; returns the exit code. Raises ``Failure`` for a path or an output that cannot be used."""
     settings = with_file_window(settings)
-    with Session(settings, options, before=options.index, sized=not options.follow) as session, ExitStack() as stack:
+    with (
+        Session(
+            settings, options, before=options.index, sized=not options.follow, prints=options.output is None
+        ) as session,
+        ExitStack() as stack,
+    ):
         check_follow(options.paths, settings, follow=options.follow)
         if options.top is not None:
             check_top(options.top, settings, candidates=options.candidates, overview=options.overview)

@@ -73,9 +73,10 @@ class Session:
     """One reading of paths, as a context manager. Raises ``Failure`` for a path or an output that cannot be used.
 
     ``before``: paths that are read before ``options.paths``. ``sized``: the total size is known beforehand, so the
-    progress bar can show it. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``:
-    records of archives are entries too, and this function gets the parts of records that are too long. Entering
-    installs the handlers of ``stop``.
+    progress bar can show it. ``prints``: results go to standard output, where a bar on the same terminal would be in
+    their way. ``every_line``: blank lines and headers of tables are entries too. ``spill_record``: records of archives
+    are entries too, and this function gets the parts of records that are too long. Entering installs the handlers of
+    ``stop``.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class Session:
         *,
         before: Sequence[str] = (),
         sized: bool = True,
+        prints: bool = True,
         every_line: bool = False,
         spill_record: Callable[[Line], object] | None = None,
         stop: Stop | None = None,
@@ -100,7 +102,8 @@ class Session:
         self._ahead: Ahead | None = None
         self._bands = np.zeros(settings.tuning.bands + 1, np.int64)  # documents by number of bands with a key
         self.notes: list[str] = []  # sentences for the end of the summary
-        bar = sys.stderr.isatty() and not options.quiet and not (sys.stdout is not None and sys.stdout.isatty())
+        on_screen = prints and sys.stdout is not None and sys.stdout.isatty()
+        bar = sys.stderr.isatty() and not options.quiet and not on_screen
         total = total_bytes(paths, hidden=settings.hidden) if bar and sized else None
         self.report = Report(
             quiet=options.quiet,

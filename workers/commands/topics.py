@@ -11,6 +11,7 @@ from neardup.workers.settings.kafka import StreamSettings
 from neardup.workers.topics.names import ROLES, names_of
 from neardup.workers.topics.replication import IN_SYNC_KEY, in_sync_wanted, judge_replication, replicas_wanted
 from neardup.workers.topics.rules import (
+    PARTITIONS,
     UNSEEN,
     Finding,
     TopicPlan,
@@ -47,7 +48,7 @@ def create(settings: StreamSettings) -> None:
         transport.close()
     console = Console(highlight=False, soft_wrap=True)
     for plan in plans:
-        console.print(f"{plan.name}: {'made' if plan.name in made else 'was there'}", markup=False)
+        console.print(f"{plan.name}: {'made' if plan.name in made else _kept(plan, findings[plan.name])}", markup=False)
     if warnings(findings):
         console.print(f"warning: {warnings(findings)}", markup=False)
     _fail_if_unsafe(findings)
@@ -79,6 +80,17 @@ def describe(settings: StreamSettings) -> None:
             table.add_row(row.key, row.value, f"UNSAFE: {row.problem}" if row.problem else judgement)
         console.print(table)
     _fail_if_unsafe(findings)
+
+
+def _kept(plan: TopicPlan, findings: list[Finding]) -> str:
+    """Say that a topic was there, and with how many partitions if the settings name another number."""
+    found = next((row.value for row in findings if row.key == PARTITIONS), str(plan.partitions))
+    if found == str(plan.partitions):
+        return "was there"
+    return (
+        f"was there with {found} partitions, and keeps them; the settings say {plan.partitions}, which counts for a "
+        "new topic only (the tools of Kafka add partitions to this one)"
+    )
 
 
 def _judged(plan: TopicPlan, admin: KafkaAdmin, settings: StreamSettings, nodes: int) -> list[Finding]:

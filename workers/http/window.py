@@ -182,5 +182,6 @@ async def why(writer: Writer, service: Service, request: Request) -> Response:
             return refused(service, decoded)
         a = decoded
     found = await asyncio.wrap_future(writer.call(lambda keeper: keeper.why(a, b)))
-    values = found._asdict() | {"sentence": EXPLANATIONS[found.reason]}
+    values = {name: round(one, 4) if isinstance(one, float) else one for name, one in found._asdict().items()}
+    values |= {"sentence": EXPLANATIONS[found.reason]}
     return json_response(values | {"passages": [passage._asdict() for passage in found.passages]})

@@ -119,11 +119,13 @@ def topic_plans(settings: StreamSettings) -> list[TopicPlan]:
 
 # Shown in place of a value that the broker does not have or does not show to this user.
 UNSEEN = "not to be seen"
+# The key of the finding about the number of partitions.
+PARTITIONS = "partitions"
 
 
 def judge(plan: TopicPlan, partitions: int, configs: Mapping[str, str]) -> list[Finding]:
     """Return the relevant settings of a topic with their problems: partitions, rules, then settings of its creation."""
-    findings = [Finding("partitions", str(partitions), plan.partitions_problem(partitions))]
+    findings = [Finding(PARTITIONS, str(partitions), plan.partitions_problem(partitions))]
     rules = {rule.key: rule for rule in plan.rules}
     for key in dict.fromkeys([*rules, *plan.configs]):
         value, rule = configs.get(key), rules.get(key)

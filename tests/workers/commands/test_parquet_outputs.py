@@ -89,7 +89,7 @@ def test_each_row_goes_to_exactly_one_of_three_files(dedup: Callable[..., Exit],
 
 
 def test_annotated_rows_are_all_documents_with_their_verdicts(dedup: Callable[..., Exit], tmp_path: Path) -> None:
-    """The columns of verdicts are those of ``decide_table``."""
+    """The columns of verdicts are those of ``decide_table``, with four digits of a similarity as in lines."""
     given = table(60)
     pq.write_table(given, "in.parquet")
     dedup("in.parquet", output="kept.parquet", annotate=True)
@@ -97,7 +97,7 @@ def test_annotated_rows_are_all_documents_with_their_verdicts(dedup: Callable[..
     verdicts = [row for row in Deduplicator().decide_table(given).to_pylist() if row["status"] != "refused"]
     names = [name.removeprefix("neardup_") for name in table_file.VERDICT_COLUMNS]
     assert [[row[f"neardup_{name}"] for name in names] for row in found.to_pylist()] == [
-        [row[name] for name in names] for row in verdicts
+        [round(row[name], 4) if name == "similarity" and row[name] else row[name] for name in names] for row in verdicts
     ]
 
 

@@ -69,7 +69,14 @@ def run(options: DedupOptions, settings: Settings) -> Exit:
     archive = None if options.warc_out is None else Archive(options.warc_out, drops=options.warc_drop)
     spill_record = None if archive is None else archive.add_part
     with (
-        Session(settings, options, sized=not options.follow, every_line=True, spill_record=spill_record) as session,
+        Session(
+            settings,
+            options,
+            sized=not options.follow,
+            prints=options.output is None and archive is None,
+            every_line=True,
+            spill_record=spill_record,
+        ) as session,
         ExitStack() as stack,
     ):
         check_follow(options.paths, settings, follow=options.follow)

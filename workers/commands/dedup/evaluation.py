@@ -17,6 +17,7 @@ from rich.table import Table
 
 from neardup.stream.evaluation.clusters import Quality, counts_of_labels, counts_of_pairs, lowest_similarities, quality
 from neardup.stream.evaluation.judging import Proportion, proportion
+from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.workers.commands.dedup.clusters import LARGEST
 from neardup.workers.commands.evaluate import read_truth
 from neardup.workers.commands.tune.pictures import Curve, Mark, Picture
@@ -195,7 +196,7 @@ def _tables(found: ClusterEvaluation) -> list[Table]:
     for heading in ("original", "size", "lowest similarity inside"):
         largest.add_column(heading, justify="right", overflow="fold")
     for one in found.largest:
-        lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.3f}"
+        lowest = "" if one.lowest_similarity is None else f"{one.lowest_similarity:.{SIMILARITY_DIGITS}f}"
         largest.add_row(one.id, f"{one.size:,}", "below every known" if lowest == "nan" else lowest)
     return [measures, largest]
 

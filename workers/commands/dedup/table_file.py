@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from neardup.stream.arrow.tables import verdict_part
 from neardup.stream.errors import install_command
+from neardup.stream.json_lines import SIMILARITY_DIGITS
 from neardup.stream.verdicts.decider import Decided
 from neardup.workers.commands.output import OutputFile
 from neardup.workers.process.exits import Exit, Failure, output_failure
@@ -30,6 +31,7 @@ _GROUP_BYTES = 64 << 20
 VERDICT_COLUMNS = tuple(
     f"neardup_{name}" for name in ("status", "duplicate_of", "similarity", "cluster", "related", "previous")
 )
+_SIMILARITY = "neardup_similarity"
 REASON_COLUMN = "neardup_reason"
 
 
@@ -47,7 +49,10 @@ def reject_table(path: str | None) -> TableFile | None:
 
 def verdict_columns(rows: TableRows, decided: Decided) -> dict[str, Any]:
     """Return the verdicts of rows as the columns ``VERDICT_COLUMNS``."""
-    return dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
+    from pyarrow import compute
+
+    columns = dict(zip(VERDICT_COLUMNS, verdict_part(rows.rows, (), decided)[1:], strict=False))
+    return columns | {_SIMILARITY: compute.round(columns[_SIMILARITY], SIMILARITY_DIGITS)}
 
 
 class TableFile:

@@ -71,7 +71,7 @@ def picture(tuning: Tuning) -> Picture:
     ]
     marks = [Mark(f"threshold {tuning.threshold:g}", tuning.threshold, ":")]
     if tuning.margin:
-        marks.append(Mark(f"cut {tuning.score_min:.3f}", tuning.score_min, "--"))
+        marks.append(Mark(f"cut {tuning.score_min:.4f}", tuning.score_min, "--"))
     return Picture(
         title=f"{tuning.bands} bands of {tuning.rows} rows" if tuning.bands else "exact",
         x_label="similarity",
