@@ -139,7 +139,7 @@ def test_the_installed_program_runs_where_nothing_can_be_written(installed: Path
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """README's Python in a file, with the data frame that it mentions."""
-    found = re.search(r"^In Python:\n\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
+    found = re.search(r"^## In Python\n\n((?:    .*\n|\n)+)", (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
     assert found
     frame = "from typing import Any\n\nimport pyarrow  # type: ignore[import-untyped]\n\n"
     frame += "frame: Any = pyarrow.table({'id': ['c', 'd'], 'text': ['one', 'two']})\n"

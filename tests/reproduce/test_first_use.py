@@ -230,3 +230,12 @@ def test_topics_create_says_that_a_topic_keeps_its_partitions(program: Program) 
         done.stderr
     )
     assert [line for line in others if not line.endswith(": was there")] == []
+
+
+def test_the_front_page_has_the_order_of_a_reader(program: Program) -> None:
+    """What it is and how it is used comes first; it broke off for tables of benchmarks before Kafka."""
+    page = (program.tree / "README.md").read_text(encoding="utf-8")
+    assert [line.removeprefix("## ") for line in page.splitlines() if line.startswith("## ")] == [
+        "Install", "A session", "Over HTTP", "On Kafka", "In Python", "How it works", "Schemes", "Limits",
+        "Compared with other libraries",
+    ]  # fmt: skip
