@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from program import Program
@@ -51,3 +52,21 @@ def test_a_window_in_bytes_names_its_bound(program: Program, command: str) -> No
     last = done.stderr.decode().splitlines()[-1]
     assert last.startswith("WARNING: duplicates may be missing: the first ")
     assert "Raise what is too small of window_bytes_max (1,048,576); --strict" in last
+
+
+def test_the_memory_of_a_document_is_stated_for_each_way_to_run(program: Program) -> None:
+    """It was 500 bytes for all of them. The figure of a window in one process is measured here."""
+    page = (
+        (program.tree / "docs" / "FAQ.md").read_text(encoding="utf-8").split("How much memory", 1)[1].split("\n## ")[0]
+    )
+    rows = dict(re.findall(r"^\| (`run`|`dedup`|`serve`|Kafka)[^|]* \| ([\d,]+)", page, re.M))
+    assert list(rows) == ["`run`", "`dedup`", "`serve`", "Kafka"]
+    code = (
+        "import random; from neardup import Deduplicator, Document\n"
+        "word, dedup, count = random.Random(1), Deduplicator(), 20_000\n"
+        "texts = (' '.join(f'{word.getrandbits(36):x}' for _ in range(20)) for _ in range(count))\n"
+        "dedup.process(Document(f'https://example.org/item/{n:06}', text) for n, text in enumerate(texts))\n"
+        "print(dedup.matcher.table.memory_bytes()[0] / count)\n"
+    )
+    measured = float(program.code(code).stdout)
+    assert measured == pytest.approx(float(rows["`run`"]), rel=0.1)
